@@ -6,10 +6,12 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from docs.benchmark import MADE, differences, right, runs
+from docs.benchmark import CONFIG, MADE, QUESTIONS, differences, right, runs
 from examples.benchmark import make
 from examples.benchmark.agents import STORE
+from tests.cli.support import from_jsonl, run
 from tests.support.cases import each
+from tests.support.example_server import endpoint
 
 if TYPE_CHECKING:
     from pyoxigraph import QuerySolutions
@@ -26,6 +28,17 @@ def test_graph_and_questions_are_those_of_the_script(tmp_path: Path) -> None:
 @each("name", MADE)
 def test_page_and_picture_are_those_of_a_run(name: str) -> None:
     assert (DOCS / name).read_text() == MADE[name](), "python -m docs.benchmark writes it"
+
+
+@each("agent", ["keywords", "grammar"])
+def test_asked_agents_score_as_those_of_the_page(agent: str, tmp_path: Path) -> None:
+    """Except that the server has no errors: an agent that raises has no query."""
+    output = tmp_path / "results.jsonl"
+    with endpoint(agent) as address:
+        assert run("ask", QUESTIONS, f"http://{address}", "-c", CONFIG, "-o", str(output)) == 0
+    asked = {each["question_id"]: each["steps_score"] for each in from_jsonl(output.read_bytes())}
+    assert asked == {each["question_id"]: each["steps_score"] or 0 for each in runs()[agent]}
+    assert len(asked) == 60
 
 
 def rows_of(query: str) -> list[tuple[str, ...]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from pathlib import Path
 from runpy import run_path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 import yaml
 
 from graphrag_eval_async import (
@@ -21,7 +18,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.records.metrics import counts_of
 from tests.support.cases import each
-from tests.support.deadlines import join, until
+from tests.support.example_server import endpoint
 from tests.support.shell import Shell
 
 if TYPE_CHECKING:
@@ -105,54 +102,28 @@ def test_scripts_run(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_the_server_answers_as_endpoints_do() -> None:
-    app = run_path(str(EXAMPLES / SERVER))["create_app"]()
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
-    thread = Thread(target=server.run)
-    thread.start()
-    try:
-        await until(lambda: server.started)
-        [listening] = server.servers[0].sockets
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        reference = load_reference(EXAMPLES / "benchmarks" / "text2sparql.yml", format="text2sparql")
-        config: Any = {"execute": {"graph": str(EXAMPLES / "grid.ttl")}}
+    folder = EXAMPLES / "benchmark"
+    reference = load_reference(folder / "text2sparql.yml", format="text2sparql")
+    config: Any = {"execute": {"graph": str(folder / "graph.ttl")}}
+    right = {"grid:1-en", "grid:2-en", "grid:4-en"}
+    with endpoint() as address:
+        url = f"http://{address}"
         for method in ("GET", "POST"):
-            async with evaluate_agent(
-                reference, http_agent(url, method=method), repeats=2, config=config
-            ) as stream:
+            agent = http_agent(url, method=method)
+            async with evaluate_agent(reference, agent, repeats=2, config=config) as stream:
                 results = [result async for result in stream]
             assert len(results) == 14
             for result in results:
-                is_known = result["question_id"].endswith("-en")
-                assert (result["steps_score"], result["failure"]) == (
-                    (1, "none") if is_known else (0, "no_steps")
-                )
-        question = load_reference(EXAMPLES / "grid_questions.yaml")
-        for params, error in (({}, "expected the parameters"), ({"dataset": "urn:x"}, "unknown dataset")):
-            async with aclosing(http_agent(url, params=params)) as agent:
-                response = await agent(next(iter(question)))
-            assert response["error"].startswith(f'HTTP 400: {{"error":"{error}')
-        config["aliases"] = {"sparql_query": ["sparql"]}
-        agent = http_agent(url, params={"dataset": "https://example.org/grid/"})
-        async with evaluate_agent(question, agent, config=config) as stream:
-            assert [result["steps_score"] async for result in stream] == [1]
-    finally:
-        server.should_exit = True
-        await asyncio.to_thread(join, thread)
-
-
-@each(
-    ("question", "query"),
-    [
-        ("Which substations are there?", "{ ?x a <#Substation> ; <#name> ?name }"),
-        ("How many transformers are in Lindau", '{ ?x a <#Transformer> ; (<#in>)/<#name> "Lindau" }'),
-        ("Which transformers have a rated power over 50 MVA?", "<#ratedPower> ?n FILTER(?n > 50) }"),
-        ("Who operates Lindau?", '{ ?x <#name> "Lindau" ; <#operator> ?value }'),
-        ("What is the rated power of T2?", '{ ?x <#name> "T2" ; <#ratedPower> ?value }'),
-        *((text, None) for text in ("Which lines are at Lindau?", 'Which transformers are at "} {"?', "")),
-    ],
-)
-def test_the_server_turns_questions_into_queries(question: str, query: str | None) -> None:
-    server = run_path(str(EXAMPLES / SERVER))
-    found = server["Answerer"](server["GRAPH"]).query(question)
-    short = found and found.replace("<https://example.org/grid#", "<#")
-    assert short is None if query is None else short.endswith(query)
+                is_right = result["question_id"] in right
+                found = result["steps_score"], result["failure"]
+                assert found == ((1, "none") if is_right else (0, "no_steps"))
+        refused: list[tuple[dict[str, Any], str]] = [
+            ({"params": {"dataset": "urn:x"}}, "unknown dataset; the only one is https://example.org/grid/"),
+            ({"params": {"text": "{question}"}}, "expected the parameter dataset, which is text"),
+            ({"method": "POST", "body": {"question": 1}}, "expected the parameter question, which is text"),
+            ({"method": "POST", "body": ["{question}"]}, "expected a JSON object with dataset and question"),
+        ]
+        for options, error in refused:
+            async with aclosing(http_agent(url, **options)) as agent:
+                response = await agent(next(iter(reference)))
+            assert response["error"] == f'HTTP 400: {{"error":"{error}"}}'

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import socket
 from pathlib import Path
-from runpy import run_path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvicorn
 import yaml
 
 from graphrag_eval_async import load_reference
@@ -20,7 +16,7 @@ from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
 from tests.cli.support import run
 from tests.support.cases import each
-from tests.support.deadlines import join
+from tests.support.example_server import endpoint
 from tests.support.redis_server import redis_server
 from tests.support.shell import Shell
 
@@ -34,7 +30,10 @@ AT_REDIS = "scale.md"
 JUDGED = ("judges.md", "statistics.md")
 """Pages whose commands need a judge."""
 
-SERVED = {"agents.md", AT_REDIS}
+ASKING = ("agents.md", "benchmark.md")
+"""Pages whose commands ask the example server."""
+
+SERVED = {*ASKING, AT_REDIS}
 """Pages whose commands need a server."""
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -147,19 +146,13 @@ def test_commands_run_one_after_the_other(page: str, shell: Shell) -> None:
     run_commands(page, shell)
 
 
-def test_commands_that_ask_the_example_server(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = run_path("examples/text2sparql_server.py")["create_app"]()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        at_its_port = PAGES["agents.md"].replace("localhost:8000", f"127.0.0.1:{listening.getsockname()[1]}")
-        monkeypatch.setitem(PAGES, "agents.md", at_its_port)
-        try:
-            run_commands("agents.md", shell)
-        finally:
-            server.should_exit = True
-            join(thread)
+@each("page", ASKING)
+def test_commands_that_ask_the_example_server(
+    page: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with endpoint() as address:
+        monkeypatch.setitem(PAGES, page, PAGES[page].replace("localhost:8000", address))
+        run_commands(page, shell)
 
 
 def test_commands_and_snippets_that_need_redis(

@@ -93,7 +93,8 @@ def questions(patterns: str, turtle: str, random: Random) -> list[dict[str, Any]
             known.add(asked)
             own = templates.setdefault(template, [])
             own.append({"id": f"{template}-{len(own) + 1}"} | question(asked, *found[asked], tags))
-    return [{"template_id": name, "questions": own} for name, own in templates.items()]
+    asked_with = {"dataset": "https://example.org/grid/"}  # As TEXT2SPARQL endpoints are.
+    return [{"template_id": name, "tags": asked_with, "questions": own} for name, own in templates.items()]
 
 
 def fill(text: str, names: Iterable[str]) -> str:

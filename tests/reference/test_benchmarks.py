@@ -24,9 +24,8 @@ from tests.support.cases import each
 if TYPE_CHECKING:
     from graphrag_eval_async import Reference
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-FILES = [EXAMPLES / "benchmarks" / name for name in ("text2sparql.yml", "answers.json", "qald.json")]
-TEXT2SPARQL, ANSWERS, QALD = FILES
+FOLDER = Path(__file__).parents[2] / "examples" / "benchmark"
+TEXT2SPARQL, QALD = FOLDER / "text2sparql.yml", FOLDER / "qald.json"
 FORMS: list[tuple[Any, Path]] = [("text2sparql", TEXT2SPARQL), ("qald", QALD)]
 ASK = {"sparql": "ASK {}"}
 EN = [{"language": "en", "string": "Why?"}]
@@ -73,7 +72,7 @@ def test_right_queries_have_full_scores(form: Any, path: Path, replaced: bool) -
         {"question": question.text, "query": step["reference_query"], "qname": question.id}
         for question, step in zip(reference, steps_of(reference), strict=True)
     ]
-    config = {"execute": {"graph": str(EXAMPLES / "grid.ttl"), "reference": replaced}}
+    config = {"execute": {"graph": str(FOLDER / "graph.ttl"), "reference": replaced}}
     results = run_evaluation_sync(reference, answers, format="text2sparql", config=config)
     assert {result["steps_score"] for result in results} == {1}
     for result, step in zip(results, steps_of(reference), strict=True):
