@@ -1,7 +1,7 @@
 """A small TEXT2SPARQL endpoint: answers with the queries of an agent of `benchmark/agents.py`.
 
 python examples/text2sparql_server.py [--agent grammar] [--port 8000]
-curl -G localhost:8000 -d dataset=https://example.org/grid/ -d question="Who runs Dunmere?"
+curl -G localhost:8000 -d dataset=https://example.org/grid/ --data-urlencode question="Who runs Dunmere?"
 """
 
 from __future__ import annotations
