@@ -24,6 +24,7 @@ from graphrag_eval_async import Last, RunningAggregates, evaluate_stream
 from graphrag_eval_async.cli import main as command_line
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.config import llm, model
+from graphrag_eval_async.monitor import prometheus_metrics
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
@@ -96,6 +97,28 @@ def configuration() -> str:
         for field in msgspec.structs.fields(section):
             meaning = described[field.name].replace("|", "\\|")
             lines.append(f"| `{field.encode_name}` | {default(field)} | {meaning[0].upper()}{meaning[1:]} |")
+    return "\n".join(lines) + "\n"
+
+
+def prometheus() -> str:
+    """The page of the metrics for Prometheus."""
+    lines = [
+        "# Prometheus metrics",
+        "",
+        "What `watch --metrics` and `PrometheusCollector` export; [Monitoring](monitoring.md#prometheus-and-grafana) shows how.",
+        "This page is made from the code.",
+        "",
+        f"The first {prometheus_metrics.MAX_TEMPLATES} templates have labels of their own; all others count as `other`. Labels never",
+        "hold ids of questions, answers or texts of errors. The overall mean of a metric is",
+        "`graphrag_eval_score_sum / graphrag_eval_score_count`. Each process has a page of its own: add up the counters in your",
+        "queries, but not bounds or quantiles.",
+        "",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    for name, kind, labels, text in prometheus_metrics.METRICS:
+        shown = ", ".join(f"`{each}`" for each in labels) or "none"
+        lines.append(f"| `{prometheus_metrics.PREFIX}{name}` | {kind} | {shown} | {text} |")
     return "\n".join(lines) + "\n"
 
 
@@ -279,6 +302,7 @@ def concepts() -> str:
 
 MADE = {
     "configuration.md": configuration,
+    "prometheus-metrics.md": prometheus,
     "pictures/watch.svg": watch,
     "pictures/report.svg": report,
     "pictures/compare.svg": compare,

@@ -12,7 +12,6 @@ import pytest
 from docs.make import DRAWN, MADE
 from graphrag_eval_async import __all__, config, scale, traces
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
-from graphrag_eval_async.monitor import prometheus_metrics
 from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.usual import LARGE_BYTES
 from tests.steps import test_comparators
@@ -82,15 +81,6 @@ def test_the_reference_has_all_that_is_public() -> None:
         "testing.assert_evaluation",
     }
     assert sorted(names) == sorted({*__all__} | elsewhere)
-
-
-def test_the_page_of_prometheus_lists_the_metrics() -> None:
-    page = (ROOT / "docs" / "prometheus.md").read_text()
-    expected = []
-    for name, kind, labels, text in prometheus_metrics.METRICS:
-        shown = ", ".join(f"`{each}`" for each in labels) or "none"
-        expected.append(f"| `{prometheus_metrics.PREFIX}{name}` | {kind} | {shown} | {text} |")
-    assert [line for line in page.splitlines() if line.startswith("| `graphrag_eval_")] == expected
 
 
 def test_other_figures() -> None:

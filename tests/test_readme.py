@@ -94,7 +94,7 @@ def run_snippets(page: str, change: Callable[[str], str] = str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != AT_REDIS])
 @pytest.mark.usefixtures("folder")
 def test_snippets_run(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    if page == "prometheus.md":
+    if page == "monitoring.md":
         from prometheus_client import CollectorRegistry
 
         monkeypatch.setattr("prometheus_client.REGISTRY", CollectorRegistry())
@@ -140,7 +140,7 @@ def run_commands(page: str, shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if commands(page) and page not in {"README.md", *SERVED, *JUDGED}],
+    [page for page in PAGES if commands(page) and page not in {"README.md", "watch.md", *SERVED, *JUDGED}],
 )
 def test_commands_run_one_after_the_other(page: str, shell: Shell) -> None:
     run_commands(page, shell)
@@ -153,6 +153,18 @@ def test_commands_that_ask_the_example_server(
     with endpoint() as address:
         monkeypatch.setitem(PAGES, page, PAGES[page].replace("localhost:8000", address))
         run_commands(page, shell)
+
+
+def test_the_log_that_grows_is_watched(shell: Shell) -> None:
+    """The log has fewer lines, which come faster; nobody presses Ctrl-C."""
+    log, *watching = commands("watch.md")
+    shell.line(log.replace("seq 200", "seq 5").replace("sleep 0.2", "sleep 0"))
+    for command in [*watching, watching[-1]]:
+        line = command.replace("--web", "--web 127.0.0.1:0") + " --until-idle 200ms"
+        seen = json.loads(shell.line(line).splitlines()[-1])
+        assert seen["overall"]["samples"]["total"] == 40
+        assert [alert["alert"] for alert in seen["alerts"]] == re.findall("--alert '(.*?)'", command)
+    assert seen["journal"]["restored"] == 40
 
 
 def test_commands_and_snippets_that_need_redis(

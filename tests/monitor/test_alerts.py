@@ -199,7 +199,7 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(w
 
 
 CHANGE: Change = {"alert": "a & b: <!channel> < 0.8", "state": "started", "template": "a & b", "value": 0.75}
-PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
+PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 
 
 async def posted(url: str, secret: bytes | None = None) -> str | None:
