@@ -158,13 +158,13 @@ def test_commands_that_ask_the_example_server(
 def test_the_log_that_grows_is_watched(shell: Shell) -> None:
     """The log has fewer lines, which come faster; nobody presses Ctrl-C."""
     log, *watching = commands("watch.md")
-    shell.line(log.replace("seq 200", "seq 5").replace("sleep 0.2", "sleep 0"))
+    shell.line(log.replace("seq 200", "seq 10").replace("sleep 0.2", "sleep 0"))
     for command in [*watching, watching[-1]]:
         line = command.replace("--web", "--web 127.0.0.1:0") + " --until-idle 200ms"
         seen = json.loads(shell.line(line).splitlines()[-1])
-        assert seen["overall"]["samples"]["total"] == 40
+        assert seen["overall"]["samples"]["total"] == 80
         assert [alert["alert"] for alert in seen["alerts"]] == re.findall("--alert '(.*?)'", command)
-    assert seen["journal"]["restored"] == 40
+    assert seen["journal"]["restored"] == 80
 
 
 def test_commands_and_snippets_that_need_redis(
