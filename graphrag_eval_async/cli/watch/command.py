@@ -91,6 +91,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
         work = _watch(stream, send, counting, view, kept, _deliveries(given, view.say))
         if web is not None:
+            view.address = web.url
             view.say(f"dashboard: {web.url}")
             work = web.run(work, Board(facts, counting, f"Watching {', '.join(watched)}", given.output))
         if metrics is not None:

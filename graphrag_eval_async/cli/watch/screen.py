@@ -95,11 +95,18 @@ class Browsing:
         self.first = max(0, min(self.first, total - self.page))
 
 
-def render(facts: Mapping[str, Any], width: int, height: int, browsing: Browsing | None = None) -> list[Text]:
+def render(
+    facts: Mapping[str, Any],
+    width: int,
+    height: int,
+    browsing: Browsing | None = None,
+    address: str | None = None,
+) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
-    If not all templates fit, they lose their intervals first, then the trends; then `browsing` says which
-    are shown. A comparison has at most a third of that room, and results have what is left.
+    The `address` of the page in the browser comes second. If not all templates fit, they lose their intervals
+    first, then the trends; then `browsing` says which are shown. A comparison has at most a third of that
+    room, and results have what is left.
     """
     screen = _Screen(facts, width, browsing or Browsing())
     paths = [_quote(path).rstrip("/") for path in facts["paths"]]
@@ -109,6 +116,7 @@ def render(facts: Mapping[str, Any], width: int, height: int, browsing: Browsing
             title if cell_len(title) <= width else f"watching {' '.join(map(os.path.basename, paths))}",
             "bold",
         ),
+        *([] if address is None else [Text(address)]),
         screen.headings(),
         *screen.group("overall", facts["overall"], detail=1),
     ]

@@ -43,7 +43,13 @@ TEMPLATE_LINES = 6  # of a template with its intervals
 
 
 class View:
-    """Shows a run, whose `loops` run meanwhile; they raise `OSError` if something cannot be written."""
+    """Shows a run, whose `loops` run meanwhile; they raise `OSError` if something cannot be written.
+
+    Attributes:
+        address: of the page in the browser, if there is one.
+    """
+
+    address: str | None = None
 
     def __init__(self, source: Facts, *loops: Callable[[], Coroutine[Any, Any, NoReturn]]) -> None:
         self.loops = loops
@@ -174,7 +180,7 @@ class Screen(View):
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
-            return [] if facts is None else render(facts, width, height, self._browsing)
+            return [] if facts is None else render(facts, width, height, self._browsing, self.address)
 
         if facts is not None:
             complete(facts)

@@ -55,6 +55,12 @@ GOLDEN: dict[str, dict[str, Any]] = {
 }
 
 
+def test_the_address_of_the_page_comes_second() -> None:
+    address = "http://127.0.0.1:8080/"
+    without, lines = shown(facts(), 80, 24), shown(facts(), 80, 24, address=address)
+    assert lines[:3] == [without[0], address, without[1]]
+
+
 @each("name", GOLDEN)
 def test_golden(name: str) -> None:
     columns, rows = map(int, name.split("-")[0].split("x"))
