@@ -239,7 +239,8 @@ Alerts
     after 30 s.
   --on-alert-url URL... : monitor.webhooks:parse_address
     Post the facts as JSON to this URL when an alert starts or ends; ${NAME} stands for an environment
-    variable. The secret in GRAPHRAG_EVAL_WEBHOOK_SECRET signs it. Repeatable.
+    variable. The secret in GRAPHRAG_EVAL_WEBHOOK_SECRET signs it. A post that fails is tried again for up to
+    25 s, so one may arrive twice. Repeatable.
 Resume
   --resume [=force] : cli.parsing:parse_resume
     Keep the output as a journal, and skip lines that are done. --resume=force resumes even if the reference

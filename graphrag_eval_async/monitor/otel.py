@@ -225,9 +225,21 @@ class OtelSink:
             async for result in results:
                 ...
 
-    Each score of a result is a log record with the event name ``gen_ai.evaluation.result``; the failure of a
-    judge has ``error.type`` and no score. If a response has the ids of the agent's span in its keys
-    ``trace_id`` and ``span_id``, as responses from OpenTelemetry traces do, that span is the parent. The
+    Each metric of a result is a log record with the event name ``gen_ai.evaluation.result``, and these
+    attributes:
+
+    - ``gen_ai.evaluation.name``: the metric, such as ``steps_score``
+    - ``gen_ai.evaluation.score.value``: its value
+    - ``gen_ai.evaluation.score.label``, for metrics from 0 to 1: ``pass`` for 1, ``fail`` for 0, else
+      ``partial``
+    - ``gen_ai.evaluation.explanation``: why the steps failed. What a judge said is sent only if
+      ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``.
+    - ``error.type``, in place of a value: why there is none, such as ``timeout``
+    - ``gen_ai.response.id``: the ``id`` of the response
+    - ``graphrag_eval.template_id``, ``.question_id``, ``.sample`` and ``.status``: which result it is
+
+    If a response has the ids of the agent's span in its keys ``trace_id`` and ``span_id``, as responses from
+    OpenTelemetry traces do, that span is the parent. Results of an earlier run are not sent again. The
     environment configures the export (``OTEL_EXPORTER_OTLP_ENDPOINT`` and so on); global providers are never
     used. A collector that does not answer holds nobody up: at the end, a `GraphragEvalWarning` counts the
     records that were not delivered. Needs the extra ``otel``.
