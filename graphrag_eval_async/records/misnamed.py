@@ -31,8 +31,8 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
             message += f" (is {key[:64]!r} meant to be question_id?)"
         elif key in TRACES and _is_list_of_objects(value):
             message += f"; {_hint(key)}"
-        elif key == "qname":
-            message += "; answers of TEXT2SPARQL need --format text2sparql"
+        elif key == "qname" or (key == "question" and "qname" not in record):
+            message += f"; --format text2sparql finds its question by `{key}`"
         elif key == "id":
             message += " (id is the id of the response itself)"
     return InvalidRecord("missing_question_id", message)
