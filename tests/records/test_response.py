@@ -159,6 +159,8 @@ def test_a_probably_misnamed_key_is_reported(response: dict[str, Any], message: 
         ({"questionId": "q"}, "missing_question_id", "(is 'questionId' meant to be question_id?)"),
         ({"messages": [{"role": "user"}]}, "missing_question_id", "or --format auto"),
         ({"resourceSpans": [{}]}, "missing_question_id", "or --format otlp"),
+        ({"question": "Who?"}, "missing_question_id", "finds its question by `question`"),
+        ({"question": "Who?", "qname": "g:1"}, "missing_question_id", "finds its question by `qname`"),
         ({"id": "q"}, "missing_question_id", "(id is the id of the response itself)"),
         ({"x": "q"}, "missing_question_id", "must name its question"),
         ('[{"role": "user"}]', "not_an_object", 'agent traces need format="auto" or --format auto'),
