@@ -132,6 +132,7 @@ def test_the_comparator_of_contributing_works(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_package_is_installed_from_a_checkout() -> None:
     """It is in no package index."""
-    pages = [ROOT / "docs" / f"{name}.md" for name in ("quickstart", "contributing", "ci", "statistics")]
+    names = ("quickstart", "contributing", "ci", "statistics", "watch", "monitoring")
+    pages = [ROOT / "docs" / f"{name}.md" for name in names]
     for path in [ROOT / "README.md", *pages, *(ROOT / "examples").glob("*.*")]:
         assert not re.search(r"pip install '?graphrag-eval-async", path.read_text()), path.name
