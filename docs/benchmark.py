@@ -48,7 +48,7 @@ LEVEL = 1 - 0.05 / len(PAIRS)
 SHOWN = "paths", "exceptions-1"
 """The result that is pictured."""
 
-PLACE = re.compile(r"(<!-- (\w+) -->\s*).*?(\s*<!-- / -->)", re.DOTALL)
+PLACE = re.compile(r"(<!--(\w+)-->\s*).*?(\s*<!--/-->)", re.DOTALL)
 """What the page leaves to a run: a name, the text, and an end."""
 
 
@@ -111,18 +111,17 @@ def undecided() -> Iterator[str]:
             change = abs(round(row["difference"], 3))
             plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
             yield f"""\
-`{one}` and `{other}` are {change} apart, which may be chance. If they really are, [`plan`](statistics.md#how-many-questions-do-i-need)
-asks for {plan["rows"][0]["paired"]:,} questions: so many show it in four of five comparisons at this level. {row["pairs"]} questions
-show a difference of {row["detectable"]:.2f} as often, and seldom a smaller one."""
+`{one}` and `{other}` are {change} apart, which may be chance. To show such a difference in four of five comparisons,
+[`plan`](statistics.md#how-many-questions-do-i-need) asks for {plan["rows"][0]["paired"]:,} questions. {row["pairs"]} questions can show one of {row["detectable"]:.2f}."""
 
 
 def tags() -> Iterator[Iterable[object]]:
-    yield ["tag", "questions", "example", *AGENTS]
+    yield ["tag", "questions", *AGENTS]
     for key, value in TAGS:
-        own = [each for each in load_reference(HERE.parent / QUESTIONS) if (key, value) in each.tags]
+        count = sum((key, value) in each.tags for each in load_reference(HERE.parent / QUESTIONS))
         groups = [found["per_tag"][key][value]["steps_score"] for found in aggregates().values()]
         means = [f"{group['mean_of_questions']:.3f}" for group in groups]
-        yield [f"`{key if value == 'true' else f'{key}={value}'}`", len(own), own[-1].text, *means]
+        yield [f"`{key if value == 'true' else f'{key}={value}'}`", count, *means]
 
 
 def failures() -> Iterator[Iterable[object]]:
