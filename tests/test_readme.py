@@ -27,6 +27,10 @@ ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
 AT_REDIS = "scale.md"
 """The page whose commands and snippets need a Redis server."""
+
+GO_ON = {"scoring.md"}
+"""Pages whose snippets use the names of earlier ones."""
+
 JUDGED = ("judges.md", "statistics.md")
 """Pages whose commands need a judge."""
 
@@ -44,7 +48,8 @@ def blocks(page: str, kind: str) -> list[str]:
 
 
 def snippets(page: str) -> list[str]:
-    return blocks(page, "python")
+    found = blocks(page, "python")
+    return ["\n".join(found)] if page in GO_ON else found
 
 
 def commands(page: str) -> list[str]:
