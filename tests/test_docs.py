@@ -13,6 +13,7 @@ from docs.make import DRAWN, MADE
 from graphrag_eval_async import __all__, config, scale, traces
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.steps import comparators
+from graphrag_eval_async.steps.failure import CLASSES
 from graphrag_eval_async.usual import LARGE_BYTES
 from tests.steps import test_comparators
 from tests.support.cases import each
@@ -86,6 +87,12 @@ def test_the_reference_has_all_that_is_public() -> None:
 def test_other_figures() -> None:
     assert f"Lines of {LARGE_BYTES >> 10} KiB or more" in LIMITS
     assert f"has {DRAIN_SECONDS:g} seconds to finish" in LIMITS
+
+
+def test_the_page_of_results_lists_the_reasons_of_failures() -> None:
+    section = (ROOT / "docs" / "results.md").read_text().partition("## Why a response failed")[2]
+    rows = [line.split("|")[1] for line in section.partition("## ")[0].splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(rows))) == sorted({*CLASSES} | {"failure"})
 
 
 def test_links_lead_somewhere() -> None:

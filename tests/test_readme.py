@@ -28,7 +28,7 @@ PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((R
 AT_REDIS = "scale.md"
 """The page whose commands and snippets need a Redis server."""
 
-GO_ON = {"scoring.md"}
+GO_ON = {"results.md", "scoring.md"}
 """Pages whose snippets use the names of earlier ones."""
 
 JUDGED = ("judges.md", "statistics.md")
