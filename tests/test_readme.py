@@ -82,7 +82,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")  # There is no collector.
-    monkeypatch.setenv("GRAPH_TOKEN", "")  # A snippet sets it.
     return tmp_path
 
 
@@ -203,7 +202,7 @@ def test_commands_that_need_judges(page: str, shell: Shell, monkeypatch: pytest.
 
 @each("text", [text for text in YAML if text not in WORKFLOWS])
 def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY"):
+    for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY", "GRAPH_TOKEN"):
         monkeypatch.setenv(name, KEY)
     path = tmp_path / "file.yaml"
     path.write_text(text)

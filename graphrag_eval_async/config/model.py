@@ -54,6 +54,16 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 class ExecuteConfig(Section, frozen=True, kw_only=True):
     """Where the reference queries, and those of the agent, are run. Needs the extra `execute`.
 
+    Of each response, the last 50 queries are run, and none after four that took all their time. Queries of
+    more than 100,000 characters are refused.
+
+    A query is to blame if the endpoint answers it with status 400, 413, 414, 422 or 500, with a part of the
+    results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not within `timeout_sec`.
+    Statuses 408, 429, 502, 503 and 504 and lost connections are tried three times, after `Retry-After` if
+    that is at most 60 s. If all three end with 408, 502, 503 or 504, the agent's query is to blame if the
+    endpoint answers `ASK {}` before and after the second and third attempt. In all other cases, the endpoint
+    is to blame.
+
     Attributes:
         endpoint: address of a SPARQL 1.1 endpoint that answers queries.
         graph: path of an RDF file, in place of an endpoint: .ttl, .nt, .nq, .trig, .rdf, .jsonld or .n3.
