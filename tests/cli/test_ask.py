@@ -7,76 +7,54 @@ import json
 import os
 import signal
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import pytest
 
+from tests.cli.judged import serving
 from tests.cli.support import response, run
 from tests.support.cases import each
-from tests.support.deadlines import WAIT_SECONDS, join
+from tests.support.deadlines import WAIT_SECONDS
+from tests.support.judge_server import Reply, json_reply
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.cli.support import Folder
+    from tests.support.judge_server import Request
 
 SECRET = "s3cr3t-of-the-agent"  # noqa: S105
 
-Reply = tuple[int, Any]
 
-
-class Agent(ThreadingHTTPServer):
+class Agent:
     """Answers questions by `answer`, which gets the text of one and the request; `asked` keeps the texts."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[str] = []
-        self.answer: Callable[[str, Handler], Reply] = right
-        self.url = f"http://127.0.0.1:{self.server_port}/ask"
+        self.answer: Callable[[str, Request], Reply] = right
+        self.url = ""
+
+    def __call__(self, request: Request) -> Reply:
+        body = request.body
+        text = parse_qs(request.query)["question"][0] if body is None else body["input"][0]["text"]
+        self.asked.append(text)
+        return self.answer(text, request)
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Agent
-
-    def do_GET(self) -> None:
-        self.reply(parse_qs(urlsplit(self.path).query)["question"][0])
-
-    def do_POST(self) -> None:
-        self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"][0]["text"])
-
-    def reply(self, text: str) -> None:
-        self.server.asked.append(text)
-        status, reply = self.server.answer(text, self)
-        body = json.dumps(reply).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
-def right(text: str, _: Handler) -> Reply:
+def right(text: str, _: Request) -> Reply:
     """All answers are right but that to q2."""
-    question_id = text.removeprefix("What of ").removesuffix("?")
-    return 200, {"steps": response(question_id, question_id != "q2")["actual_steps"], "answer": question_id}
+    name = text.removeprefix("What of ").removesuffix("?")
+    return json_reply({"steps": response(name, name != "q2")["actual_steps"], "answer": name})
 
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
-    with Agent() as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        join(thread)
+    agent = Agent()
+    with serving(agent) as server:
+        agent.url = f"{server.origin}/ask"
+        yield agent
 
 
 def ask(folder: Folder, agent: Agent, *options: str, name: str = "results.jsonl") -> int:
@@ -109,7 +87,7 @@ def test_gates_tables_and_reports(folder: Folder, agent: Agent, capfd: pytest.Ca
 
 
 def test_what_is_answered_is_not_asked_again(folder: Folder, agent: Agent) -> None:
-    agent.answer = lambda text, handler: (404, "unknown") if "q2" in text else right(text, handler)
+    agent.answer = lambda text, request: Reply(b"", 404) if "q2" in text else right(text, request)
     assert ask(folder, agent, "--resume") == 0
     agent.answer = right
     for options, texts in (
@@ -140,9 +118,9 @@ def test_secrets_are_sent_and_never_shown(
     monkeypatch.setenv("AGENT_TOKEN", SECRET)
     seen = []
 
-    def echo(_: str, handler: Handler) -> Reply:
-        seen.append(handler.headers["Authorization"])
-        return 401, {"answer": f"you sent {seen[-1]}"}
+    def echo(_: str, request: Request) -> Reply:
+        seen.append(request.headers["authorization"])
+        return json_reply(f"you sent {seen[-1]}", status=401)
 
     agent.answer = echo
     for token in ("${AGENT_TOKEN}", SECRET):
@@ -156,11 +134,11 @@ def test_secrets_are_sent_and_never_shown(
 def test_the_page_in_the_browser(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
     port, pages = free_port(), []
 
-    def look(text: str, handler: Handler) -> Reply:
+    def look(text: str, request: Request) -> Reply:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)) as connection:
             connection.request("GET", "/")
             pages.append(connection.getresponse().read().decode())
-        return right(text, handler)
+        return right(text, request)
 
     agent.answer = look
     assert ask(folder, agent, "--web", f"127.0.0.1:{port}") == 0
@@ -172,9 +150,9 @@ def test_the_page_in_the_browser(folder: Folder, agent: Agent, capfd: pytest.Cap
 def test_ctrl_c_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
     """And what was asked is still evaluated."""
 
-    def interrupt(text: str, handler: Handler) -> Reply:
+    def interrupt(text: str, request: Request) -> Reply:
         os.kill(os.getpid(), signal.SIGINT)
-        return right(text, handler)
+        return right(text, request)
 
     agent.answer, handler = interrupt, signal.getsignal(signal.SIGINT)
     try:
