@@ -131,7 +131,7 @@ class _Reader:
     def __init__(self, form: str, prefix: str | None, language: str | None, score: str | None) -> None:
         self._is_qald, self._score = form == "qald", score
         self._language = "en" if language is None and self._is_qald else language
-        self._name = "{}" if self._is_qald else f"{prefix}:{{}}-{{}}"
+        self._prefix = prefix
         self._languages: set[str] = set()
         self._noted: defaultdict[str, list[str]] = defaultdict(list)
 
@@ -177,7 +177,7 @@ class _Reader:
             languages = languages if "output" in step else []
         return [
             {
-                "id": self._name.format(own, language),
+                "id": str(own) if self._is_qald else f"{self._prefix}:{own}-{language}",
                 "question_text": texts[language],
                 "tags": {**dict.fromkeys(given.features or (), True), "language": language},
                 "reference_steps": [[step]],

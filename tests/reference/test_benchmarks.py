@@ -91,17 +91,17 @@ TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
         ([TEXT | {"question": {"en": 7}}], ["question[...]: Expected `str | null`, got `int`"]),
         (
             [TEXT, TEXT | {"query": {"sparql": "DROP ALL"}}],
-            ["'p:2-en': reference_steps[0][0].reference_query: "],
+            ["'{p}:2-en': reference_steps[0][0].reference_query: "],
         ),
-        ([TEXT, TEXT | {"id": "1"}], ["question 'p:1-en': id: 'p:1-en' is already the id of"]),
-        ([TEXT | {"features": ["a=b"]}], ["question 'p:1-en': tags"]),
+        ([TEXT, TEXT | {"id": "1"}], ["question '{p}:1-en': id: '{p}:1-en' is already the id of"]),
+        ([TEXT | {"features": ["a=b"]}], ["question '{p}:1-en': tags"]),
         ([TEXT | {"question": EN}], ["question: it is of the format qald"]),
         ([], ["no question in language None, but in []"]),
     ],
 )
 def test_what_cannot_be_read_is_said_by_id(questions: list[Any], problems: list[str], tmp_path: Path) -> None:
     path = tmp_path / "questions.yml"
-    path.write_text(yaml.safe_dump({"dataset": {"id": "urn:d", "prefix": "p"}, "questions": questions}))
+    path.write_text(yaml.safe_dump({"dataset": {"id": "urn:d", "prefix": "{p}"}, "questions": questions}))
     with pytest.raises(ReferenceDataError) as error:
         load_reference(path, format="text2sparql")
     assert error.value.source == str(path)
@@ -172,30 +172,23 @@ def test_wrong_options(tmp_path: Path) -> None:
     for options, message in zip(wrong, ["language: only", "format: expected", "score: exp"], strict=True):
         with pytest.raises(UsageError, match=message):
             load_reference(QALD, **options)
-    more = [
-        ["--format", "auto"],
-        ["-o", "a.txt"],
-        ["-o", str(tmp_path / "no" / "a.yaml")],
-        ["--language", "fr"],
-    ]
-    more += [["--from", "text2sparql"]]
-    commands = [["--from", "qald", str(QALD), *options] for options in more]
-    for command in [*commands, ["--from", "qald", "-"], [str(TEXT2SPARQL)], [str(QALD), "--score", "f1"]]:
-        assert run("convert", *command) == 2, command
+    qald = f"--from qald {QALD}"
+    commands = [f"{qald} --format auto", f"{qald} -o a.txt", f"{qald} -o {tmp_path}/no/a.yaml"]
+    commands += [f"{qald} --language fr", f"{qald} --from text2sparql", "--from qald -"]
+    for command in [*commands, f"{TEXT2SPARQL}", f"{QALD} --score f1"]:
+        assert run("convert", *command.split()) == 2, command
 
 
+def question(name: str, text: str, *steps: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"id": name, "question_text": text, "reference_steps": [*steps]}
+
+
+WHY = [{"name": "sparql", "output": "{}"}]
 TWO = [
     {
         "template_id": name,
         "tags": {"dataset": f"urn:{name}"},
-        "questions": [
-            {
-                "id": f"{name}:1",
-                "question_text": "Why?",
-                "reference_steps": [[{"name": "sparql", "output": "{}"}]],
-            },
-            {"id": f"{name}:2", "question_text": f"Who is {name}?"},
-        ],
+        "questions": [question(f"{name}:1", "Why?", WHY), question(f"{name}:2", f"Who is {name}?")],
     }
     for name in "ab"
 ]
