@@ -23,8 +23,8 @@ from graphrag_eval_async.errors import UsageError, check_extra, check_integer, d
 from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections, as_sent
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
-from graphrag_eval_async.records.aliases import BENCHMARK_STEP
 from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.traces.format import steps_of_query
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -221,12 +221,11 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _as_response(found: dict[str, Any]) -> dict[str, Any]:
-    response, answer, query = dict[str, Any](), found.get("answer"), found.get("query")
+    response, answer = dict[str, Any](), found.get("answer")
     if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
         answer = "\n".join(answer)
     if answer is not None:
         response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
     if "query" in found or "steps" in found:
-        step = {"name": BENCHMARK_STEP, "status": "success", "args": {"query": query}}
-        response["actual_steps"] = [*(found.get("steps") or ()), *([step] if query and query.strip() else ())]
+        response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
     return response

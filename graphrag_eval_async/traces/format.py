@@ -124,6 +124,12 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
     return convert(value, format, options)
 
 
+def steps_of_query(query: str | None, name: str = BENCHMARK_STEP) -> list[dict[str, Any]]:
+    """The step of an answer that is a SPARQL query; none if the query is empty."""
+    step = {"name": name, "status": "success", "args": {"query": query}}
+    return [step] if query and not query.isspace() else []
+
+
 def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """The response that an answer of TEXT2SPARQL makes: its only step is its query, if that is not empty."""
     query = value.get("query") if isinstance(value, dict) else value
@@ -134,9 +140,7 @@ def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     trace = Trace(TEXT2SPARQL, question=asked, dataset=value.get("dataset"))
     options["question_id"] = options.get("question_id") or (str(named) if named else None)
     response = to_response(trace, **options)
-    if query and not query.isspace():
-        name = step_names.get(BENCHMARK_STEP, BENCHMARK_STEP)
-        response["actual_steps"] = [{"name": name, "status": "success", "args": {"query": query}}]
+    response["actual_steps"] = steps_of_query(query, step_names.get(BENCHMARK_STEP, BENCHMARK_STEP))
     return response
 
 
