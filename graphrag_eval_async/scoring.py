@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import PreparedSteps
     from graphrag_eval_async.steps import Comparator, StepsScore
 
+    Steps = Sequence[Mapping[str, Any]]
+
 StepsGroups = Literal["last", "all"]
 
 
@@ -121,25 +123,19 @@ class Scoring(NamedTuple):
             evaluation.score, evaluation.facts = scored.score, scored.facts
         evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
         if prepared.has_values or prepared.has_query:
-            self._add_metrics(evaluation, prepared, scored, compared, quick=budget.quick)
+            self._add_metrics(evaluation, prepared, scored, compared, budget)
         if broken is None and scored.facts.reason is None and not evaluation.is_answered:
             evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
 
     def _add_metrics(
-        self,
-        evaluation: Evaluation,
-        prepared: Prepared,
-        scored: StepsScore,
-        compared: Sequence[Mapping[str, Any]],
-        *,
-        quick: bool,
+        self, evaluation: Evaluation, prepared: Prepared, scored: StepsScore, compared: Steps, budget: Budget
     ) -> None:
         """Set the metrics of steps that only some reference steps have."""
         if prepared.has_values:
             means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **means}
         if prepared.has_query:
-            queries = compare_queries(prepared.groups, compared, scored.matches, quick=quick)
+            queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
             evaluation.similarity, evaluation.similarities = queries.mean, queries.each
             if queries.error is not None:
                 evaluation.errors = (*scored.errors, queries.error)

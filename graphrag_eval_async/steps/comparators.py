@@ -119,9 +119,9 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
+    as_values = step.get("score") == VALUES_F1
     if needs_execution(step):
         _is_partial(step, SPARQL_RESULTS)
-        as_values = step.get("score") == VALUES_F1
         return PreparedStep(step, accepted_names(name), _not_fetched, as_values=as_values)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
@@ -134,8 +134,8 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
     names, is_partial = accepted_names(name), _is_partial(step, media_type)
     if name not in COMPARATORS and media_type in _BY_CONTENTS:
         output = _BY_CONTENTS[media_type](step, partial=is_partial)
-        own = {"partial": is_partial, "as_values": step.get("score") == VALUES_F1}
-        return PreparedStep(step, names, output.compare, kind=output.kind, **own)
+        compare, kind = output.compare, output.kind
+        return PreparedStep(step, names, compare, partial=is_partial, kind=kind, as_values=as_values)
     build = json_comparator if media_type == "application/json" else same_output_comparator
     return PreparedStep(step, names, COMPARATORS.get(name, build)(step))
 
