@@ -106,12 +106,7 @@ def fill(text: str, names: Iterable[str]) -> str:
 
 def question(text: str, query: str, answer: list[str], tags: list[str]) -> dict[str, Any]:
     ordered = "order" in tags
-    step = {
-        "name": "sparql",
-        "reference_query": PREFIX + query,
-        "score": "f1",
-        "ignore_duplicates": False,
-    }
+    step = {"name": "sparql", "reference_query": PREFIX + query, "score": "f1", "ignore_duplicates": False}
     return {
         "question_text": text,
         "reference_answer": ", ".join(answer if ordered else sorted(answer)),

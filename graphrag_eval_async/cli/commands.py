@@ -72,7 +72,7 @@ COMMANDS = {
         """Ask an agent at an address, and evaluate its answers as they come.
 
         Asks each question of the reference set, writes one result per answer, and prints a page of scores at
-        the end. Ctrl-C stops asking. The exit code is 4 if each call fails.""",
+        the end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
         f"{EVALUATING} interval/run rejudge",
     ),
     "aggregate": Command(

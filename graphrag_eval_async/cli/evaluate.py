@@ -30,7 +30,7 @@ from graphrag_eval_async.cli.run import (
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
-from graphrag_eval_async.records.metrics import MISSING_RATE, counts_of
+from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
@@ -212,7 +212,7 @@ def evaluate_here(
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
     if asked is not None:
-        told, ending = asked.errors, ending._replace(error=ending.error or asked.problem(stream))
+        told, ending = asked.errors, ending._replace(error=ending.error or asked.problem())
     return report_stream(
         given,
         stream,
@@ -228,19 +228,19 @@ class Asked:
     """Questions of which `consumed` of `size` are answered; `errors` holds the first error, if any."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.consumed = size, 0
+        self.size, self.consumed, self.answered = size, 0, 0
         self.errors: list[str] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count a result."""
         self.consumed += "pending" not in result
+        self.answered += "error" not in result
         if "error" in result and not self.errors:
             self.errors.append(one_line(f"first error of the agent: {result['error']}"))
 
-    def problem(self, stream: EvaluationStream) -> Exception | None:
+    def problem(self) -> Exception | None:
         """Return an error if all responses are errors."""
-        results, errors = counts_of(stream.aggregates.snapshot()["micro"])
-        is_none = self.errors and results == errors
+        is_none = self.errors and not self.answered
         return GraphragEvalError(f"no question was answered; {self.errors[0]}") if is_none else None
 
 

@@ -82,7 +82,7 @@ def _output(answers: list[_Answer]) -> str:
     if (boolean := answers[0].boolean) is not None and len(answers) == 1:
         return json.dumps({"head": {}, "boolean": boolean})
     if any(each.boolean is not None for each in answers):
-        raise ValueError("answers: a boolean stands beside other answers; leave one")
+        raise ValueError("answers: a boolean stands beside other answers; keep one")
     rows = []
     for row in (row for each in answers for row in (each.results and each.results.bindings) or ()):
         rows.append({name: term for name, term in row.items() if term is not None})

@@ -21,7 +21,6 @@ from tests.steps.support import (
     literal,
     query,
     result_of,
-    score_of,
     texts,
     to_csv,
     to_markdown,
@@ -73,15 +72,6 @@ def test_agrees_with_a_plain_oracle(expected: Table | bool, actual: Table | bool
     f1 = 2 * precision * recall / (precision + recall) if both else 0
     wanted = [precision, recall, f1] if ours or theirs else [1, 1, 1]
     assert shares_of(written(expected), written(actual, way)) == pytest.approx([float(x) for x in wanted])
-
-
-WORDS = st.lists(st.sampled_from("abcdef"), unique=True)
-
-
-@given(WORDS, WORDS)
-def test_equals_f1_of_one_variable_without_duplicates(expected: list[str], actual: list[str]) -> None:
-    one, other = texts(*expected, names="x"), texts(*actual, names="y")
-    assert score_of(step(one), other) == score_of(query(one, score="f1"), other)
 
 
 @each(
