@@ -65,9 +65,8 @@ def iri(name: str) -> str:
 
 
 def thing(key: str, kind: str, name: str, *facts: str) -> str:
-    return (
-        " ; ".join([f'{iri(key)} a grid:{kind} ; grid:name "{name}"', *map("grid:{}".format, facts)]) + " ."
-    )
+    parts = [f'{iri(key)} a grid:{kind} ; grid:name "{name}"', *map("grid:{}".format, facts)]
+    return " ; ".join(parts) + " ."
 
 
 PREFIX = "PREFIX grid: <https://example.org/grid#>\n"

@@ -150,7 +150,7 @@ Agent
   --steps PATH = $.steps
     Where the steps are in it, if any.
   --max-concurrency N = 8 : cli.parsing:parse_count
-    Questions asked at a time, at most.
+    Maximum number of questions in progress.
   --timeout TIME = 60s : monitor.windows:parse_duration
     How long to wait for a reply, in each attempt.
   --repeats N = 1 : cli.parsing:parse_count

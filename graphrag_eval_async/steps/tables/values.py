@@ -1,4 +1,4 @@
-"""Compares SPARQL results as sets of values, whatever their rows, columns and types.
+"""Compares SPARQL results as sets of values, ignoring rows, columns and types.
 
 Let R and A be the texts of all bound cells of the expected and the actual results. For ASK, they are {"true"}
 or empty. Then
