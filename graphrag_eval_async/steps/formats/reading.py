@@ -209,9 +209,12 @@ def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
     if all(name[:1] in ("?", "$") for name in header):
         header = [name[1:] for name in header]
     is_alone = not alone and not rows and (len(header) == 1 or not text.endswith("\n"))
-    if is_alone or not all(map(is_variable, header)):
-        what = "not JSON, XML, TSV, Markdown or a list of objects; as CSV, the first line"
-        raise _neither(f"{what} is not a header or is the only line")
+    is_header = all(map(is_variable, header))
+    if is_alone or not is_header:
+        what = "the first line is not a header"
+        if is_header:
+            what = "there is only a header; output_media_type: text/csv in the step makes that an empty table"
+        raise _neither(f"not JSON, XML, TSV, Markdown or a list of objects; as CSV, {what}")
     if len(header) == 1:
         rows = [row or [""] for row in rows]
     return _untyped_table(header, rows)
