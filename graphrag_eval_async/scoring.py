@@ -8,7 +8,6 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.metrics import ANSWER_MATCH
 from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
-from graphrag_eval_async.reference import Prepared
 from graphrag_eval_async.steps import (
     QUICK_STEPS,
     STEPS,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.execution import Executed
     from graphrag_eval_async.records import Question, Response
     from graphrag_eval_async.records.question import Matching
-    from graphrag_eval_async.reference import PreparedSteps
+    from graphrag_eval_async.reference import Prepared, PreparedSteps
     from graphrag_eval_async.steps import Comparator, StepsScore
 
     Steps = Sequence[Mapping[str, Any]]
@@ -155,7 +154,7 @@ class Scoring(NamedTuple):
                 groups[group][index] = prepare_step(steps[group][index], self.comparators)
             except MalformedStep as error:  # The data do not have the columns that it requires, say.
                 evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
-        return Prepared(steps, groups, prepared.has_query, prepared.has_values)
+        return prepared._replace(steps=steps, groups=groups)
 
     def _match_answer(
         self, evaluation: Evaluation, question: Question, response: Response, budget: Budget
