@@ -230,7 +230,7 @@ def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
         problem("execute.graph", f"expected a file that ends in {', '.join(GRAPH_SUFFIXES)}")
     elif not os.path.isfile(path):
         problem("execute.graph", "there is no such file")
-    for name in ("headers", "username", "password", "allow_from"):
+    for name in ("headers", "username", "password", "allow_from", "allow_service"):
         if getattr(execute, name):
             problem(f"execute.{name}", "is for an endpoint, not for a graph")
 

@@ -75,6 +75,8 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
         reference: whether the queries of reference steps with an output are run, too; if not, it stands.
         allow_from: whether the agent's queries may name graphs with FROM at the endpoint, which may fetch
             them.
+        allow_service: whether the agent's queries may use SERVICE at the endpoint, which then asks other
+            servers; for the label service of Wikidata.
         timeout_sec: time for one attempt of a query, in seconds.
         max_rows: a query that returns more rows or triples fails.
         max_bytes: a query whose results have more bytes fails.
@@ -92,6 +94,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     actual: bool = True
     reference: bool = True
     allow_from: bool = False
+    allow_service: bool = False
     timeout_sec: Positive = 30.0
     max_rows: Count = 100_000
     max_bytes: Count = 16 << 20

@@ -102,7 +102,7 @@ def _query_to_run(step: Mapping[str, Any]) -> str | None:
     return text if form_of(text) in (FORMS - GRAPH_FORMS if media_type in TABLES else GRAPH_FORMS) else None
 
 
-def check_query(query: str, *, allow_from: bool) -> None:
+def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
     """Check that a query of an agent only reads, and that it makes no server fetch anything."""
     if len(query) > MAX_QUERY_CHARACTERS:
         raise QueryFailed("refused", f"it has more than {MAX_QUERY_CHARACTERS:,} characters")
@@ -111,7 +111,7 @@ def check_query(query: str, *, allow_from: bool) -> None:
         raise QueryFailed("refused", "updates are not run")
     if form not in FORMS:
         raise QueryFailed("invalid", f"expected {', '.join(sorted(FORMS))}")
-    if mentions(query, "SERVICE"):
+    if not allow_service and mentions(query, "SERVICE"):
         raise QueryFailed("refused", "SERVICE is not allowed: it makes the server fetch addresses")
     if not allow_from and mentions(query, "FROM"):
         raise QueryFailed("refused", "FROM is not allowed: it may make the server fetch addresses")

@@ -67,7 +67,8 @@ class Executing:
             return [self._checks]
         source = [config.endpoint, config.graph, sorted(config.prefixes.items())]
         own = [self._checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
-        return own if config.reference else [*own, "outputs stand"]
+        others = {"outputs stand": not config.reference, "SERVICE": config.allow_service}
+        return [*own, *(name for name, is_on in others.items() if is_on)]
 
     def session(self) -> ExecutionSession:
         """Return a session for one stream."""
@@ -171,8 +172,11 @@ class ExecutionSession:
         outcome: Answer | QueryFailed
         try:
             if of_agent:
-                allow_from = self._config.allow_from or self._config.graph is not None
-                await asyncio.to_thread(check_query, query, allow_from=allow_from)
+                config = self._config
+                allow_from = config.allow_from or config.graph is not None
+                await asyncio.to_thread(
+                    check_query, query, allow_from=allow_from, allow_service=config.allow_service
+                )
             outcome = await self._engine.run(query, of_agent=of_agent)
         except QueryFailed as failed:
             outcome = failed.with_traceback(None)

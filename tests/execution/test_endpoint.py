@@ -102,16 +102,17 @@ async def test_headers_passwords_and_addresses_are_sent_and_not_shown() -> None:
 @without_waiting
 async def test_what_could_fetch_or_change_is_not_sent() -> None:
     queries = {
-        "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }": "SERVICE",
+        "SELECT * { SERVICE SILENT <http://127.0.0.1:9/> { ?s ?p ?o } FILTER(false) }": "SERVICE",
         "SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }": "FROM",
         "SELECT * FROM NAMED <urn:g> { GRAPH ?g { ?s ?p ?o } }": "FROM",
         "CLEAR ALL": "updates",
     }
-    for allow_from in (False, True):
+    for allowed in ("", "FROM", "SERVICE"):
         async with endpoint() as server:
-            results = await results_of(map(ran, queries), config(server, allow_from=allow_from))
+            allowing = {f"allow_{allowed.lower()}": True} if allowed else {}
+            results = await results_of(map(ran, queries), config(server, **allowing))
         for result, (query, word) in zip(results, queries.items(), strict=True):
-            is_refused = word != "FROM" or not allow_from
+            is_refused = word != allowed
             assert error_of(result).startswith(f"refused: {word} ") == is_refused
             assert (asked(server)[query] == 0) == is_refused
             assert result["failure"] == ("step_error" if is_refused else "empty_result")
