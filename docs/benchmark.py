@@ -76,7 +76,8 @@ def differences() -> dict[tuple[str, str], dict[str, Any]]:
 
 def table(*rows: Iterable[object]) -> str:
     head, *rest = [[*map(str, row)] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rest])
+    lines = [f"| {' | '.join(row)} |" for row in [head, *rest]]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
 
 
 def right(results: Iterable[dict[str, Any]], score: str, least: float) -> int:
@@ -112,7 +113,7 @@ def undecided() -> Iterator[str]:
             plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
             yield f"""\
 `{one}` and `{other}` are {change} apart, which may be chance. To show such a difference in four of five comparisons,
-[`plan`](statistics.md#how-many-questions-do-i-need) asks for {plan["rows"][0]["paired"]:,} questions. {row["pairs"]} questions can show one of {row["detectable"]:.2f}."""
+[`plan`](statistics.md#how-many-questions-do-i-need) asks for {plan["rows"][0]["paired"]:,} questions. {row["pairs"]} questions show a difference of {row["detectable"]:.2f} that often."""
 
 
 def tags() -> Iterator[Iterable[object]]:

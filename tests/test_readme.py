@@ -34,7 +34,7 @@ GO_ON = {"results.md", "scoring.md"}
 JUDGED = ("judges.md", "statistics.md")
 """Pages whose commands need a judge."""
 
-ASKING = ("agents.md", "benchmark.md")
+ASKING = ("agents.md",)
 """Pages whose commands ask the example server."""
 
 SERVED = {*ASKING, AT_REDIS}

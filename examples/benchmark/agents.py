@@ -93,7 +93,7 @@ def way(start: str, end: str) -> str:
 
 
 def keywords(text: str) -> dict[str, Any]:
-    """Looks up the neighbours of the first name in the question that are of the kind mentioned first."""
+    """Takes the first kind and the first name in the question: the name's neighbours of that kind."""
     found = mentions(text, NOUNS)
     kind = next((f"?x a grid:{each.kind} ." for each in found if not each.iri), "")
     iri = next((each.iri for each in found if each.iri), None)
@@ -130,7 +130,7 @@ TEMPLATES = {
 
 
 def templates(text: str) -> dict[str, Any]:
-    """Knows some sentences to the letter, each with a query that is right."""
+    """Knows the exact wording of some questions, and a right query for each."""
     for sentence, where in TEMPLATES.items():
         match = re.fullmatch(re.escape(sentence).replace("NAME", "(.+)"), text)
         if match and match[1] in names():
@@ -140,7 +140,7 @@ def templates(text: str) -> dict[str, Any]:
 
 
 def paths(text: str) -> dict[str, Any]:
-    """Walks the shortest path from the kind mentioned first to each name, and can count."""
+    """Walks the shortest path from the first kind to each name, and can count."""
     found = mentions(text, NOUNS)
     kind = next((each.kind for each in found if not each.iri), None)
     if kind is None:
