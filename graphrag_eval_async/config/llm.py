@@ -45,12 +45,13 @@ class ModelConfig(Section, frozen=True, kw_only=True):
         model: name of the model; for azure, of the deployment.
         base_url: address of the server. Default: the environment variable OPENAI_BASE_URL, or else
             https://api.openai.com/v1; for azure, AZURE_OPENAI_ENDPOINT. `api_base` in a file means the same.
-        api_key: default: the environment variable OPENAI_API_KEY, or AZURE_OPENAI_API_KEY.
-        api_version: for azure. Default: the environment variable OPENAI_API_VERSION.
+        api_key: key for the server. Default: the environment variable OPENAI_API_KEY; for azure,
+            AZURE_OPENAI_API_KEY.
+        api_version: version of the API, for azure. Default: the environment variable OPENAI_API_VERSION.
         extra_headers: HTTP headers to add to each request.
         parameters: copied into the body of each request, as are unknown keys of the section. Values read
-            from the environment are text. They are never dropped: if the server refuses one, the error names
-            it.
+            from the environment are text. Parameters are never dropped: if the server refuses one, the error
+            names it.
     """
 
     provider: Literal["openai", "azure"]
@@ -83,8 +84,8 @@ class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
 class EmbeddingConfig(ModelConfig, frozen=True, kw_only=True):
     """The embedding model.
 
-    If the generation model has the same provider, and this one has no `base_url` or the same, missing
-    connection settings are taken from the generation model.
+    If it has the same provider as the generation model, and the same `base_url` or none, it takes missing
+    connection settings from the generation model.
     """
 
 
@@ -94,24 +95,25 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     Attributes:
         max_concurrency: requests in flight over the whole stream; halved after a 429, then grows back.
         requests_per_minute: limit of the rate; null means no limit.
-        tokens_per_minute: limit of input and output tokens together, estimated first and corrected by what
-            the server counts; null means no limit.
+        tokens_per_minute: limit of input and output tokens together; null means no limit. Tokens are
+            estimated first, then corrected by the server's count.
         call_timeout_sec: time for one attempt, in seconds, from connecting to the last byte.
         result_timeout_sec: time for all metrics of one result, in seconds, from its first request.
-        max_attempts: attempts per request, including the first. Asking again after an unusable reply has
-            attempts of its own; long pauses that the server asks for do not count.
+        max_attempts: attempts per request, including the first. Repeats after an unusable reply are counted
+            separately; attempts before long pauses that the server asks for do not count.
         budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit. Calls in
             flight may exceed it.
-        max_failed_calls: the run ends if the first so many calls of one kind, completions or embeddings,
-            fail. Other calls wait until one succeeds; null never ends it.
-        max_outage_sec: the run ends if no call succeeds for so many seconds; null never ends it.
+        max_failed_calls: the run ends if this many calls of one kind (completions or embeddings) fail and
+            none has succeeded. Until one succeeds, other calls wait. With null, the run never ends for this
+            reason.
+        max_outage_sec: the run ends if no call succeeds for this many seconds; with null, it never does.
         max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
         max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
-        shared: address of a Redis server, such as redis://host/name?run=monday, where all workers share
-            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses; without a name, those with
-            the same models and limits. The budget is that of the run, until seven days after its last use.
-            While the server cannot be reached, no request is sent. The password may come from the environment
-            variable REDIS_PASSWORD.
+        shared: address of a Redis server, such as redis://host/name?run=monday, where workers share
+            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. Workers with the same name in
+            the address share; without one, workers with the same models and limits. The budget is for the
+            run, and is forgotten seven days after its last use. While Redis cannot be reached, no request is
+            sent. The password may come from the environment variable REDIS_PASSWORD.
     """
 
     max_concurrency: Count = 32
@@ -147,8 +149,8 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
     """One of several LLMs that judge.
 
-    If the generation model has the same provider, and this one has no `base_url` or the same, missing
-    connection settings are taken from the generation model.
+    If it has the same provider as the generation model, and the same `base_url` or none, it takes missing
+    connection settings from the generation model.
     """
 
     pricing: PricingConfig = PricingConfig()
@@ -159,7 +161,7 @@ class LLMConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         generation: the LLM.
-        judges: other LLMs, by the names that `judges` of a metric uses.
+        judges: other LLMs, by name; `judges` of a metric lists these names.
         embedding: the embedding model, for metrics that need one.
         cache: path of an SQLite file that stores finished calls; several processes may share it.
     """

@@ -52,37 +52,40 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
 
 class ExecuteConfig(Section, frozen=True, kw_only=True):
-    """Where the reference queries, and those of the agent, are run. Needs the extra `execute`.
+    """Where reference queries and the agent's queries are run. Needs the extra `execute`.
 
-    Of each response, the last 50 queries are run, and none after four that took all their time. Queries of
-    more than 100,000 characters are refused.
+    At most the last 50 queries of a response are run. After four timeouts, no more queries of that response
+    are run. Queries of more than 100,000 characters are refused.
 
     A query is to blame if the endpoint answers it with status 400, 413, 414, 422 or 500, with a part of the
     results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not within `timeout_sec`.
-    Statuses 408, 429, 502, 503 and 504 and lost connections are tried three times, after `Retry-After` if
-    that is at most 60 s. If all three end with 408, 502, 503 or 504, the agent's query is to blame if the
-    endpoint answers `ASK {}` before and after the second and third attempt. In all other cases, the endpoint
-    is to blame.
+    After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to three times
+    in all. `Retry-After` sets the pause if it is at most 60 s. If all three attempts end with 408, 502, 503
+    or 504, and the endpoint answers `ASK {}` before and after the second and third attempt, the agent's query
+    is to blame. In all other cases, the endpoint is to blame.
 
     Attributes:
         endpoint: address of a SPARQL 1.1 endpoint that answers queries.
         graph: path of an RDF file, in place of an endpoint: .ttl, .nt, .nq, .trig, .rdf, .jsonld or .n3.
-        prefixes: IRIs of prefixes that queries need not declare. Those of the file are known, too.
+        prefixes: prefixes that queries need not declare, with their IRIs. Prefixes in the file of `graph` are
+            known, too.
         headers: HTTP headers to add to each request to the endpoint.
-        username: for HTTP basic authentication at the endpoint.
-        password: for the same.
-        actual: whether the agent's queries are run, too; if not, the outputs that they returned are compared.
-        reference: whether the queries of reference steps with an output are run, too; if not, it stands.
-        allow_from: whether the agent's queries may name graphs with FROM at the endpoint, which may fetch
-            them.
-        allow_service: whether the agent's queries may use SERVICE at the endpoint, which then asks other
-            servers; for the label service of Wikidata.
+        username: user for HTTP basic authentication at the endpoint.
+        password: password of that user.
+        actual: whether to run the agent's queries. If false, the outputs in the response are compared.
+        reference: whether to run the queries of reference steps that have an `output`. If false, the `output`
+            is compared.
+        allow_from: whether the agent's queries may use FROM at the endpoint, which may fetch the graphs that
+            FROM names.
+        allow_service: whether the agent's queries may use SERVICE at the endpoint, such as Wikidata's label
+            service. The endpoint then sends requests to other servers.
         timeout_sec: time for one attempt of a query, in seconds.
         max_rows: a query that returns more rows or triples fails.
         max_bytes: a query whose results have more bytes fails.
-        max_memory_bytes: memory that a process may take for the queries on a file, besides the file itself,
-            in bytes.
-        max_in_flight: queries run at a time; for a file, in as many processes, each with a copy of it.
+        max_memory_bytes: limit of the memory of a process for queries on a file, in bytes, in addition to the
+            file itself.
+        max_in_flight: number of queries to run at a time. Queries on a file run in this many processes, each
+            with a copy of the file.
     """
 
     endpoint: Text | None = None
@@ -114,7 +117,7 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     ignored. Dates, times, versions, fractions, ranges and other numbers in words are not numbers.
 
     Attributes:
-        match: for questions that do not say it themselves.
+        match: how to match answers to questions that have no `match`.
         tolerance: for "number": the maximum difference, as a share of the reference number. Default: 1e-6.
     """
 
@@ -126,9 +129,9 @@ class MetricConfig(Section, frozen=True, kw_only=True):
     """What the sections of all metrics have.
 
     Attributes:
-        judges: names of the judges, of `llm.judges` or "generation". Default: the generation model alone.
-        vote: how the scores of several judges become one: "mean", or "majority", which is their median: of
-            verdicts that are 0 or 1, the one that most give, and 0.5 if they are tied.
+        judges: names from `llm.judges`, or "generation". Default: the generation model alone.
+        vote: how to combine the scores of several judges: "mean", or "majority", which is the median. For
+            scores of 0 and 1, the median is the verdict of most judges, or 0.5 in a tie.
     """
 
     judges: Texts = (GENERATION,)
@@ -139,7 +142,7 @@ class BuiltInConfig(MetricConfig, frozen=True, kw_only=True):
     """What the sections of built-in metrics have.
 
     Attributes:
-        enabled: whether it is judged.
+        enabled: whether the metric is on.
     """
 
     enabled: bool = True
@@ -152,8 +155,8 @@ class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     answer without claims, such as a refusal, has recall and F1 0, and no precision.
 
     Attributes:
-        prompt: instructions that replace the built-in ones; `{question}`, `{reference_answer}` and
-            `{actual_answer}` in them name the data; other names in braces are errors.
+        prompt: instructions that replace the built-in ones. `{question}`, `{reference_answer}` and
+            `{actual_answer}` stand for the data; any other name in braces is an error.
     """
 
     prompt: Text | None = None
@@ -162,12 +165,12 @@ class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 class AnswerRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer relevancy.
 
-    The mean cosine of the question and of those that the judge guesses from the answer, so it may be
+    The mean cosine of the question and the questions that the judge guesses from the answer. It may be
     negative. An evasive answer scores 0.
 
     Attributes:
-        mode: "ragas" uses the prompt of RAGAS, one call a question; "joint" asks for all questions in one
-            call, with a prompt of its own.
+        mode: "ragas" uses the prompt of RAGAS, with one call per question; "joint" asks for all questions in
+            one call, with the library's own prompt.
         strictness: number of questions to generate, from 1 to 20.
     """
 
@@ -179,9 +182,9 @@ class RetrievalConfig(BuiltInConfig, frozen=True, kw_only=True):
     """What the sections of both retrieval metrics have.
 
     Attributes:
-        mode: "ragas" uses the prompts of RAGAS, one call a document; "joint" judges all documents of a step
-            in one call, with a prompt of its own.
-        seed: decides the order in which "joint" shows the documents to the judge.
+        mode: "ragas" uses the prompts of RAGAS, with one call per document; "joint" judges all documents of a
+            step in one call, with the library's own prompt.
+        seed: seed of the random order in which "joint" shows the documents to the judge.
     """
 
     mode: Literal["ragas", "joint"] = "ragas"
@@ -192,16 +195,16 @@ class RetrievalAnswerConfig(RetrievalConfig, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against the reference answer.
 
     A document without text counts as irrelevant at its rank. A step that returned no text scores 0 without a
-    call. Where no document has the key `text`, the metric is skipped.
+    call. If no document has the key `text`, the metric is skipped.
     """
 
 
 class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
 
-    If `retrieval_answer` is "joint", too, with the same `seed` and `judges`, one call judges both. The judge
-    then sees the reference answer and the reference texts, so scores may differ a little from those of either
-    metric alone.
+    If `retrieval_answer` is also "joint", with the same `seed` and `judges`, one call judges both metrics.
+    The judge then sees the reference answer and the reference texts, so scores may differ a little from
+    those of separate calls.
     """
 
 
@@ -211,8 +214,8 @@ class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     An answer without claims has no value.
 
     Attributes:
-        mode: "joint" finds and judges the claims in one call, with a prompt of its own; "ragas" uses the two
-            prompts of RAGAS.
+        mode: "joint" finds and judges the claims in one call, with the library's own prompt; "ragas" uses the
+            two prompts of RAGAS.
     """
 
     mode: Literal["joint", "ragas"] = "joint"
@@ -221,12 +224,12 @@ class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Relevance of the retrieved texts to the question; needs no reference answer.
 
-    The mean over the texts: 1 if a text helps to answer the question, 0.5 if it is about its subject, 0 if
-    neither or if the document has no text.
+    The mean over the texts: 1 if a text helps to answer the question, 0.5 if it is only about the same
+    subject, and 0 otherwise or if the document has no text.
 
     Attributes:
         mode: "joint", the only one: all texts are judged in one call.
-        seed: decides the order in which the judge sees the texts.
+        seed: seed of the random order in which the judge sees the texts.
     """
 
     mode: Literal["joint"] = "joint"
@@ -236,11 +239,11 @@ class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
 class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Share of the answer's values that are in the rows of the agent's queries; needs no reference answer.
 
-    Values that the question mentions do not count. A number is found if the rows have it, exactly or rounded
-    to as many decimals; numbers below 10 are not rounded to whole ones. It may also be the year of a date, or
-    the number of rows of a query, unless that is 1. Units and negation are ignored. The judge decides about
-    the rest, and sees 20,000 characters of rows; `sparql_groundedness_reason` says how many rows were cut
-    off.
+    Values that the question mentions do not count. A number counts as found if it is in the rows,
+    exactly or rounded to as many decimals; numbers below 10 are not rounded to integers. It also counts if it
+    is the year of a date, or the number of rows of a query, unless that is 1. Units and negation are ignored.
+    The judge decides about all other values, and sees 20,000 characters of rows; `sparql_groundedness_reason`
+    says how many rows were cut off.
 
     Attributes:
         mode: "joint", the only one: values without an exact match are judged in one call.
@@ -256,7 +259,7 @@ class RagasAnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 
     Attributes:
         mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that answer
-            correctness finds with its built-in prompt. The call is made only once if both are on.
+            correctness finds with its built-in prompt. If both metrics are on, they share the call.
         weights: weights of the F-score and of the similarity, relative to their sum.
         beta: beta of the F-score; above 1, recall counts for more. At most a million.
         threshold: from 0 to 1; scores at or above it become 1, others 0.
@@ -281,14 +284,14 @@ class OutputConfig(Section, frozen=True, kw_only=True):
 
 
 class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
-    """One call of the judge with the user's own instructions and outputs.
+    """One call of the judge with your own instructions and outputs.
 
     Attributes:
         name: 1 to 64 letters, digits, _ and -; results have the keys ``<name>_error`` and ``<name>_cost``.
         inputs: what the judge sees.
-        instructions: what the judge is told; `{question}` and the other inputs in it name the data; other
-            names in braces are errors.
-        outputs: by key of the result: a description, or a type and a description.
+        instructions: what the judge is told. `{question}` and the names of other inputs stand for the data;
+            any other name in braces is an error.
+        outputs: keys of the result, each with a description, or with a type and a description.
         steps_name: show only steps of this name; null shows all.
         steps_keys: show only these keys of each step; null shows all.
     """
@@ -312,20 +315,20 @@ class Config(Section, frozen=True, kw_only=True):
     Attributes:
         llm: the models that judge. Without them, only steps are scored.
         execute: where queries are run before steps are scored. Without it, nothing is run.
-        aliases: by name of a step in the reference set, other names that agents give it.
-        turned_on: the key ``metrics`` of the file; ``all`` turns on every metric whose models are configured
-            and whose section does not say ``enabled: false``, except RAGAS answer correctness and the metrics
-            that need no reference answer.
-        primary: the metrics that `compare`, `report` and `watch` decide with a baseline, and that share the
-            error budget; the others are shown without a verdict. Default: ``error_rate``, ``steps_score``,
-            ``answer_match``, the judged scores of answers (of answer correctness, ``answer_f1``), and outputs
-            of custom evaluations and metrics in code that are from 0 to 1.
+        aliases: names of steps in the reference set, each with the other names that agents use for it.
+        turned_on: in a file, the key is ``metrics``. ``all`` turns on every metric whose models are
+            configured, except RAGAS answer correctness and the metrics that need no reference answer. A
+            section with ``enabled: false`` stays off.
+        primary: the metrics for which `compare`, `report` and `watch` give a verdict against a baseline. They
+            share the error budget. Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged
+            metrics of answers (of answer correctness, ``answer_f1``), and outputs of custom evaluations and
+            your own metrics if they are from 0 to 1.
         answer_match: how all answers are matched with their reference answers: a section, or its `match`
-            alone. Without it, only answers to questions with a `match` are.
-        custom_evaluations: a list of calls of your own.
-        custom_metrics: metrics in code, by name: each a path such as ``mypackage.mymodule:brevity``, of a
-            module that is installed or, on the command line, in the working directory. It names a function of
-            the question, the response and the result.
+            alone. Without it, only answers to questions with a `match` are compared.
+        custom_evaluations: your own calls of the judge, as a list.
+        custom_metrics: your own metrics, by name. Each is the path of a function of the question, the
+            response and the result, such as ``mypackage.mymodule:brevity``. The module must be installed or,
+            on the command line, in the working directory.
     """
 
     llm: LLMConfig | None = None
