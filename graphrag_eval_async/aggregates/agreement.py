@@ -1,4 +1,4 @@
-"""How far several judges agree on the scores of a metric, from exact sums."""
+"""How well several judges agree on the scores of a metric, from exact sums."""
 
 from __future__ import annotations
 

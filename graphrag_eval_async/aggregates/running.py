@@ -43,7 +43,7 @@ class Aggregates:
     """Statistics per template, micro (over all results) and macro (over the means of the templates).
 
     Sums and means are exact, rounded once, as by `math.fsum` and `statistics.mean`. So the snapshot is
-    identical to the last bit, in whatever order results arrive and however they are split and merged. A value
+    the same, bit for bit, however results are ordered, split and merged. A value
     takes 16 bytes, 8 for its template and 8 for micro, and O(log n) time to add. A snapshot only reads what
     was added since the last one.
 
@@ -165,10 +165,10 @@ class Aggregates:
             self._flush()
 
     def finish(self) -> None:
-        """Record that all results were added, and that nobody chose when to stop by looking at them.
+        """Record that all results were added, and that the results did not decide when to stop.
 
-        Then a detailed snapshot shows intervals for one look, which are narrower. A stream does this at its
-        end. It does not if `until`, `stop()` or leaving its loop ended it. Adding a result undoes it.
+        Then a detailed snapshot shows intervals for one look, which are narrower. A stream calls this at its
+        end, unless `until`, `stop()` or leaving its loop ended it. Adding a result undoes it.
         """
         self._is_finished = True
 
@@ -177,7 +177,7 @@ class Aggregates:
 
         `mean` is over all values, `mean_of_questions` over the questions' means; the latter is absent if some
         results do not name their question. If several judges gave scores, `agreement` has the mean of each
-        judge and how far they agree, by metric; see `Agreement.snapshot`. Windows lack it.
+        judge and how well they agree, by metric; see `Agreement.snapshot`. Windows lack it.
         """
         self._flush()
         per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}

@@ -45,7 +45,7 @@ class LabelledRuns:
     def snapshot(self) -> dict[str, Any]:
         """Return, by metric, both corrected means and their difference, or why there is none.
 
-        They are over the results of the questions that both sides have scores of. The variance of the
+        They are over the results of the questions that have scores on both sides. The variance of the
         difference is clustered by question, since both sides ask the same ones.
         """
         baseline, candidate = self._sides.values()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.questions import Clusters
 
 Interval: TypeAlias = Literal["one_look", "anytime"]
-"""The kind of a confidence interval: for one look at a finished run, or valid however often one looks."""
+"""The kind of a confidence interval: for one look at a finished run, or valid however often you look."""
 
 
 class RunningAggregates(Aggregates):
@@ -30,10 +30,9 @@ class RunningAggregates(Aggregates):
     ) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
-        `mean` is over all values. `mean_of_questions` is over the questions' means, each of which is over the
-        samples of the question: it is the mean that pages, gates and comparisons use. It is absent if some
-        results do not name their question. Omits metrics without values, and a `sum` beyond the largest
-        double.
+        `mean` is over all values. `mean_of_questions` is the mean of the questions' means, which are over
+        samples. Pages, gates and comparisons use it. It is absent if some results do not name their question.
+        Omits metrics without values, and a `sum` beyond the largest double.
 
         Args:
             detail: adds counts by reason of `failure`, templates whose results are all `pending`, metrics
@@ -50,12 +49,13 @@ class RunningAggregates(Aggregates):
                 - `variance`, for scores of repeated questions: unbiased estimates `between` questions, which
                   may be below 0, and `within` one, between its samples;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
-                - `interval`, for scores of two questions or more: the confidence interval for the `mean` that
-                  it has. "one_look" is about `mean_of_questions`, "anytime" is the sequence below;
+                - `interval`, for scores of two questions or more: a confidence interval, and the `mean` that
+                it
+                  is about. "one_look" is about `mean_of_questions`; "anytime" is the sequence below;
                 - `se`, for scores of two questions or more: the standard error of `mean_of_questions`. Like
                   `interval`, it takes time proportional to the number of questions;
                 - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence. With a
-                  probability of `level`, it contains the true mean at all times, however often one looks, if
+                  probability of `level`, it contains the true mean at all times, however often you look, if
                   questions arrive with a constant mean, as in an `ordered` stream. Only the first sample of
                   each question counts; `mean` is over these. Over a window, it is valid at a single time.
             level: confidence level, between 0 and 1.

@@ -31,19 +31,19 @@ class Until:
     """Ends a stream once it is decided whether the mean of a metric is above or below a bound.
 
     Each response is one sample; with several retrieval steps, the sample is their mean. A repeated question
-    counts again, which adds information about that question only: with repeats, the decision is about these
-    questions. The level is valid for one stream in one order: trying seeds of `read_jsonl` until the
-    condition holds voids it. A stream ends when the mean is far enough from the bound, so the mean in its
-    aggregates is biased away from the bound; the interval of the `Decision` is not. In 2,000 simulated runs
-    of 5,000 results with the true mean exactly on the bound, 1.0 to 3.2 % were decided at all.
+    counts again, but only adds information about itself: with repeats, the decision is about these questions.
+    The level is valid for one stream in one order: trying seeds of `read_jsonl` until the condition holds
+    voids it. A stream ends when the mean is far enough from the bound, so the mean in its aggregates is
+    biased away from the bound; the interval of the `Decision` is not. In 2,000 simulated runs of 5,000
+    results with the true mean exactly on the bound, 1.0 to 3.2 % were decided at all.
 
     Results count in the order of the input, so a decision does not depend on how quick judges are.
 
     Attributes:
         condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one template, whose
-            name may contain colons. The metric is from 0 to 1 by definition, or by declaration, as an output
-            of a custom evaluation or a metric in code. ``>`` and ``>=`` are equivalent, and so are ``<`` and
-            ``<=``: no sample can tell them apart.
+            name may contain colons. The metric is from 0 to 1 by definition, or is declared so, like an
+            output of a custom evaluation or your own metric. ``>`` and ``>=`` are equivalent, and so are
+            ``<`` and ``<=``: no sample can tell them apart.
         level: confidence level of the decision, between 0 and 1. At 0.95, at most one of 20 streams is
             decided wrongly.
 

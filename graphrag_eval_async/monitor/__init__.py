@@ -1,1 +1,1 @@
-"""Monitoring of a run where people look; reads the public API, and the engine knows nothing of it."""
+"""Shows a run in browsers, reports and monitoring systems, through the public API."""

@@ -41,7 +41,7 @@ MAX_LINE_BYTES = 1 << 25
 
 
 class Page:
-    """What a page shows, rendered every `pause` seconds at most, however many people look."""
+    """What a page shows, rendered at most once every `pause` seconds, however many browsers are open."""
 
     def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
         self._render = render

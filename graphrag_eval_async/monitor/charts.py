@@ -36,7 +36,7 @@ class Chart(NamedTuple):
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """The path of recent values, the latest on the right; empty if there are less than two."""
+    """The path of recent values, the latest on the right; empty if there are fewer than two."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""A page in the browser that shows a run while it goes on."""
+"""A page in the browser that shows a run live."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Dashboard:
             async for result in dashboard:
                 ...
 
-    Needs the extra ``web``. The pages are served on the event loop of the run; the stream never waits for
-    those who look. Anyone who can reach the port can read the results: elsewhere than on this machine, the
-    address has a random token, and is sent in the clear unless a proxy encrypts it.
+    Needs the extra ``web``. The pages are served on the event loop of the run; the stream never waits for a
+    browser. If other machines can reach the port, the address has a random token, and anyone with the address
+    can read the results. Nothing is encrypted unless a proxy does it.
 
     Attributes:
         url: the address to open, such as ``http://127.0.0.1:8080/``.

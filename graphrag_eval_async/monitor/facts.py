@@ -76,7 +76,7 @@ class Facts:
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
     async def prepare(self) -> None:
-        """Do the slow part of `collect` in slices, so that others can run."""
+        """Do the slow part of `collect` in slices, so that other tasks can run."""
         comparison = self._counting.comparison
         steps = [] if comparison is None else [comparison.prepare()]
         await work_in_slices(chain(self.stream.aggregates.prepare(), *steps))

@@ -105,7 +105,7 @@ class Recorder:
         self._starts: deque[Start] = deque(maxlen=starts)
 
     def add(self, row: Row, restored: bool) -> None:
-        """Count one result, but not before a start or a time is due: many together cost far less."""
+        """Queue one result. Results are counted in batches, which costs far less."""
         self._waiting.append(row)
         if len(self._waiting) >= self._due:
             self._settle(restored)
@@ -148,7 +148,7 @@ class Recorder:
         return Point(self._results, self._sums.copy(), when, _weights(self._first))
 
     def course(self, restored: bool) -> Course:
-        """The course until now, which does not change any more."""
+        """An immutable copy of the course so far."""
         self._settle(restored)
         points = [*self._points]
         if points[-1].results < self._results:
@@ -204,7 +204,7 @@ class History:
         recorder.add(row, restored)
 
     def courses(self) -> Courses:
-        """The courses until now, which do not change any more."""
+        """An immutable copy of the courses so far."""
         restored = self._is_restored
         templates = {name: each.course(restored) for name, each in self._templates.items()}
         return Courses(self._all.course(restored), templates)

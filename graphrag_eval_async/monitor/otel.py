@@ -236,13 +236,13 @@ class OtelSink:
       ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``.
     - ``error.type``, in place of a value: why there is none, such as ``timeout``
     - ``gen_ai.response.id``: the ``id`` of the response
-    - ``graphrag_eval.template_id``, ``.question_id``, ``.sample`` and ``.status``: which result it is
+    - ``graphrag_eval.template_id``, ``.question_id``, ``.sample`` and ``.status``, which identify the result
 
     If a response has the ids of the agent's span in its keys ``trace_id`` and ``span_id``, as responses from
     OpenTelemetry traces do, that span is the parent. Results of an earlier run are not sent again. The
     environment configures the export (``OTEL_EXPORTER_OTLP_ENDPOINT`` and so on); global providers are never
-    used. A collector that does not answer holds nobody up: at the end, a `GraphragEvalWarning` counts the
-    records that were not delivered. Needs the extra ``otel``.
+    used. The stream never waits for the collector: at the end, a `GraphragEvalWarning` counts the records
+    that were not delivered. Needs the extra ``otel``.
     """
 
     def __init__(

@@ -255,7 +255,7 @@ def _changes(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How far the run is."""
+    """Progress of the run."""
     told = [("results", str(facts["overall"]["samples"]["total"]))]
     if facts.get("results_per_sec") is not None:
         told.append(("results per second", f"{facts['results_per_sec']:.1f}"))
@@ -276,7 +276,7 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def backlog_facts(backlog: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How far the workers of a group are."""
+    """Progress of the workers of a group."""
     unread = "not known" if backlog["unread"] is None else str(backlog["unread"])
     told = [("workers", str(backlog["workers"])), ("waiting", unread)]
     return told + ([("lost", str(backlog["lost"]))] if backlog["lost"] else [])
@@ -310,7 +310,7 @@ def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> l
 def agreement_facts(
     agreement: Mapping[str, Any] | None, noise: Mapping[str, Any] | None = None
 ) -> list[tuple[str, str]]:
-    """How far several judges agree, and a judge with itself, by metric."""
+    """How well several judges agree, or one judge with itself, by metric."""
     told = []
     for metric, each in (agreement or {}).items():
         alpha = {"mean": each.get("krippendorff_alpha"), "interval": each.get("krippendorff_alpha_interval")}

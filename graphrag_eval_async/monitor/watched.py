@@ -90,7 +90,7 @@ class Watched:
         return None
 
     def resume(self, started: Change, now: float) -> None:
-        """Go on with an alert that was on when an earlier run ended, and an empty window.
+        """Resume an alert that was active when an earlier run ended, with an empty window.
 
         It ends if its condition does not hold again within a window, for the values that are there.
         """
@@ -114,7 +114,7 @@ class Watched:
 
 
 class Silence:
-    """An alert that starts when no line has come for `bound` seconds, and ends at the next line."""
+    """An alert that starts when no line has arrived for `bound` seconds, and ends at the next line."""
 
     def __init__(self, alert: Alert) -> None:
         self.alert = alert
@@ -123,7 +123,7 @@ class Silence:
         self._lines: object = None
 
     def resume(self, started: Change, _now: float) -> None:
-        """Go on with an alert that was on: it stays on until a line comes."""
+        """Resume an active alert: it stays active until a line arrives."""
         self.started = started
 
     def look(self, now: float, lines: object) -> Change | None:
@@ -156,7 +156,7 @@ class Alerts:
         self._all: list[Watched | Silence] = [*self._watched, *silences]
 
     def resume(self, kept: Mapping[str, Change], now: float) -> None:
-        """Go on with the alerts that were on at the end of an earlier run, by their texts."""
+        """Resume the alerts that were active at the end of an earlier run, by their texts."""
         for each in self._all:
             if (started := kept.get(each.alert.text)) is not None:
                 each.resume(started, now)

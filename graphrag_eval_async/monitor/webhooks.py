@@ -1,4 +1,4 @@
-"""Posts what changes about alerts to a URL, as JSON that Slack understands, too; nobody waits for it."""
+"""Posts changes of alerts to a URL in the background, as JSON that Slack understands, too."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ MAX_WAITING = 100  # How many changes of one alert may wait for their delivery.
 
 
 class Deliveries:
-    """Delivers changes: those of one alert one after the other, those of others at the same time."""
+    """Delivers changes of one alert in order, and those of different alerts concurrently."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Deliveries:
                 self._waiting[change["alert"]] -= 1
 
     async def finish(self) -> None:
-        """Wait for the deliveries, for no longer than one may take."""
+        """Wait for the deliveries, at most as long as one delivery may take."""
         if self._tasks and (await asyncio.wait(self._tasks, timeout=self._seconds))[1]:
             self._say(f"{self._name}: not all were finished at the end")
 

@@ -36,7 +36,7 @@ def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[
 async def questions_in_slices(
     aggregates: RunningAggregates, template: str | None = None
 ) -> list[QuestionScore]:
-    """Return the same while others can run; of a template, also questions that are right."""
+    """Return the same in slices for other tasks to run; of a template, also questions that are right."""
     found: list[QuestionScore] = []
     count, below = (LISTED, 1.0) if template is None else (OF_TEMPLATE, inf)
     await work_in_slices(_finding(found, aggregates, template, count, below))
