@@ -150,7 +150,9 @@ class _Reader:
         for problem in read_templates(templates, {}).problems:  # One of each question.
             found = re.match(r"templates\[0\]\.questions\[(\d+)\][.:] ?(.*)", problem, re.DOTALL)
             problems.append(f"question {questions[int(found[1])]['id']!r}: {found[2]}" if found else problem)
-        if not problems and not questions:
+        if not items:
+            problems = ["questions: the list is empty"]
+        elif not problems and not questions:
             problems = [f"no question in language {self._language!r}, but in {sorted(self._languages)}"]
         if problems:
             raise ReferenceDataError(problems, source)
@@ -189,4 +191,6 @@ class _Reader:
 def _said(error: Exception) -> str:
     """What an error says, with the place first."""
     what, _, place = str(error).partition(" - at `$")
+    if " - at `key` in `$" in str(error):  # Of the question's texts by language.
+        return "question: a language is not text; write no as 'no', in quotes, as YAML reads it as false"
     return f"{place.strip('.`')}: {what}" if place else what

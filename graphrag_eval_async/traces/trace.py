@@ -313,12 +313,15 @@ class QuestionTexts:
             found = self._normalised.get(_normalised(asked), [])
             if len(found) == 1:
                 problem("the question was found by its text, but for case, blanks and punctuation")
-        if len(found) > 1 and dataset is not None:
-            found = [each for each in found if self._datasets.get(each) == dataset]
+        where = ""
+        if found and dataset is not None:
+            of_it = [each for each in found if self._datasets[each] == dataset]
+            found = of_it or [each for each in found if self._datasets[each] is None]
+            where = f" in the dataset {str(dataset)[:100]!r}"
         if len(found) == 1:
             return found[0]
         how = f"{len(found)} questions of the reference set have" if found else "no question has"
-        problem(f"{how} the text {asked[:100]!r}")
+        problem(f"{how} the text {asked[:100]!r}{where}")
         return None
 
 

@@ -96,7 +96,8 @@ TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
         ([TEXT, TEXT | {"id": "1"}], ["question '{p}:1-en': id: '{p}:1-en' is already the id of"]),
         ([TEXT | {"features": ["a=b"]}], ["question '{p}:1-en': tags"]),
         ([TEXT | {"question": EN}], ["question: it is of the format qald"]),
-        ([], ["no question in language None, but in []"]),
+        ([{"question": {False: "Hvorfor?"}}], ["write no as 'no', in quotes"]),
+        ([], ["questions: the list is empty"]),
     ],
 )
 def test_what_cannot_be_read_is_said_by_id(questions: list[Any], problems: list[str], tmp_path: Path) -> None:
@@ -221,6 +222,11 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
         ({"question": "Why?", "query": "", "dataset": "urn:b", "qname": None}, ("b:1", None)),
         ({"qname": "a:1", "query": "ASK {}", "error": "timeout"}, ("a:1", "ASK {}")),
         ({"question": "Why?", "query": "ASK {}"}, "2 questions of the reference set have the text"),
+        (
+            {"question": "who is a", "dataset": "urn:b"},
+            "no question has the text 'who is a' in the dataset 'urn:b'",
+        ),
+        ({"question": "Who is a?", "query": "ASK {}", "dataset": "urn:a"}, ("a:2", "ASK {}")),
         ({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id"),
         ({"qname": "a:1", "query": {"sparql": "ASK {}"}}, "not_a_trace: expected an object whose `query`"),
         (7, "not_a_trace: expected an object whose `query` is text, got a int"),
