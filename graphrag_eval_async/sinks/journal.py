@@ -357,7 +357,8 @@ def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -
     """Return the error for a journal that was started under other conditions."""
     force = "resume with --resume=force, in Python Journal(..., force=True)"
     if not before:
-        text = f"not empty, but its file {journal}.run is missing; use another file, or {force}"
+        text = f"not empty, but its file {journal}.run is missing; if it was written without --resume"
+        text += ", use another output file: its lines have no checksums, so none could be resumed"
         return JournalMismatch(f"{journal}: {text}")
     if before.get("format", FORMAT) != FORMAT:
         text = (

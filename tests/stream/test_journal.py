@@ -333,7 +333,7 @@ def test_another_version(path: Path) -> None:
             resumed(Journal(path, force=force))
     assert files_of(path) == before
     run.unlink()
-    with pytest.raises(JournalMismatch, match=r"not empty, but its file .*results\.jsonl\.run is missing"):
+    with pytest.raises(JournalMismatch, match=r"results\.jsonl\.run is missing; .* another output file: "):
         resumed(path)
     assert path.read_bytes() == before[path.name]
 
