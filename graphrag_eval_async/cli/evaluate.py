@@ -31,6 +31,7 @@ from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.records.metrics import MISSING_RATE
+from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
@@ -193,7 +194,7 @@ def evaluate_here(
     **more: Any,
 ) -> Exit:
     """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
-    problems, collected = Counter[str](), None
+    problems, not_run, collected = Counter[str](), list[str](), None
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults
 
@@ -208,11 +209,12 @@ def evaluate_here(
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-            work = _write_results(_shown_in_browser(given, stream), send, advance, problems)
+            work = _write_results(_shown_in_browser(given, stream), send, advance, problems, not_run)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
+    told += [one_line(f"first query that could not be run: {first}", limit=300) for first in not_run]
     if asked is not None:
-        told, ending = asked.errors, ending._replace(error=ending.error or asked.problem())
+        told, ending = [*told, *asked.errors], ending._replace(error=ending.error or asked.problem())
     return report_stream(
         given,
         stream,
@@ -258,13 +260,19 @@ def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStrea
 
 
 async def _write_results(
-    stream: EvaluationStream | Dashboard, send: Send | None, advance: Callable[[], None], kinds: Counter[str]
+    stream: EvaluationStream | Dashboard,
+    send: Send | None,
+    advance: Callable[[], None],
+    kinds: Counter[str],
+    not_run: list[str],
 ) -> None:
     async with stream:
         async for result in stream:
             if "pending" not in result:
                 advance()
                 kinds.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
+                if EXECUTION_ERROR in result and not not_run:
+                    not_run.append(f"{result['question_id']}: {result[EXECUTION_ERROR]}")
             if send is not None:
                 await send(result)
 
@@ -320,7 +328,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     )
     rejects = stream.rejects
     with progress(source) as advance:
-        ending = run_to_end(_write_results(stream, None, advance, Counter()), interrupts)
+        ending = run_to_end(_write_results(stream, None, advance, Counter(), []), interrupts)
     list_rejects(given, rejects)
     tell(sys.stdout, "\n".join(estimates(stream, config)))
     return end(ending, rejects)

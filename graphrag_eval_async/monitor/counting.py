@@ -124,7 +124,7 @@ class Reasons:
         self.texts: dict[str, str] = {}
         self.errors: dict[str, str] = {}
         self.error = ""  # The latest.
-        self.not_run = ""  # Why the queries of the first such result could not be run.
+        self.not_run = ""  # The first question with queries that could not be run, and why.
 
     def add(self, seen: Evaluation) -> None:
         """Count a result."""
@@ -135,7 +135,7 @@ class Reasons:
             and not self.not_run
             and isinstance(told := result[EXECUTION_ERROR], str)
         ):
-            self.not_run = one_line(told, limit=SHOWN_CHARACTERS)
+            self.not_run = one_line(f"{seen.question_id}: {told}", limit=SHOWN_CHARACTERS)
         if reason == NO_FAILURE or not isinstance(reason, str):
             return
         if reason == ERROR:

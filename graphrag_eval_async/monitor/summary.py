@@ -195,7 +195,7 @@ class Summary:
     listed: int = LISTED  # the most questions in each list of the worst
     lowest: Sequence[QuestionScore] = ()  # the worst, whether they passed or not
     misnamed: str | None = None  # the warning of `misnamed_steps`
-    not_run: str | None = None  # why the queries of the first such result could not be run
+    not_run: str | None = None  # the first question with queries that could not be run, and why
     by: str | None = None  # the key of the tags that are shown; None for all
     right: Sequence[Condition] = OF_RIGHT  # which questions pass
 
@@ -282,7 +282,8 @@ class Reading:
             self._votes[metric].append((str(seen.question_id), votes))
         self._names.add(result)
         self._questions.add(seen)
-        self._not_run = self._not_run or result.get(EXECUTION_ERROR)
+        if self._not_run is None and EXECUTION_ERROR in result:
+            self._not_run = f"{seen.question_id}: {result[EXECUTION_ERROR]}"
 
     def summary(
         self, *, level: float = 0.95, interval: Interval | None = None, listed: int = LISTED, **more: Any

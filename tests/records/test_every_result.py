@@ -37,7 +37,9 @@ def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest
     (tmp_path / "responses.jsonl").write_bytes(to_jsonl([response for response, _ in CASES]))
     files = "reference.json", "responses.jsonl", "--config", "config.yaml", "-o", "table.csv"
     assert run("evaluate", *files) == 0
-    assert "steps without a score: the queries of 1 result could not be run" in capfd.readouterr().out
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "steps without a score: the queries of 1 result could not be run" in shown
+    assert "first query that could not be run: broken: " in shown
     with open("table.csv", newline="") as file:
         rows = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]
     scores = [row["steps_score"] and float(row["steps_score"]) for row in rows]
