@@ -37,8 +37,8 @@ COMMANDS = {
         "folder questions",
         """Write a folder to start from.
 
-        It has a small reference set, responses, a configuration of judges, and a harness that runs an agent.
-        With --questions, the reference set has your own. Overwrites nothing.""",
+        The folder holds a small reference set, responses, a configuration of judges, and a harness that runs
+        an agent. With --questions, the reference set holds your questions. Overwrites nothing.""",
     ),
     "evaluate": Command(
         "evaluate:run",
@@ -69,7 +69,7 @@ COMMANDS = {
         "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
         "retries output/agent report aggregates rejects detail by resume retry_errors config llm gate until "
         "web",
-        """Ask an agent at an address, and evaluate its answers as they come.
+        """Ask an agent over HTTP, and evaluate its answers as they come.
 
         Asks each question of the reference set, writes one result per answer, and prints a page of scores at
         the end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
@@ -80,7 +80,7 @@ COMMANDS = {
         "aggregate results.jsonl --aggregates aggregates.yaml",
         f"results/merged reference aggregates rejects detail by gate {REPORTED} interval jobs "
         "max_line_bytes/results",
-        """Aggregate results that are on disk.
+        """Compute the aggregates of finished results.
 
         The results may be in several files, of one run or of many, or of the shards of a run. Files that end
         in .aggregates, which --aggregates writes, are merged as they are.""",
@@ -137,7 +137,7 @@ COMMANDS = {
         "calibrate:run",
         "calibrate results.jsonl labels.jsonl",
         "results labels metric/judged chosen_at_random output/comparison level max_line_bytes/results",
-        """Compare a judge's scores with labels of people.
+        """Compare a judge's scores with human labels.
 
         Shows how often both agree, how the judge errs and, from 100 randomly chosen labels on, the mean that
         people would give all results.""",
@@ -172,7 +172,7 @@ COMMANDS = {
         "",
         """Print a Grafana dashboard for watch --metrics.
 
-        It is JSON to import in Grafana.""",
+        Import the JSON in Grafana.""",
     ),
     "answer-correctness": Command(
         "correctness:run",
@@ -181,8 +181,8 @@ COMMANDS = {
         """Judge a table of answers with an LLM.
 
         Writes, for each row, how many claims the reference answer and the actual answer make, how many of
-        them match, the reasoning, and any error. OUTPUT.journal keeps what is judged: a second run judges
-        the rest. The exit code is also 0 if rows could not be judged.""",
+        them match, the reasoning, and any error. OUTPUT.journal keeps finished rows: a second run judges the
+        rest. The exit code is 0 even if some rows could not be judged.""",
     ),
     "scale ray": Command(
         "scale:run",

@@ -42,8 +42,8 @@ Arguments
   results RESULTS...? /plan : cli.files:input_path
     Results of one run, or of two runs of the same questions, JSONL.
   results RESULTS... /merged : cli.files:results_path
-    Results, JSONL or Parquet, or .aggregates files; - for standard input; redis://HOST/RESULTS for those on a
-    Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its workers.
+    Results, JSONL or Parquet, or .aggregates files; - for standard input; redis://HOST/RESULTS for results on
+    a Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its workers.
   baseline BASELINE /argument : cli.files:input_path
     Results of the earlier run, JSONL; - for standard input.
   candidate CANDIDATE : cli.files:input_path
@@ -108,17 +108,17 @@ Input
   --strict
     Treat probable mistakes, such as unknown keys or names of steps, as problems.
   -c, --config FILE /aliases : cli.files:file_path
-    Configuration whose key `aliases` has other names of steps.
+    Configuration; its key `aliases` lists other names of steps.
   --baseline FILE : cli.files:input_path
     Results of an earlier run, to compare with.
   --labels FILE /of_both : cli.files:input_path
-    Labels of results of both runs, which sample-for-labels drew: their judge's scores are corrected.
+    Labels of results of both runs, written by sample-for-labels: used to correct the judge's means.
   --metric METRIC = steps_score
     The metric.
   --metric METRIC /sampled = answer_correctness
     The metric.
   --metric METRIC /judged
-    The judge's score.  [default: that of the labels]
+    The judged metric.  [default: the metric that the labels name]
   --sd X : cli.parsing:parse_positive
     Standard deviation of the metric, in place of RESULTS.
   -n N = 100 : cli.parsing:parse_count
@@ -142,13 +142,13 @@ Agent
     JSON to send, with {question} and {KEY} in its texts.
   --header NAME:VALUE... : cli.ask:parse_header
     Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.
-    Neither shown nor stored. Repeatable.
+    The header is never shown or stored. Repeatable.
   --answer PATH = $.answer
     Where the answer is in the JSON of a reply.
   --query PATH = $.query
-    Where the SPARQL query is in it, if any.
+    Where the SPARQL query is in the JSON of a reply, if it has one.
   --steps PATH = $.steps
-    Where the steps are in it, if any.
+    Where the steps are in the JSON of a reply, if it has any.
   --max-concurrency N = 8 : cli.parsing:parse_count
     Maximum number of questions in progress.
   --timeout TIME = 60s : monitor.windows:parse_duration
@@ -204,16 +204,16 @@ Output
   --pass-if CONDITION... : records.conditions:parse_condition
     A question passes if its mean meets CONDITION, such as 'answer_f1 >= 0.8' or 'lines:steps_score >= 0.5'.
     Repeatable.
-    [default: steps_score >= 1, and answer_match, answer_f1 and ragas_answer_correctness >= 0.5, as far as the
-    run has them]
+    [default: steps_score >= 1, and answer_match, answer_f1 and ragas_answer_correctness >= 0.5, for those
+    that the run has]
   --otel
-    Send each score to an OpenTelemetry collector; the OTEL_* environment variables say where.
+    Send each metric of each result to an OpenTelemetry collector; the OTEL_* environment variables say where.
   --otlp-metrics
     Send means and counts to an OpenTelemetry collector as gauges.
   --otlp-json FILE : cli.files:resumable_path
-    Append each score to this file as OTLP JSON, for a collector to tail.
+    Append each metric of each result to this file as OTLP JSON, for a collector to tail.
   --otel-metric METRIC...
-    With --otel and --otlp-json: send only this score. Repeatable.
+    With --otel and --otlp-json: send only this metric. Repeatable.
   --window N|TIME = 200 : monitor.windows:parse_window
     What counts as recent: a number of results, or a time such as 5m.
   --show <last|worst> = last
@@ -233,7 +233,7 @@ Alerts
     Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', 'TEMPLATE:
     error_rate > 0.1 over 5m'; when a quantile does: 'p95 elapsed_sec > 30'; or on 'no lines for 10m'.
     Repeatable.
-    [default window: that of --window]
+    [default window: --window]
   --on-alert COMMAND
     Shell command to run when an alert starts or ends, with the facts as JSON on its standard input; killed
     after 30 s.
@@ -248,7 +248,7 @@ Resume
   --resume /folder
     Skip responses that are done in DIR.
   --retry-errors
-    With --resume: ask again the questions whose responses failed or were rejected.
+    With --resume: repeat the questions whose responses failed or were rejected.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position
@@ -279,18 +279,18 @@ Gates
     results with a tag, 'steps_score[hops=2] >= 0.7'. METRIC may also be error_rate, missing_rate, pass@2 or
     pass^2. Repeatable.
   --max-drop METRIC=X... : cli.compare:parse_max_drop
-    Fail if the mean of METRIC got worse by more than X, however uncertain. In scores up to 1, an error counts
-    as 0. Repeatable.
+    Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an error
+    counts as 0. Repeatable.
   --non-inferior METRIC=X... : cli.compare:parse_max_drop
-    Fail unless the interval of the change shows that METRIC got worse by less than X, if at all. In scores up
-    to 1, an error counts as 0. Repeatable.
+    Fail unless the whole confidence interval of the change is better than a drop of METRIC by X. In metrics
+    up to 1, an error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural
     Fail if more than N questions were right in the baseline and no longer are.
   --fail-on-regression
-    Fail if a primary metric got worse by more than chance, overall or in a template, if questions lost its
-    values, or if there is no primary score to compare.
+    Fail if a primary metric got worse by more than chance, overall or in a template, if questions no longer
+    have values of it, or if there is no primary metric to compare.
   --allow-missing
-    Let these gates hold even if the run lacks questions of the baseline.
+    Pass these gates even if the run lacks questions of the baseline.
 Statistics
   --until CONDITION... : cli.parsing:parse_until
     Stop as soon as it is decided whether CONDITION holds, such as 'steps_score >= 0.8'; [TEMPLATE:]METRIC
@@ -308,7 +308,7 @@ Statistics
     Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you look: choose it
     for results of a run that you or --until stopped.  [default: one_look, but anytime if this run is stopped]
   -c, --config FILE /primary : cli.files:file_path
-    Configuration whose key `primary` names the metrics that are decided.
+    Configuration; its key `primary` names the metrics to decide.
   --baseline FILE /watch : cli.files:file_path
     Results of an earlier run, JSONL, to compare with question by question.
   --detect X! : cli.parsing:parse_positive
@@ -322,7 +322,7 @@ Advanced
   --max-in-flight N = 256 : cli.parsing:parse_count
     Maximum number of responses in progress.
   --max-in-flight N /worker = 256 : cli.parsing:parse_count
-    Responses that a worker judges at once.
+    Maximum number of responses that a worker judges at a time.
   --concurrency N = 1 : cli.parsing:parse_count
     Number of workers, which are Ray actors.
   --batch-size N : cli.parsing:parse_count

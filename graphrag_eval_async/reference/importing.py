@@ -36,8 +36,8 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Args:
         path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`, and any of
             `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`; or, with suffix ``.jsonl``,
-            responses or results: each different text is a question. Without a reference answer, the first
-            answer of a response that is no error becomes it, with ``reviewed: false``.
+            responses or results: each different text is a question. A question without a reference answer
+            gets the first answer that is not an error, with ``reviewed: false``.
 
     Raises:
         ReferenceDataError: the file cannot be read, or is wrong; each problem has its line.

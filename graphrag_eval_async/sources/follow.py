@@ -85,7 +85,7 @@ def follow_jsonl(
 
     Args:
         path: a file, a directory (its ``*.jsonl`` files), a glob, or a list of these. A path that exists is
-            never read as a glob. Files that are missing are waited for.
+            never read as a glob. Missing files may appear later.
         start: "beginning" reads all lines; "end" only lines completed from now on. A position reads the lines
             after it, in the file that now contains it, and all other files but those rotated earlier.
         poll_interval: seconds between two looks at the files, more than 0.

@@ -73,8 +73,8 @@ def evaluate_stream(
             equals an earlier one, so equal lines count once.
         until: a condition such as ``steps_score >= 0.8``, or an `Until`, which also sets the level. The
             stream ends with the result that decides it, either way: reading stops and work in progress is
-            cancelled. Results come in the order of the input, since quick ones are no fair sample, and
-            regular files are read in random order. `decision` has the outcome.
+            cancelled. Results come in the order in which responses were read, because the quick ones
+            are not a fair sample. Regular files are read in random order. `decision` has the outcome.
         rejudge: how many of the judged answers to judge a second time once all are done, without the cache;
             `judge_noise` compares both verdicts. No result changes.
         evaluator: `steps_groups`, `step_aliases`, `comparators`, `config`, `judge`, `metrics`, `on_fatal` and
@@ -93,7 +93,7 @@ def evaluate_stream(
             another reference set, configuration or version (`JournalMismatch`), or it cannot be read or
             written. What is in it stays valid.
         JudgeUnavailable: on iteration, after the finished results: wrong key, unknown model, or no quota.
-        ExecutionUnavailable: on iteration, likewise: the configured queries cannot be run.
+        ExecutionUnavailable: on iteration, after the finished results: the configured queries cannot be run.
     """
     options = dict(locals())
     for name in ("reference", "responses", "evaluator"):
@@ -140,7 +140,7 @@ def evaluate_agent(
         options: the other options of `evaluate_stream`. `dedupe` has no effect.
 
     Returns:
-        a stream of results; it raises what that of `evaluate_stream` raises.
+        a stream of results, which raises the same errors as `evaluate_stream`.
     """
     given: dict[str, Any] = dict(options)
     own = {name: given.pop(name) for name in EvaluatorOptions.__annotations__ if name in given}

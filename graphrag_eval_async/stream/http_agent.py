@@ -41,16 +41,16 @@ _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_by
 class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing` is)
     """An agent for `evaluate_agent` that asks a server over HTTP; needs the extra `execute`.
 
-    In texts of `params` and `body`, ``{question}`` is the question, ``{id}`` its id, ``{template}`` that of
+    In texts of `params` and `body`, ``{question}`` is the question, ``{id}`` its id, ``{template}`` the id of
     its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has
     ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to
     `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log shows its value,
     headers, or user and password of the URL, not even if the server repeats them in an error.
 
     What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
-    tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` is that of the last attempt.
-    Redirects are followed on the same host only. `evaluate_agent` closes the connections at its end; outside
-    of it, use `contextlib.aclosing`.
+    tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts only the last
+    attempt. Redirects are followed on the same host only. `evaluate_agent` closes the connections at its end;
+    outside of it, use `contextlib.aclosing`.
 
     Args:
         url: an http or https address; `params` are added to its query.
@@ -60,8 +60,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         headers: HTTP headers to add.
         answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only the
             default place may lack it. A list of texts becomes lines, any other value JSON.
-        query: likewise of a SPARQL query, which becomes the last step, named `sparql`; null is no step.
-        steps: likewise of a list of steps as in `actual_steps`.
+        query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no step.
+        steps: place of a list of steps, as in `actual_steps`.
         timeout: seconds for each attempt.
         retries: maximum number of attempts after the first.
         max_reply_bytes: maximum size of a reply.
