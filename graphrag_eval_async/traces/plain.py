@@ -40,12 +40,15 @@ _MADE = ("generated_items", "output", "response", "completion", "choices")
 def opened(value: Any) -> tuple[list[Any], list[str]]:
     """The messages, items or events of a history, and the keys of the object that holds them.
 
-    An object may hold two halves: what was asked for, and what came back. One may be text.
+    An object may hold two halves: what was asked for, and what came back. Each may be text.
     """
     items = value if isinstance(value, list) else [value]
     taken: list[str] = []
     halves = [_half(value, keys, _items) for keys in (_GIVEN, _MADE)] if isinstance(value, dict) else []
-    if any(halves):
+    is_text = (
+        bool(halves) and isinstance(first(value, *_GIVEN), str) and isinstance(first(value, *_MADE), str)
+    )
+    if any(halves) or (is_text and (_OF_MESSAGES | {"object"}).isdisjoint(value)):
         items = []
         for half, role, keys in zip(halves, ("user", "assistant"), (_GIVEN, _MADE), strict=True):
             if half := half or _half(value, keys, partial(_text_as_items, role=role)):

@@ -126,6 +126,14 @@ def test_what_a_line_has_beside_its_trace_is_the_responses_own(select: str | Non
     assert result["metadata"] == (found if select is None else found | {"host": "a"})
 
 
+def test_pairs_of_texts() -> None:
+    pair = {"input": QUESTION, "output": ANSWER}
+    expected = {"question": QUESTION, "actual_answer": ANSWER, "actual_steps": [], "trace_format": "openai"}
+    assert response_from_trace(pair) == expected
+    with pytest.raises(TraceError, match="the keys 'type', "):
+        response_from_trace({"type": "function", **pair})
+
+
 async def test_traces_and_responses_in_one_log() -> None:
     response = {"question_id": "q1", "actual_steps": []}
     unknown = [{"role": "user", "content": "Else?"}]
