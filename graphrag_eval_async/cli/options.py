@@ -64,12 +64,12 @@ Input
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, in lines or in an
-    array.
+    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, plain for
+    responses with `question` in place of question_id, both in lines or in an array.
   --format FORMAT /convert = auto : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, in lines or in an
-    array.
+    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, plain for
+    responses with `question` in place of question_id, both in lines or in an array.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE

@@ -32,7 +32,8 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
         elif key in TRACES and _is_list_of_objects(value):
             message += f"; {_hint(key)}"
         elif key == "qname" or (key == "question" and "qname" not in record):
-            message += f"; --format text2sparql finds its question by `{key}`"
+            name = "text2sparql" if key == "qname" else "plain"
+            message += f"; --format {name} finds its question by `{key}`"
         elif key == "id":
             message += " (id is the id of the response itself)"
     return InvalidRecord("missing_question_id", message)

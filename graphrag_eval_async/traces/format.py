@@ -29,7 +29,8 @@ FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-
 """Names of the formats of which a history has one trace."""
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
-TEXT2SPARQL = "text2sparql"  # The format of answers of the benchmark, which stand in one array or in lines.
+# The formats of answers of the benchmark, and of responses without a question id: in one array or in lines.
+TEXT2SPARQL, PLAIN = "text2sparql", "plain"
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
 _ITEMS = ("tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item")
@@ -144,6 +145,21 @@ def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     return response
 
 
+def read_plain(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
+    """A response whose question is found by its id or text, and whose answer may be named `answer`."""
+    if not isinstance(value, dict):
+        raise TraceError(f"expected an object with question and answer, got {shown(value)}")
+    asked = value.get("question")
+    trace = Trace(PLAIN, question=asked if isinstance(asked, str) else None)
+    response = to_response(trace, **options) | {"actual_answer": value.get("answer")}
+    del response["actual_steps"]
+    given = ("actual_answer", "actual_steps")
+    return response | {key: value[key] for key in given if value.get(key) is not None}
+
+
+_READERS = {TEXT2SPARQL: read_answer, PLAIN: read_plain}
+
+
 def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
@@ -207,8 +223,8 @@ class TraceFormat:
 
     Attributes:
         name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp",
-            "otlp", "text2sparql" for answers of that benchmark, also in an array, or "auto", which recognises
-            all but these two, line by line.
+            "otlp", "text2sparql" for answers of that benchmark or "plain" for responses with `question` in
+            place of an id, both also in an array, or "auto", which recognises all but these, line by line.
         select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None means
             that the whole line is the trace.
         question_id: path to the question's id in a line; with "otlp", the name of the attribute that has it.
@@ -238,7 +254,7 @@ class TraceFormat:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        names = ["auto", *FORMATS, OTLP, TEXT2SPARQL]
+        names = ["auto", *FORMATS, OTLP, *_READERS]
         if self.name not in names:
             raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
         for key in ("select", "question_id"):
@@ -261,7 +277,7 @@ class TraceFormat:
     @property
     def is_listed(self) -> bool:
         """Whether an array holds many records; else it is one trace."""
-        return self.name == TEXT2SPARQL
+        return self.name in _READERS
 
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
@@ -275,20 +291,23 @@ class TraceFormat:
         trace = history_of(trace) if isinstance(trace, str) else trace
         if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
             return trace if question_id is None else trace | {"question_id": question_id}
+        if self.is_listed and trace == []:
+            raise TraceError("the array is empty")
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
         own: dict[str, Any] = {}
-        taken_whole = ("question", "query", "qname") if self.is_listed else opened(trace)[1]
+        taken_whole = _TAKEN[self.name] if self.is_listed else opened(trace)[1]
         for holder, *taken in (*way, (trace, *taken_whole)):
             if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
-                keys = holder.keys() & _OF_APIS if holder.keys() & _APIS else holder.keys() - taken
+                is_api = not self.is_listed and holder.keys() & _APIS
+                keys = holder.keys() & _OF_APIS if is_api else holder.keys() - taken
                 own |= {key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None}
         if self.question_id is not None:
             own.pop(self.question_id.partition(".")[0], None)
             if question_id is None:
                 holder, key = _way(value, self.question_id, "the question id")[-1]
                 question_id = str(holder[key])
-        read = read_answer if self.is_listed else partial(read_trace, format=self.name)
+        read = _READERS.get(self.name) or partial(read_trace, format=self.name)
         response = read(
             trace,
             question_id=own.get("question_id") if question_id is None else question_id,
@@ -302,6 +321,7 @@ class TraceFormat:
         return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
 
 
+_TAKEN = {TEXT2SPARQL: ("question", "query", "qname"), PLAIN: ("question", "answer")}
 _APIS = {"object", "class", "$schemaVersion"}
 _OF_APIS = {"id", "model", "error"}
 _OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")

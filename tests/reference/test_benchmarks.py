@@ -230,6 +230,7 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
         ({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id"),
         ({"qname": "a:1", "query": {"sparql": "ASK {}"}}, "not_a_trace: expected an object whose `query`"),
         (7, "not_a_trace: expected an object whose `query` is text, got a int"),
+        ([], "not_a_trace: the array is empty"),
     ],
 )
 async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: Path) -> None:
@@ -247,6 +248,39 @@ async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: P
         [result] = others
         [step] = result["actual_steps"] or [{}]
         assert (result["question_id"], step.get("args", {}).get("query")) == found
+
+
+@each(
+    ("response", "found"),
+    [
+        (
+            {"question": "who is a", "answer": "A.", "object": 1},
+            {"question_id": "a:2", "actual_answer": "A."},
+        ),
+        ({"question_id": "b:1", "question": "?", "actual_answer": "B."}, {"actual_answer": "B."}),
+        ({"question": "Who is b?", "actual_steps": WHY}, {"actual_steps": [{**WHY[0], "status": "success"}]}),
+        ({"question": "Who is b?", "error": "timeout"}, {"question_id": "b:2", "error": "timeout"}),
+        ({"answer": "A."}, "no question id, and no text of a question"),
+        (7, "expected an object with question and answer, got a int"),
+    ],
+)
+@each("is_array", [True, False])
+def test_plain_responses_find_their_questions(
+    response: Any, found: Any, is_array: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.jsonl"
+    responses = [{"question_id": "a:1", "answer": "?"}, response]
+    path.write_bytes(orjson.dumps(responses) if is_array else to_jsonl(responses))
+    reference, rejects, output = (tmp_path / name for name in ("r.json", "rejects.jsonl", "o.jsonl"))
+    reference.write_bytes(orjson.dumps(TWO))
+    command = ["evaluate", str(reference), str(path), "--format", "plain", "-o", str(output)]
+    run(*command, "--rejects", str(rejects))
+    results, [reject, *_] = from_jsonl(output.read_bytes()), [*from_jsonl(rejects.read_bytes()), None]
+    assert results[0]["actual_answer"] == "?"
+    if isinstance(found, str):
+        assert found in reject["message"]
+    else:
+        assert {key: results[1].get(key) for key in found} == found
 
 
 def test_names_of_steps_and_places_of_answers() -> None:
