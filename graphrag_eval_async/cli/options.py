@@ -56,8 +56,7 @@ Arguments
     reference, responses, results, aggregates or configuration.
 Input
   --no-reference RESPONSES : cli.files:responses_path
-    Evaluate these responses without a reference set; each has the text of its `question`. Steps are not
-    scored.
+    Responses to use without a reference set. Each has the text of its `question`. Steps are not scored.
   --reference FILE : cli.files:file_path
     Reference set. Sets the order of templates and allows a gate on missing_rate.
   --reference FILE /questions : cli.files:file_path
