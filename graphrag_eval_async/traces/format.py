@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -14,7 +15,7 @@ from graphrag_eval_async.records.aliases import BENCHMARK_STEP
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
-from graphrag_eval_async.traces.plain import dict_at, history_of, list_at, opened, shown
+from graphrag_eval_async.traces.plain import dict_at, first, history_of, list_at, opened, shown
 from graphrag_eval_async.traces.reading import convert
 from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, Trace, as_function, to_response
 
@@ -286,13 +287,17 @@ class TraceFormat:
 
         Keys beside the trace are the response's own, and override what the trace says.
         """
+        place = (self.select or "").partition(".")[0]
+        if place and isinstance(value, dict) and value.get("error") and not value.get(place):
+            value = value | {"question": _asked(value.get("inputs"))}  # It failed before it had a trace.
+            return replace(self, name=PLAIN, select=None).convert(value, questions, question_id=question_id)
         way = [] if self.select is None else _way(value, self.select, "the trace")
         trace = way[-1][0][way[-1][1]] if way else value
         trace = history_of(trace) if isinstance(trace, str) else trace
         if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
             return trace if question_id is None else trace | {"question_id": question_id}
-        if self.is_listed and trace == []:
-            raise TraceError("the array is empty")
+        if not trace and (self.is_listed or self.select is not None):
+            raise TraceError("it is empty")
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
         own: dict[str, Any] = {}
@@ -325,6 +330,14 @@ _TAKEN = {TEXT2SPARQL: ("question", "query", "qname"), PLAIN: ("question", "answ
 _APIS = {"object", "class", "$schemaVersion"}
 _OF_APIS = {"id", "model", "error"}
 _OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
+
+
+def _asked(inputs: Any) -> Any:
+    """The text of the question in what a run was given; None if it is not found."""
+    text = first(inputs, "question", "input", "query") if isinstance(inputs, dict) else None
+    with suppress(TraceError):
+        return text or read_trace(inputs, "auto").get("question")
+    return None
 
 
 def _way(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:

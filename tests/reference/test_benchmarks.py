@@ -230,7 +230,7 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
         ({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id"),
         ({"qname": "a:1", "query": {"sparql": "ASK {}"}}, "not_a_trace: expected an object whose `query`"),
         (7, "not_a_trace: expected an object whose `query` is text, got a int"),
-        ([], "not_a_trace: the array is empty"),
+        ([], "not_a_trace: it is empty"),
     ],
 )
 async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: Path) -> None:

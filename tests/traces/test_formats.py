@@ -134,6 +134,15 @@ def test_pairs_of_texts() -> None:
         response_from_trace({"type": "function", **pair})
 
 
+@each("inputs", [{"messages": CHAT[:1]}, {"question": QUESTION}, None])
+@each("outputs", [None, {}])
+def test_failed_runs_without_a_trace_are_errors(inputs: Any, outputs: Any) -> None:
+    run = {"inputs": inputs, "outputs": outputs, "error": "TimeoutError()", "meta": {"question": "q1"}}
+    format_ = TraceFormat(name="langchain", select="outputs", question_id=None if inputs else "meta.question")
+    [result] = run_evaluation_sync(REFERENCE, [run], format=format_)
+    assert (result["question_id"], result["status"], result["error"]) == ("q1", "error", "TimeoutError()")
+
+
 async def test_traces_and_responses_in_one_log() -> None:
     response = {"question_id": "q1", "actual_steps": []}
     unknown = [{"role": "user", "content": "Else?"}]
