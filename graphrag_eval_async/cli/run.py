@@ -28,7 +28,7 @@ from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
-from graphrag_eval_async.text import one_line, percent
+from graphrag_eval_async.text import one_line, percent, plural
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
@@ -246,7 +246,8 @@ def report_stream(
             about += [f"not judged: {name} {why}" for name, why in never.items()]
     if (repeated := getattr(stream, "judge_noise", None)) is not None:
         about += noise(repeated)
-    about += _deciding(decision) if decision is not None else []
+    of = "question" if getattr(given, "repeats", 0) == 1 else "response"
+    about += _deciding(decision, of) if decision is not None else []
     about += unmatched(stream, reference, config)
     return report(
         given,
@@ -280,8 +281,8 @@ def _journaling(stream: Run) -> list[str]:
     return [one_line(f"{told}, {stream.skipped} lines skipped as done")]
 
 
-def _deciding(decision: Decision) -> list[str]:
-    """Return lines about what was decided, and how many responses were not needed."""
+def _deciding(decision: Decision, of: str) -> list[str]:
+    """Return lines about what was decided, and how many responses or questions were not needed."""
     found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
     failed = f", {decision.failed} of them failed" if decision.failed else ""
     told = (
@@ -289,5 +290,5 @@ def _deciding(decision: Decision) -> list[str]:
         f"{decision.questions} questions: {decision.condition} {found} ({percent(decision.level)}: "
         f"{decision.low:.4g} to {decision.high:.4g}; {decision.samples} samples{failed})"
     )
-    skipped = f"skipped: {decision.remaining} responses"
-    return [one_line(told), *([skipped] if decision.remaining else [])]
+    skipped = [f"skipped: {plural(decision.remaining, of)}"] if decision.remaining else []
+    return [one_line(told), *skipped]

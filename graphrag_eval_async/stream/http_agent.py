@@ -173,8 +173,10 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             except LookupError:
                 lacking = lacking if path == PATHS[name] else f"{name} at {path}"
         if lacking or not found:
-            keys = f"the keys {', '.join(document)}" if isinstance(document, dict) else describe(document)
-            what = f"the reply has no {lacking or ' or '.join(self._paths)}; it has {self._scrub(keys)}"
+            has = f"is {body[:200].decode(errors='replace')}"
+            if document and isinstance(document, dict):
+                has = f"has the keys {', '.join(document)}"
+            what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has)}"
             raise QueryFailed("failed", what)
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):

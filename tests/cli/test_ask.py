@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -109,7 +110,9 @@ def test_until_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureF
     folder.write("reference.json", json.dumps(reference[:1]).encode())
     assert ask(folder, agent, "--until", "steps_score >= 0.5", "--max-in-flight", "16") == 0
     assert len(agent.asked) < 50
-    assert "steps_score >= 0.5 holds" in capfd.readouterr().out
+    out = capfd.readouterr().out
+    assert "steps_score >= 0.5 holds" in out
+    assert re.search(r"^skipped: \d+ questions$", out, re.MULTILINE)
 
 
 def test_secrets_are_sent_and_never_shown(
