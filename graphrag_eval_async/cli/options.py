@@ -168,7 +168,7 @@ Output
     Write results here, as JSONL.  [default: nowhere]
   -o, --output FILE /lines = - : cli.files:lines_path
     Write lines here, as JSONL.
-  -o, --output FILE /converted = - : cli.files:lines_path
+  -o, --output FILE /converted = - : cli.files:output_path
     Write responses here, as JSONL; with --from, the reference set, as .yaml, .yml or .json.
   -o, --output FILE /comparison : cli.files:aggregates_path
     Write the whole comparison here: .yaml, .yml or .json.

@@ -25,6 +25,7 @@ from graphrag_eval_async.reference.authoring import save_reference, to_yaml
 from graphrag_eval_async.reference.benchmarks import read_benchmark
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sinks.files import check_replaceable
+from graphrag_eval_async.sinks.tables import is_table
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.text import describe, kind_of_problem, one_line, tell
@@ -131,6 +132,8 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
     if vars(given)["from"] is not None:
         return _convert_questions(given, interrupts)
     refuse(given, "language score", "{} needs --from")
+    if is_table(given.output):
+        raise UsageError(f"{given.output!r}: responses are written as JSON lines; choose a name with .jsonl")
     if given.log.endswith((".yaml", ".yml")):
         raise UsageError(f"{given.log}: traces are JSONL; to read a benchmark in YAML, name it with --from")
     check_distinct([given.log, given.reference], [given.output])

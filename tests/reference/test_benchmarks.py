@@ -168,7 +168,7 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
         load_reference(path, format="qald", language="fr")
 
 
-def test_wrong_options(tmp_path: Path) -> None:
+def test_wrong_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     wrong: list[dict[str, Any]] = [{"language": "en"}, {"format": "csv"}, {"format": "qald", "score": "f2"}]
     for options, message in zip(wrong, ["language: only", "format: expected", "score: exp"], strict=True):
         with pytest.raises(UsageError, match=message):
@@ -178,6 +178,9 @@ def test_wrong_options(tmp_path: Path) -> None:
     commands += [f"{qald} --language fr", f"{qald} --from text2sparql", "--from qald -"]
     for command in [*commands, f"{TEXT2SPARQL}", f"{QALD} --score f1"]:
         assert run("convert", *command.split()) == 2, command
+    for command, advised in [(f"{qald} -o a.csv", ".yaml"), (f"{QALD} -o a.csv", ".jsonl")]:
+        assert run("convert", *command.split()) == 2
+        assert advised in capfd.readouterr().err.splitlines()[-1]
 
 
 def question(name: str, text: str, *steps: list[dict[str, Any]]) -> dict[str, Any]:
