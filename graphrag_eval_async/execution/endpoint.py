@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from base64 import b64encode
 from codecs import BOM_UTF8
 from contextlib import aclosing
+from functools import partial
+from html import escape
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import orjson
 
@@ -89,9 +93,9 @@ class Connections:
                     request = self._client.build_request(method, address, **content)
                     request.url = self._unlogged(address)
                     async with aclosing(await self._client.send(request, stream=True)) as response:
-                        if not response.is_redirect:
+                        if not response.has_redirect_location:
                             return response.status_code, response.headers, await self._read(response)
-                        new = address.join(response.headers.get("location", ""))
+                        new = address.join(response.headers["location"])
                     places = {(address.scheme, address.host, address.port), ("https", address.host, None)}
                     if (new.scheme, new.host, new.port) not in places:  # The request may hold secrets.
                         raise QueryFailed(
@@ -104,7 +108,7 @@ class Connections:
         except httpx.InvalidURL:
             raise QueryFailed("unavailable", "the address is invalid") from None
         except httpx.HTTPError as error:
-            message = f"it cannot be reached: {type(error).__name__}"
+            message = f"it cannot be reached: {type(error).__name__}{_reason(error)}"
             raise QueryFailed("unavailable", message, wait=0) from None
 
     async def _read(self, response: httpx.Response) -> bytes:
@@ -263,7 +267,27 @@ def as_sent(config: ExecuteConfig, more: Iterable[str] = ()) -> set[str]:
     found = secrets(config) | {text for text in more if len(text) >= MIN_SECRET_CHARACTERS}
     if config.username is not None:
         found.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
-    return found | {quote(secret, safe="") for secret in found}
+    return forms(found)
+
+
+def forms(texts: Iterable[str]) -> set[str]:
+    """Texts as they are, and as parts of URLs, forms, JSON and HTML."""
+    writers = (str, quote, partial(quote, safe=""), quote_plus, escape, partial(escape, quote=False))
+    found = {writer(text) for text in texts for writer in writers}
+    return found | {json.dumps(text, ensure_ascii=plain)[1:-1] for text in found for plain in (True, False)}
+
+
+def _reason(error: BaseException | None) -> str:
+    """Why a connection failed, without addresses."""
+    while error is not None:
+        if isinstance(error, ExceptionGroup):  # One for each address of a host.
+            error = error.exceptions[0]
+        if reason := getattr(error, "verify_message", getattr(error, "reason", None)):  # Of TLS.
+            return f": {str(reason).partition(',')[0]}"
+        if isinstance(error, OSError) and error.errno:
+            return f": {os.strerror(error.errno) if error.errno > 0 else error.strerror}"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def shown_address(config: ExecuteConfig) -> str:

@@ -74,16 +74,16 @@ class Scrubber:
 
     def content(self, text: str) -> str:
         """Hide only long secrets in a model's output: short ones may occur by chance."""
-        return self._hide(text, MIN_CHARACTERS)
+        return self.hide(text, MIN_CHARACTERS)
 
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
-        shown = self._hide(text[:MAX_SCRUBBED])
+        shown = self.hide(text[:MAX_SCRUBBED])
         if len(text) > MAX_SCRUBBED and self._secrets:  # The cut may have split a secret.
             shown = shown[: -len(self._secrets[0])]
         shown = " ".join(shown.split())
         return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
-    def _hide(self, text: str, min_characters: int = 0) -> str:
+    def hide(self, text: str, min_characters: int = 0) -> str:
         for secret in self._secrets:
             if len(secret) >= min_characters:
                 text = text.replace(secret, "***")

@@ -103,7 +103,7 @@ def read_response(
             if value < 0:
                 raise _invalid(key, "0 or more", value)
     _check_texts(fields)
-    usable = _check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
+    usable = check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
     failed = "error" in fields or ("status" in fields and fields["status"] == "error")
     return Response(question_id, fields, metadata, failed, metrics, numbers, usable, question)
 
@@ -147,7 +147,7 @@ def _check_status(key: str, value: Any) -> None:
         raise _invalid(key, '"success" or "error"', value)
 
 
-def _check_steps(steps: Any) -> list[str | None]:
+def check_steps(steps: Any) -> list[str | None]:
     """The name of each step, or None if the step cannot be compared."""
     if type(steps) is not list:
         raise _invalid("actual_steps", "an array", steps)

@@ -9,6 +9,7 @@ from base64 import b64encode
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import sha256
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -20,9 +21,11 @@ from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.config.secrecy import VARIABLE
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
-from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections, as_sent
+from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections, as_sent, forms
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
+from graphrag_eval_async.records.decoding import InvalidRecord
+from graphrag_eval_async.records.response import check_steps
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.traces.format import steps_of_query
 
@@ -32,9 +35,12 @@ if TYPE_CHECKING:
 PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
 TIMEOUT_SECONDS, RETRIES, MAX_REPLY_BYTES = 60.0, 2, 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
+OF_HTTPX = frozenset({"connection", "content-length", "transfer-encoding"})  # Headers that httpx sets.
+MIN_HIDDEN = 6  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
+_SECRET = re.compile("auth|cookie|key|secret|token", re.IGNORECASE)  # In names of headers.
 _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_bytes"}
 
 
@@ -44,8 +50,10 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     In texts of `params` and `body`, ``{question}`` is the question, ``{id}`` its id, ``{template}`` the id of
     its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has
     ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to
-    `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log shows its value,
-    headers, or user and password of the URL, not even if the server repeats them in an error.
+    `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of this
+    library shows its value, headers, or user and password of the URL, not even if the server repeats them in
+    an error. In replies, the password and the values of 6 characters or more of headers with auth, cookie,
+    key, secret or token in their name become ``***``.
 
     What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
     tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts only the last
@@ -60,7 +68,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         headers: HTTP headers to add.
         answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only the
             default place may lack it. A list of texts becomes lines, any other value JSON.
-        query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no step.
+        query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no step. A
+            reply with neither query nor steps took no steps, unless both places are None.
         steps: place of a list of steps, as in `actual_steps`.
         timeout: seconds for each attempt.
         retries: maximum number of attempts after the first.
@@ -94,6 +103,10 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         for name, path in self._paths.items():
             if not _PATH.fullmatch(str(path)):
                 raise UsageError(f"{name}: expected a path such as $.choices[0].text, got {describe(path)}")
+        if not self._paths:
+            raise UsageError("answer, query, steps: give at least one path")
+        plain = _mapped({"params": params or {}, "body": body}, lambda text, _: text, "")
+        written = [method, re.sub("//[^/?#]*@", "//", str(url)), plain, self._paths]
         secrets, names = set[str](), set[str]()
         read = partial(_template, secrets=secrets, names=names)
         url = read(str(url), "url")
@@ -101,6 +114,10 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         if names or wrong.startswith("expected"):  # Else about what is allowed here.
             raise UsageError(f"url: {'placeholders belong in params' if names else wrong}")
         self._sent = _mapped({"params": {} if params is None else params, "body": body}, read, "")
+        try:
+            self.fingerprint = sha256(orjson.dumps(written)).hexdigest()  # Of all but headers and login.
+        except TypeError as error:
+            raise UsageError(f"params, body: expected JSON values: {error}") from None
         self._names = names - {""}
         is_usable = "question" in names or isinstance(body, Mapping | None)
         if not is_usable or not isinstance(params, Mapping | None):
@@ -110,10 +127,15 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._config = reader.section(ExecuteConfig, given | {"headers": headers or {}}, "execute")
         for key, what in reader.problems.items():
             raise UsageError(f"{_OPTIONS.get(key, key.removeprefix('execute.'))}: {what}")
+        if refused := sorted(OF_HTTPX.intersection(map(str.lower, self._config.headers))):
+            raise UsageError(f"headers: {refused[0]} is set by the HTTP client; leave it out")
         self._to, self._retries = (method, url, self._config.timeout_sec), retries
         login = unquote(urlsplit(url).netloc.rpartition("@")[0])
-        secrets |= {login, *login.split(":", 1), b64encode(login.encode()).decode()}
-        secrets |= {str(value).rpartition(" ")[2] for value in self._config.headers.values()}
+        own = {login, login.partition(":")[2], b64encode(login.encode()).decode()}
+        ends = {name: str(value).rpartition(" ")[2] for name, value in self._config.headers.items()}
+        own |= {end for name, end in ends.items() if _SECRET.search(name)}
+        self._hide = Scrubber(forms(text for text in own if len(text) >= MIN_HIDDEN)).hide
+        secrets |= {*own, login.partition(":")[0], *ends.values()}
         self._scrub = Scrubber(as_sent(self._config, secrets))
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
@@ -181,7 +203,19 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):
                 raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
-        return _as_response(found)
+        self._check(found)
+        found = _mapped(found, lambda text, _: self._hide(text), "")
+        return _as_response(found, has_steps=bool({"query", "steps"} & {*self._paths}))
+
+    def _check(self, found: dict[str, Any]) -> None:
+        """Check what would make the response unreadable."""
+        try:
+            orjson.dumps(found)
+            check_steps(found.get("steps") or [])
+        except TypeError:
+            raise QueryFailed("failed", "the reply is nested too deeply") from None
+        except InvalidRecord as error:
+            raise QueryFailed("failed", self._scrub(f"{error}")) from None
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop, unless in use; later calls open new ones."""
@@ -222,12 +256,12 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _as_response(found: dict[str, Any]) -> dict[str, Any]:
+def _as_response(found: dict[str, Any], *, has_steps: bool) -> dict[str, Any]:
     response, answer = dict[str, Any](), found.get("answer")
     if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
         answer = "\n".join(answer)
     if answer is not None:
         response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
-    if "query" in found or "steps" in found:
+    if has_steps:
         response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
     return response

@@ -309,6 +309,8 @@ def _fingerprints(evaluator: Evaluator, responses: object, options: StreamOption
     own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
     if isinstance(responses, Questions):
         own["source"] = "agent"
+        if responses.closing is not None:
+            own["agent"] = responses.closing.fingerprint
     if isinstance(responses, JsonlFiles) and responses.shard is not None:
         own["shard"] = str(responses.shard)
     return evaluator.fingerprints() | own

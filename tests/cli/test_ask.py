@@ -103,6 +103,16 @@ def test_what_is_answered_is_not_asked_again(folder: Folder, agent: Agent) -> No
     assert found == [(name, sample) for name in ("q1", "q2", "q3") for sample in (1, 2)]
 
 
+def test_another_agent_does_not_resume(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(folder, agent, "--resume") == 0
+    for options in (["--param", "model=b"], ["--steps", "$.s"], ["--param", "model=b", "--resume=force"]):
+        is_forced = "--resume=force" in options
+        assert ask(folder, agent, *options, *([] if is_forced else ["--resume"])) == (0 if is_forced else 2)
+        assert ("was started with another agent" in capfd.readouterr().err) != is_forced
+
+
 def test_until_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
     reference = json.loads((folder.path / "reference.json").read_bytes())
     [first, *_] = reference[0]["questions"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
+import os
+from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, quote_plus
 
 import pytest
 
@@ -14,6 +17,7 @@ from graphrag_eval_async import UsageError, evaluate_agent, http_agent
 from graphrag_eval_async.reference import load_reference
 from tests.support.cases import each
 from tests.support.judge_server import NEVER, JudgeServer, Reply, Request, json_reply
+from tests.support.ports import free_port
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
@@ -82,13 +86,14 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"query": " ", "answer": "no"}, {}, {"actual_steps": [], "actual_answer": "no"}),
         ({"answer": ["a", "b"], "steps": [STEP], "query": QUERY}, {},
          {"actual_answer": "a\nb", "actual_steps": [STEP, STEP]}),
-        ({"answer": 4.5}, {}, {"actual_answer": "4.5"}),
-        ({"answer": {"a": [True]}}, {}, {"actual_answer": '{"a":[true]}'}),
-        ("text", {"answer": "$"}, {"actual_answer": "text"}),
-        ({"answer": "x", "steps": 7}, {"steps": None}, {"actual_answer": "x"}),
+        ({"answer": 4.5}, {}, {"actual_answer": "4.5", "actual_steps": []}),
+        ({"answer": {"a": [True]}}, {}, {"actual_answer": '{"a":[true]}', "actual_steps": []}),
+        ("text", {"answer": "$"}, {"actual_answer": "text", "actual_steps": []}),
+        ({"answer": "x", "steps": 7}, {"steps": None}, {"actual_answer": "x", "actual_steps": []}),
+        ({"answer": "x"}, {"query": None, "steps": None}, {"actual_answer": "x"}),
         ({"choices": [{"message": {"content": "x"}}]}, {"answer": "$.choices[0].message.content"},
-         {"actual_answer": "x"}),
-        ({"a": [1, [None, "x"]]}, {"answer": "$.a[-1][1]"}, {"actual_answer": "x"}),
+         {"actual_answer": "x", "actual_steps": []}),
+        ({"a": [1, [None, "x"]]}, {"answer": "$.a[-1][1]"}, {"actual_answer": "x", "actual_steps": []}),
         ({"a": "xyz", "b": 1}, {"answer": "$.a[0]"},
          {"error": "the reply has no answer at $.a[0]; it has the keys a, b"}),
         ([], {"answer": "$[0]"}, {"error": "the reply has no answer at $[0]; it is []"}),
@@ -96,6 +101,7 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"a": 1}, {}, {"error": "the reply has no answer or query or steps; it has the keys a"}),
         ({"query": 7}, {}, {"error": "query: expected str, got int"}),
         ({"steps": "x"}, {}, {"error": "steps: expected list, got str"}),
+        ({"steps": [1], "query": QUERY}, {}, {"error": "actual_steps[0]: expected an object, got 1"}),
     ],
 )  # fmt: skip
 async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> None:
@@ -117,6 +123,9 @@ async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> 
         (Reply(b"\xff"), 1, "not JSON: "),
         (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, "it compresses results"),
         (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, "it redirects to another host"),
+        (Reply(b'{"answer": %b%b}' % (b"[" * 300, b"]" * 300)), 1, "the reply is nested too deeply"),
+        (Reply(b"", 302), 1, "HTTP 302: "),
+        (Reply(b"", 304), 1, "HTTP 304: "),
         (Reply(b"", 302, (("Location", "/"),)), 4, "it redirects again and again"),
     ],
 )  # fmt: skip
@@ -174,6 +183,30 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
 
 
 @each(
+    "write",
+    [str, quote, quote_plus, escape, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)],
+)
+async def test_secrets_are_hidden_in_replies_however_they_are_written(write: Callable[[str], str]) -> None:
+    secret = '<ü & "s3cret" / +>'  # noqa: S105
+    options = {"url": f"/?p={quote(secret)}", "headers": {"X-Key": "s3cret<&>", "Accept-Language": "german"}}
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HELD", secret)
+        failed, _ = await asked(Reply(write(secret).encode(), 400), params={"p": "${HELD}"})
+        reply = {"answer": f"german {write('s3cret<&>')}", "query": write("s3cret<&>")}
+        response, _ = await asked(json_reply(reply), **options)
+    assert "s3cret" not in json.dumps([failed, response])
+    assert response["actual_answer"].startswith("german ")
+
+
+async def test_why_an_agent_cannot_be_reached() -> None:
+    for address, reason in ((f"127.0.0.1:{free_port()}", os.strerror(errno.ECONNREFUSED)), ("h.invalid", "")):
+        agent = http_agent(f"http://{address}/", retries=0)
+        response = await agent(TAGGED)
+        await agent.aclose()
+        assert response["error"].startswith(f"it cannot be reached: ConnectError: {reason}"), response
+
+
+@each(
     ("options", "message"),
     [
         ({"url": "localhost:8000"}, "url: expected a URL that begins with http:// or https://"),
@@ -184,6 +217,9 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
         ({"method": "get"}, 'method: expected "GET", or "POST" for a body, got'),
         ({"body": {}}, 'method: expected "GET", or "POST" for a body, got'),
         ({"method": "POST", "body": ["x"]}, "params, body: expected mappings"),
+        ({"method": "POST", "body": {"a": object()}}, "params, body: expected JSON values"),
+        ({"answer": None, "query": None, "steps": None}, "answer, query, steps: give at least one path"),
+        ({"headers": {"Content-Length": "5"}}, "headers: content-length is set by the HTTP client"),
         ({"params": "a=b"}, "params, body: expected mappings"),
         ({"params": {"a": "{question"}}, "params.a: has a single brace"),
         ({"params": {"a": {"b": ["{}"]}}}, r"params.a.b[0]: has a single brace"),
