@@ -134,9 +134,13 @@ def open_stream(
     *,
     make: Callable[..., EvaluationStream] = evaluate_stream,
     on_restored: Iterable[Callable[[Mapping[str, Any]], object]] = (),
+    before_files: Callable[[EvaluationStream], object] = id,
     **more: Any,
 ) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
-    """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
+    """A stream, and the file for its results; None if there is no file, or the stream keeps a journal.
+
+    `before_files` gets the stream before a file is opened, which empties it.
+    """
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
     journal = _journal(given) if given.resume else None
@@ -163,6 +167,7 @@ def open_stream(
     for take in on_restored:
         stream.tell_restored(take)
     load_for(config)
+    before_files(stream)
     _ = stream.rejects  # They are shown at the end.
     with ExitStack() as files:
         results = files.enter_context(open_lines(output)) if output is not None else None

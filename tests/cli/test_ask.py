@@ -8,8 +8,9 @@ import os
 import re
 import signal
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -158,6 +159,12 @@ def test_the_page_in_the_browser(folder: Folder, agent: Agent, capfd: pytest.Cap
     assert len(pages) == 3
     assert "Evaluation of 127.0.0.1" in pages[0]
     assert f"dashboard: http://127.0.0.1:{port}/" in capfd.readouterr().err
+
+
+def test_a_port_in_use_empties_no_file(folder: Folder, agent: Agent) -> None:
+    before = folder.write("results.jsonl", b"kept\n")
+    assert ask(folder, agent, "--web", urlsplit(agent.url).netloc) == 2
+    assert Path(before).read_bytes() == b"kept\n"
 
 
 def test_ctrl_c_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
