@@ -134,13 +134,10 @@ def open_stream(
     *,
     make: Callable[..., EvaluationStream] = evaluate_stream,
     on_restored: Iterable[Callable[[Mapping[str, Any]], object]] = (),
-    before_files: Callable[[EvaluationStream], object] = id,
+    before_files: Callable[[EvaluationStream], object] = id,  # Opening a file empties it.
     **more: Any,
 ) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
-    """A stream, and the file for its results; None if there is no file, or the stream keeps a journal.
-
-    `before_files` gets the stream before a file is opened, which empties it.
-    """
+    """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
     journal = _journal(given) if given.resume else None

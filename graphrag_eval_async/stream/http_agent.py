@@ -40,7 +40,6 @@ MIN_HIDDEN = 6  # Minimum length of secrets that are hidden in replies; shorter 
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
-_SECRET = re.compile("auth|cookie|key|secret|token", re.IGNORECASE)  # In names of headers.
 _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_bytes"}
 
 
@@ -51,9 +50,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has
     ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to
     `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of this
-    library shows its value, headers, or user and password of the URL, not even if the server repeats them in
-    an error. In replies, the password and the values of 6 characters or more of headers with auth, cookie,
-    key, secret or token in their name become ``***``.
+    library shows its value, headers, or user and password of the URL, even if the server repeats them. In
+    replies, the password and headers named like auth, cookie, key, secret or token become ``***``.
 
     What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
     tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts only the last
@@ -133,7 +131,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         login = unquote(urlsplit(url).netloc.rpartition("@")[0])
         own = {login, login.partition(":")[2], b64encode(login.encode()).decode()}
         ends = {name: str(value).rpartition(" ")[2] for name, value in self._config.headers.items()}
-        own |= {end for name, end in ends.items() if _SECRET.search(name)}
+        own |= {end for name, end in ends.items() if re.search("(?i)auth|cookie|key|secret|token", name)}
         self._hide = Scrubber(forms(text for text in own if len(text) >= MIN_HIDDEN)).hide
         secrets |= {*own, login.partition(":")[0], *ends.values()}
         self._scrub = Scrubber(as_sent(self._config, secrets))
@@ -204,11 +202,9 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             if not isinstance(value := found.get(name), kind | None):
                 raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
         self._check(found)
-        found = _mapped(found, lambda text, _: self._hide(text), "")
-        return _as_response(found, has_steps=bool({"query", "steps"} & {*self._paths}))
+        return _as_response(_mapped(found, lambda text, _: self._hide(text), ""), self._paths)
 
     def _check(self, found: dict[str, Any]) -> None:
-        """Check what would make the response unreadable."""
         try:
             orjson.dumps(found)
             check_steps(found.get("steps") or [])
@@ -256,12 +252,12 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _as_response(found: dict[str, Any], *, has_steps: bool) -> dict[str, Any]:
+def _as_response(found: dict[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
     response, answer = dict[str, Any](), found.get("answer")
     if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
         answer = "\n".join(answer)
     if answer is not None:
         response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
-    if has_steps:
+    if "query" in paths or "steps" in paths:
         response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
     return response
