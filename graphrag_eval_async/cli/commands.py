@@ -44,7 +44,7 @@ COMMANDS = {
         "evaluate:run",
         "evaluate reference.yaml responses.jsonl -o results.jsonl --gate 'steps_score >= 0.8'",
         "reference/optional responses/live no_reference output report aggregates rejects detail by resume "
-        "config llm dry_run gate until jobs",
+        "retry_failed config llm dry_run gate until jobs",
         """Evaluate responses as they arrive.
 
         Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
@@ -60,8 +60,8 @@ COMMANDS = {
 
         On a terminal, shows overall and recent scores; s sorts the templates, j, k, PgDn and PgUp scroll
         them. Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
-        f"{READING} aggregates rejects detail llm otlp_listen poll_interval exclude ignore_older every "
-        "on_alert_url baseline/watch",
+        f"{READING} retry_failed aggregates rejects detail llm otlp_listen poll_interval exclude "
+        "ignore_older every on_alert_url baseline/watch",
     ),
     "ask": Command(
         "ask:run",

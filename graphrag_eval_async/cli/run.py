@@ -101,7 +101,7 @@ def check_files(
         suffixes = ["", ".run", ".damaged", ".watch"]
         beside += [given.rejects or f"{given.output}.rejects", *(given.output + each for each in suffixes)]
     else:
-        refuse(given, "fsync retry_errors", "{} needs --resume")
+        refuse(given, "fsync retry_errors retry_failed", "{} needs --resume")
         if given.output is not None and os.path.exists(f"{given.output}.run"):
             raise UsageError(
                 f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
@@ -121,6 +121,7 @@ def _journal(given: Given) -> Journal:
         fsync=given.fsync,
         rejects=given.rejects,
         max_reject_bytes=given.max_reject_bytes,
+        retry_failed=getattr(given, "retry_failed", False),
     )
 
 
@@ -237,7 +238,7 @@ def report_stream(
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
     model, decision = judge_of(config), stream.decision
-    about = _journaling(stream)
+    about = _journaling(stream, given)
     if config is not None and model is not None:
         about += judging(model, stream.usage)
         metrics = stream.aggregates.snapshot()["micro"]
@@ -273,14 +274,19 @@ def unmatched(found: Found, reference: Reference | None, config: Config | None) 
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 
 
-def _journaling(stream: Run) -> list[str]:
-    """Return a line about what the journal held, if there is one."""
+def _journaling(stream: Run, given: Given) -> list[str]:
+    """Return lines about what the journal held, if there is one."""
     if (journal := stream.journal) is None:
         return []
     told = f"journal {journal.path}: {journal.restored} results and {journal.rejected} rejects from before"
     if journal.damaged:
         told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
-    return [one_line(f"{told}, {stream.skipped} lines skipped as done")]
+    lines = [f"{told}, {stream.skipped} lines skipped as done"]
+    if journal.failed and hasattr(given, "retry_failed"):
+        stay = "stay as they are; --retry-failed evaluates them again"
+        stay = f"were set aside in {journal.path}.damaged" if given.retry_failed else stay
+        lines.append(f"results with failed metrics: {journal.failed} of those from before {stay}")
+    return [*map(one_line, lines)]
 
 
 def _deciding(decision: Decision, of: str) -> list[str]:

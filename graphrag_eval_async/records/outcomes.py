@@ -47,6 +47,9 @@ OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
 
 OTHER, TEXT = "other", "text"
 
+OF_RETRY = frozenset({*FAILURES, OTHER, NOT_RUN})
+"""Why a metric has no value, if another evaluation may find one."""
+
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     key: values
     for metric in JUDGED

@@ -76,6 +76,8 @@ class Journal:
         fsync_interval: seconds between flushes, more than 0.
         rejects: path of the file of rejects, instead of the one above.
         max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written without content.
+        retry_failed: whether to set aside the results in which a judge, a metric in code or a query failed,
+            so that their lines are evaluated again. What they cost still counts in this run.
     """
 
     path: str | os.PathLike[str]
@@ -84,6 +86,7 @@ class Journal:
     fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
     max_reject_bytes: int = MAX_REJECT_BYTES
+    retry_failed: bool = False
 
     @property
     def paths(self) -> list[str]:
@@ -98,6 +101,7 @@ class Journal:
         if not isinstance(self.path, str | os.PathLike):
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
         check_boolean("journal.force", self.force)
+        check_boolean("journal.retry_failed", self.retry_failed)
         check_integer("journal.max_reject_bytes", self.max_reject_bytes, 0)
         if not isinstance(self.rejects, str | os.PathLike | None):
             raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
@@ -125,6 +129,7 @@ class OpenJournal:
         restored: number of results found in the journal.
         rejected: number of rejects found in the file of rejects.
         damaged: number of unreadable lines, which were set aside.
+        failed: number of results found with a failed metric, also of those set aside by `retry_failed`.
         conditions: contents of the ``.run`` file.
     """
 
@@ -132,7 +137,7 @@ class OpenJournal:
         self,
         options: Journal,
         done: Done,
-        count_result: Callable[[DoneLine, dict[str, Any]], object],
+        count_result: Callable[[DoneLine, dict[str, Any]], bool],
         count_reject: Callable[[DoneLine, Any], object],
         fingerprints: Callable[[], Mapping[str, str]],
         *,
@@ -140,13 +145,14 @@ class OpenJournal:
     ) -> None:
         """Prepare to `open` the files.
 
-        `count_result` is called with each result of an earlier run, and `count_reject` with the reason of
-        each reject; they raise a ValueError, KeyError, TypeError or AggregationError if it is none. With
+        `count_result` is called with each result of an earlier run, and returns whether a metric failed;
+        `count_reject` is called with the reason of each reject. They raise a ValueError, KeyError, TypeError
+        or AggregationError if it is none. With
         `retry_errors`, the failed results and the rejects are set aside.
         """
         self.path = os.fspath(options.path)
         self.is_restored = False
-        self.restored = self.rejected = self.damaged = 0
+        self.restored = self.rejected = self.damaged = self.failed = 0
         self.conditions = Conditions()
         self._options, self._done, self._retry_errors = options, done, retry_errors
         self._count_result, self._count_reject = count_result, count_reject
@@ -254,8 +260,10 @@ class OpenJournal:
                 raise ValueError("the line is there already, here or among the results")
             if is_reject:
                 self._count_reject(line, reason)
-            else:
-                self._count_result(line, record)
+            elif self._count_result(line, record):
+                self.failed += 1
+                if self._options.retry_failed:
+                    return False
             self._done.restore(line)
             return True
         except (ValueError, TypeError, KeyError, AggregationError) as error:

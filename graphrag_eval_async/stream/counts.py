@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from graphrag_eval_async.errors import GraphragEvalWarning, RejectedResponse, warn_caller
 from graphrag_eval_async.records import Reason, Rejects
 from graphrag_eval_async.records.metrics import is_counted_cost
+from graphrag_eval_async.records.outcomes import OF_RETRY, REASON
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps
 
@@ -38,6 +39,7 @@ class Counts:
         samples: number of the last sample of each answered question; with gaps, of the last before a gap.
         add: counts a result that is handed out.
         on_restored: called with each result of an earlier run after the aggregates count it.
+        retry_failed: whether results of earlier runs with a failed metric only count in what was spent.
         rejects_are_read: whether the caller has asked for the rejects.
     """
 
@@ -47,6 +49,7 @@ class Counts:
     until: UntilDecided | None
     on_reject: OnReject
     is_numbered: bool
+    retry_failed: bool = False
     rejects: Rejects = field(default_factory=Rejects)
     samples: dict[str, int] = field(default_factory=dict)
     on_restored: list[Callable[[Mapping[str, Any]], object]] = field(default_factory=list)
@@ -138,22 +141,30 @@ class Counts:
             if not self.samples[question_id]:
                 del self.samples[question_id]
 
-    def restore_result(self, line: DoneLine, result: dict[str, Any]) -> None:
-        """Count a result from an earlier run; raise an error, and count nothing, if it is none."""
+    def restore_result(self, line: DoneLine, result: dict[str, Any]) -> bool:
+        """Count a result from an earlier run, and return whether a metric failed.
+
+        Raises an error, and counts nothing, if it is none.
+        """
         question_id = result["question_id"]
         sample = result["sample"] if self.is_numbered else 1
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
             raise ValueError("no whole result")
-        self.aggregates.add(result)
-        if self.is_numbered:
-            self._add_sample(question_id, sample)
+        seen = observe(result, include_errors=self.aggregates._include_errors)
+        has_failed = not OF_RETRY.isdisjoint(kind for what, kind in seen.outcomes if what != REASON)
         if "judge" in result:
             metrics = observe(result, include_errors=True).values
             self.usage.restored_dollars += sum(value for name, value in metrics if is_counted_cost(name))
+        if has_failed and self.retry_failed:
+            return True
+        self.aggregates.add(seen)
+        if self.is_numbered:
+            self._add_sample(question_id, sample)
         if self.until is not None:
             self.until.restore(line, result)
         for call in self.on_restored:
             call(result)
+        return has_failed
 
     def restore_reject(self, line: DoneLine, reason: Any) -> None:
         """Count a reject from an earlier run; raise a ValueError if it is none."""

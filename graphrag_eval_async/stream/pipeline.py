@@ -63,7 +63,13 @@ class EvaluationStream:
         self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
         self._is_entered = False
         self._counts = counts = Counts(
-            self.aggregates, self.usage, self.reference, until, options.on_reject, not self._is_part
+            self.aggregates,
+            self.usage,
+            self.reference,
+            until,
+            options.on_reject,
+            is_numbered=not self._is_part,
+            retry_failed=journal is not None and journal.retry_failed,
         )
         queue: Any = None
         if isinstance(responses, Queue):
