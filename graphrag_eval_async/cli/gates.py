@@ -12,6 +12,7 @@ from graphrag_eval_async.records.metrics import (
     COST,
     ERROR_RATE,
     MISSING_RATE,
+    RETRIEVAL_METRICS,
     counts_of,
     is_of_repeats,
     mean_of_questions,
@@ -136,18 +137,17 @@ def check_each(
     missing: Collection[str] = (),
 ) -> list[CheckedGate]:
     """Check gates; return all in their order. `missing` has the ids of the questions without a response."""
-    values: dict[str | Tag | None, dict[str, float]] = {None: _means(snapshot["micro"])}
-    for template, group in snapshot["per_template"].items():
-        values[template] = _means(group)
-    for key, groups in snapshot.get("per_tag", {}).items():
-        values |= {(key, value): _means(group) for value, group in groups.items()}
+    groups: dict[str | Tag | None, Mapping[str, Any]] = {None: snapshot["micro"], **snapshot["per_template"]}
+    for key, tagged in snapshot.get("per_tag", {}).items():
+        groups |= {(key, value): group for value, group in tagged.items()}
+    values = {key: _means(group) for key, group in groups.items()}
     questions: dict[str | Tag | None, list[bool]] = {}
     for question in reference or ():
         for key in (None, question.template_id, *question.tags):
             questions.setdefault(key, []).append(question.id in missing)
     for key, absent in questions.items():
         values.setdefault(key, {})[MISSING_RATE] = sum(absent) / len(absent)
-    return [_check(gate, values) for gate in gates]
+    return [_check(gate, values, groups.get(gate.tag or gate.template, {})) for gate in gates]
 
 
 def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str]]:
@@ -155,7 +155,9 @@ def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str
     return [gate.told for gate in checked if not gate.holds], [gate.told for gate in checked if gate.holds]
 
 
-def _check(gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float]]) -> CheckedGate:
+def _check(
+    gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float]], group: Mapping[str, Any]
+) -> CheckedGate:
     known, holds = values.get(gate.tag or gate.template), False
     if known is None and gate.tag is not None:
         told = "no results with this tag"
@@ -168,6 +170,11 @@ def _check(gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float
     else:
         value = known[gate.metric]
         holds, told = OPERATORS[gate.operator](value, gate.bound), f"the mean is {rounded(value, gate.bound)}"
+        stats = group.get(gate.metric)
+        covered = stats.get("coverage") if isinstance(stats, dict) else None
+        if covered is not None and covered["values"] < covered["applied"]:
+            of = "retrieval steps" if gate.metric in RETRIEVAL_METRICS else "results"
+            told += f" over {covered['values']} of {covered['applied']} {of}"
     return CheckedGate(gate.text, holds, f"{gate.text}: {told}")
 
 

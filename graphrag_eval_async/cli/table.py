@@ -187,12 +187,14 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     lines = [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
     if unscored := not_run_in_words(snapshot["micro"].get("steps_score", {}).get("coverage", {})):
         lines.append(f"steps without a score: {unscored}; see execution_error in the results")
-    lacking: dict[str, list[str]] = defaultdict(list)
+    lacking: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, stats in snapshot["micro"].items():
-        failed = stats.get("coverage", {}).get("failed", {}) if isinstance(stats, dict) else {}
-        if failed and "mean" not in stats and {*failed} - OF_AGENT - {NOT_RUN}:
-            lacking[counts(failed)].append(name)
-    return lines + [one_line(f"no value of {', '.join(names)}: {why}") for why, names in lacking.items()]
+        covered = stats.get("coverage", {}) if isinstance(stats, dict) else {}
+        if {*(failed := covered.get("failed", {}))} - OF_AGENT - {NOT_RUN}:
+            of_all = f"{covered['values']} of {covered['applied']} values"
+            how = f"only {of_all}" if "mean" in stats else "no value"
+            lacking[how, counts(failed)].append(name)
+    return lines + [one_line(f"{how} of {', '.join(names)}: {why}") for (how, why), names in lacking.items()]
 
 
 def table_of(

@@ -134,21 +134,25 @@ def test_metrics_that_no_response_can_have_are_named(
 def test_results_with_failed_metrics_are_evaluated_again(
     folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["evaluate", *names, "-o", folder.file("out"), "--resume", "--max-in-flight", "1"]
+    command = ["evaluate", *names, "-o", folder.file("out"), "--max-in-flight=1", "--gate=answer_f1 > 0"]
     told = []
     with serving() as server:
         for budget, *more in (0.0005,), (1,), (1, "--retry-failed"), (1,):
             path = config(folder.path, server, llm={"limits": {"budget_usd": budget}})
-            assert run(*command, "-c", path, *more) == 0
-            told.append(capfd.readouterr().out)
+            assert run(*command, "--resume", "-c", path, *more) == 0
+            told.append(" ".join(capfd.readouterr().out.split()))
         assert server.counts.requests == 3
     assert "failed metrics: 1 of those from before stay as they are; --retry-failed evaluates" in told[1]
     assert f"failed metrics: 1 of those from before were set aside in {folder.file('out')}.damaged" in told[2]
     assert "3 lines skipped as done" in told[2]
     assert "$0.0009, $0.0006 of it before" in told[2]
     assert "failed metrics" not in told[0] + told[3]
+    assert "gate held: answer_f1 > 0: the mean is 0.667 over 2 of 4 results" in told[0]
+    assert (
+        "only 2 of 4 values of answer_recall, answer_precision, answer_f1: 1 budget, 1 no_answer" in told[0]
+    )
     results = by_question(folder)
     assert [results[f"q{i}"]["steps_score"] for i in range(4)] == [1] * 4
     assert results["q2"]["answer_f1"] == 2 / 3
-    assert run(*command[:-3], "--retry-failed") == 2
+    assert run(*command, "--retry-failed") == 2
     assert "--retry-failed needs --resume" in capfd.readouterr().err

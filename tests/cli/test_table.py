@@ -79,7 +79,8 @@ def test_details() -> None:
     assert "90 % interval           score" in lines
     assert f"t              {low} to {high}" in lines
     assert "steps_score         0.5    0.9   0.95   0.99" in lines
-    assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result"]
+    lacking = "only 1 of 5 values of answer_relevance: 1 budget, 1 response_error, 1 timeout"
+    assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result", lacking]
 
 
 @each("encoding", ["utf-8", "ascii"])
