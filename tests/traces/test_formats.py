@@ -152,7 +152,7 @@ async def test_traces_and_responses_in_one_log() -> None:
     assert results == [1, 0]
     assert stream.rejects.counts == {"not_a_trace": 1, "invalid_json": 1, "missing_question_id": 1}
     assert "it has the keys 'x'" in stream.rejects[0].message
-    assert "no question has the text 'Else?'" in stream.rejects[1].message
+    assert "(--question-id PATH); no question has the text 'Else?'" in stream.rejects[1].message
 
 
 def parts_of(history: Any) -> list[Any]:
