@@ -363,11 +363,9 @@ def unseal(line: bytes) -> Any:
 
 def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -> JournalMismatch:
     """Return the error for a journal that was started under other conditions."""
-    force = "resume with --resume=force, in Python Journal(..., force=True)"
     if not before:
-        text = f"not empty, but its file {journal}.run is missing; if it was written without --resume"
-        text += ", use another output file: its lines have no checksums, so none could be resumed"
-        return JournalMismatch(f"{journal}: {text}")
+        text = f"was not started with --resume (its file {journal}.run is missing), so it has no checksums"
+        return JournalMismatch(f"{journal}: {text}; use another output file, with --resume from the start")
     if before.get("format", FORMAT) != FORMAT:
         text = (
             f"written by another version of the library (format {before['format']}, this one reads {FORMAT})"
@@ -375,5 +373,5 @@ def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -
         return JournalMismatch(f"{journal}: {text}; evaluate again into a new file", ["format"])
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     shown = [f"{name} ({before.get(name)!s:.12}, now {now.get(name)!s:.12})" for name in names]
-    text = f"was started with another {', another '.join(shown)}; results would not be comparable"
-    return JournalMismatch(f"{journal}: {text}. Use another journal, or {force}", names)
+    text = f"was started with another {', another '.join(shown)}; results would not be comparable. Use "
+    return JournalMismatch(f"{journal}: {text}another journal, or resume with force (--resume=force)", names)
