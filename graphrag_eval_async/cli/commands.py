@@ -27,7 +27,7 @@ EVALUATING = (
     f"{REPORTED} fsync embedding on_fatal stages steps_groups otel otlp_metrics otlp_json otel_metric "
     "ordered max_in_flight"
 )
-READING = f"{EVALUATING} format {TRACES} grace dedupe max_line_bytes"
+READING = f"{EVALUATING} {TRACES} grace dedupe max_line_bytes"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
 COMMANDS = {
@@ -43,18 +43,18 @@ COMMANDS = {
     "evaluate": Command(
         "evaluate:run",
         "evaluate reference.yaml responses.jsonl -o results.jsonl --gate 'steps_score >= 0.8'",
-        "reference/optional responses/live no_reference output report aggregates rejects detail by resume "
-        "retry_failed config llm dry_run gate until jobs",
+        "reference/optional responses/live no_reference format output report aggregates rejects detail by "
+        "resume retry_failed config llm dry_run gate until jobs",
         """Evaluate responses as they arrive.
 
         Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
-        model is called: only steps are scored.""",
+        model is called: only steps, and answers to questions with a `match`, are scored.""",
         f"{READING} shuffle shard interval/run rejudge",
     ),
     "watch": Command(
         "watch.command:run",
         "watch reference.yaml logs/ --alert 'steps_score < 0.8 over 200'",
-        "reference/optional paths no_reference start until_idle window show metrics web output/watch "
+        "reference/optional paths no_reference format start until_idle window show metrics web output/watch "
         "resume config alert on_alert gate",
         """Follow growing logs and show live scores.
 
