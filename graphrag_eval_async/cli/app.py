@@ -231,7 +231,8 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
         if isinstance(found, int):
             sys.exit(found)
         if getattr(found[1], "config", None) is not None:
-            sys.path.append(os.getcwd())  # Where its `custom_metrics` may be; last, so that it hides nothing.
+            # Where its `custom_metrics` may be; last, so that they hide nothing.
+            sys.path += [os.getcwd(), os.path.dirname(os.path.abspath(found[1].config))]
         module, _, function = found[0].partition(":")
         command = getattr(import_module(f"graphrag_eval_async.cli.{module}"), function)
         sys.exit(command(found[1], interrupts))

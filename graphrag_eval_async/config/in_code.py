@@ -78,7 +78,8 @@ def find_metric(name: str, given: Any) -> CodeMetric:
     try:
         found = resolve_name(path)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (it runs the user's module)
-        found, where = None, "expected module:function, of a module installed or in the working directory"
+        found, where = None, "expected module:function, of a module that is installed, in the "
+        where += "working directory or, on the command line, beside the configuration"
         if is_path:
             raise ValueError(f"cannot import {path!r}: {describe_exception(error)}; {where}") from None
     function, path = (found, path) if is_path else (given, path if found is given else None)

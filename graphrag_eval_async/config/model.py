@@ -328,7 +328,7 @@ class Config(Section, frozen=True, kw_only=True):
         custom_evaluations: your own calls of the judge, as a list.
         custom_metrics: your own metrics, by name. Each is the path of a function of the question, the
             response and the result, such as ``mypackage.mymodule:brevity``. The module must be installed or,
-            on the command line, in the working directory.
+            on the command line, in the working directory or beside the configuration.
     """
 
     llm: LLMConfig | None = None

@@ -59,6 +59,12 @@ def test_a_configuration_names_them(
     assert "failed" not in capfd.readouterr().err
 
 
+def test_a_module_beside_the_configuration(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_metrics", raising=False)
+    assert evaluate(folder) == 0
+
+
 @each(
     ("options", "config", "told"),
     [
