@@ -192,3 +192,7 @@ def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
     for key in filter(is_counted_cost, micro):
         yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"
+    budget = config.llm.limits.budget_usd
+    if budget is not None and usage.dollars is not None and budget < usage.dollars:
+        number = int(responses * budget / usage.dollars)
+        yield f"  budget_usd {budget:g} is enough for about {number} of these {responses} responses"

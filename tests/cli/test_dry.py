@@ -95,6 +95,9 @@ def test_a_run_makes_as_many_calls(
     parts = dict(re.findall(r"^    (\w+): \$([\d.]+)$", shown, re.MULTILINE))
     assert {*parts} == {*metrics}
     assert sum(map(float, parts.values())) == pytest.approx(cost, rel=0.01)
+    limits = {"budget_usd": cost * 3.5 / len(one_of_each)}
+    shown = dry(*names, "-c", config(folder.path, None, llm={"limits": limits}, **metrics))
+    assert f"enough for about 3 of these {len(one_of_each)} responses\n" in shown
 
 
 @pytest.mark.ragas
