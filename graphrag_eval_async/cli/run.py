@@ -241,6 +241,11 @@ def report_stream(
     about = _journaling(stream, given)
     if config is not None and model is not None:
         about += judging(model, stream.usage)
+        if "budget" in stream.usage.errors:
+            how = " and start again; llm.cache or --resume would have kept what is paid"
+            if given.resume and hasattr(given, "retry_failed"):
+                how = ", which counts earlier costs, and resume with --retry-failed"
+            about.append(f"to judge the rest, raise llm.limits.budget_usd{how}")
         metrics = stream.aggregates.snapshot()["micro"]
         if ending.error is None:
             ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))

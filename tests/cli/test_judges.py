@@ -151,6 +151,7 @@ def test_results_with_failed_metrics_are_evaluated_again(
     assert (
         "only 2 of 4 values of answer_recall, answer_precision, answer_f1: 1 budget, 1 no_answer" in told[0]
     )
+    assert "budget_usd, which counts earlier costs, and resume with --retry-failed" in told[0]
     results = by_question(folder)
     assert [results[f"q{i}"]["steps_score"] for i in range(4)] == [1] * 4
     assert results["q2"]["answer_f1"] == 2 / 3
