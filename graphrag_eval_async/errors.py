@@ -138,11 +138,11 @@ class JudgeError(GraphragEvalError):
 
     Attributes:
         message: what happened, in words.
-        kind: in which way. Calls that end with "timeout", "rate_limited" or "unavailable" are tried again,
-            one with "invalid_reply" is repeated once, together with `reply` and this error's text where there
-            is a reply; others fail at once.
-        retry_after: seconds that the server asks to wait: all callers if "rate_limited", else this one; None
-            if it does not say.
+        kind: kind of failure. Calls that fail with "timeout", "rate_limited" or "unavailable" are retried. A
+            call that fails with "invalid_reply" is repeated once, with `reply`, if there is one, and this
+            error's text. Other calls fail at once.
+        retry_after: seconds that the server asks to wait; None if it does not say. If "rate_limited", all
+            callers wait, otherwise only this one.
         reply: the text of a reply that could not be used, if there was one.
         usage: the tokens that the failed call used, if known.
         final: whether another try would end in the same way, whatever the kind.
@@ -173,7 +173,7 @@ class JudgeError(GraphragEvalError):
 
 
 class JudgeUnavailable(JudgeError):  # noqa: N818
-    """The judge will answer no call: wrong key, unknown model, or no quota."""
+    """The judge cannot answer any call: wrong key, unknown model, or no quota."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unavailable", message, final=True)

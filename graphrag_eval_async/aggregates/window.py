@@ -76,7 +76,7 @@ class Sliding:
         self._advance()
 
     def changes(self) -> tuple[bool, Iterator[tuple[Alike, Row]]]:
-        """Return whether all results are to be counted anew, since some have left, and those to count."""
+        """Return whether to count all results again, because some have left, and the results to count."""
         self._advance()
         anew, self._has_left = self._has_left, False
         known = 0 if anew else len(self._results) - self._new

@@ -103,7 +103,7 @@ COMMANDS = {
         """Report on results for a pull request or a build.
 
         Shows gates, scores with intervals, templates, the worst questions and why they failed; with a
-        baseline also what changed. Without an option for output, prints Markdown.""",
+        baseline, also what changed. Without an output option, prints Markdown.""",
         f"pass_if worst rejects allow_missing {REPORTED} interval max_line_bytes/results",
     ),
     "plan": Command(
@@ -121,7 +121,7 @@ COMMANDS = {
         "results/runs output/picture metric level max_line_bytes/results",
         """Draw the scores of one run, or of two.
 
-        Shows the mean with its interval as it narrowed, templates side by side, and for two runs each
+        Shows how the interval of the mean narrowed, templates side by side, and for two runs each
         question in both. Needs the extra `plot`.""",
     ),
     "sample-for-labels": Command(
@@ -139,8 +139,8 @@ COMMANDS = {
         "results labels metric/judged chosen_at_random output/comparison level max_line_bytes/results",
         """Compare a judge's scores with human labels.
 
-        Shows how often both agree, how the judge errs and, from 100 randomly chosen labels on, the mean that
-        people would give all results.""",
+        Shows how often both agree and how the judge errs. With 100 randomly chosen labels or more, estimates
+        the mean that people would give all results.""",
     ),
     "validate": Command(
         "validate:run",
@@ -157,8 +157,8 @@ COMMANDS = {
         f"{TRACES} max_line_bytes",
         """Convert logs of traces, or public benchmarks.
 
-        Writes responses, or with --from a reference set. Evaluates nothing. The summary counts what was
-        wrong with traces, such as calls without a result.""",
+        Writes responses, or with --from a reference set. Evaluates nothing. The summary counts problems
+        of traces, such as calls without a result.""",
     ),
     "schema": Command(
         "init:schema",

@@ -166,7 +166,7 @@ def make_folder_of(path: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder!r} cannot be made: {error.strerror}") from error
+        raise UsageError(f"{folder!r} cannot be created: {error.strerror}") from error
 
 
 def check_distinct(

@@ -28,7 +28,7 @@ Arguments
     Responses, JSONL or Parquet: files (.gz too), directories or globs.
   paths PATH...?
     Logs of responses, JSONL: files, directories or globs, which may appear later; - for standard input; or
-    redis://HOST/STREAM?group=GROUP, to show what all workers of a group find.
+    redis://HOST/STREAM?group=GROUP, to show the results of all workers of a group.
   url URL
     Address of the agent, such as http://localhost:8000.
   log LOG : cli.files:convertible_path
@@ -49,7 +49,7 @@ Arguments
   candidate CANDIDATE : cli.files:input_path
     Results of the other run, JSONL.
   labels LABELS : cli.files:input_path
-    Labels, JSONL, such as sample-for-labels draws.
+    Labels, JSONL, in the layout that sample-for-labels writes.
   folder DIR
     Folder for the files; created if missing.
   name <reference|responses|results|aggregates|configuration>
@@ -309,7 +309,7 @@ Statistics
     Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you look: choose it
     for results of a run that you or --until stopped.  [default: one_look, but anytime if this run is stopped]
   -c, --config FILE /primary : cli.files:file_path
-    Configuration; its key `primary` names the metrics to decide.
+    Configuration; its key `primary` names the metrics that get a verdict.
   --baseline FILE /watch : cli.files:file_path
     Results of an earlier run, JSONL, to compare with question by question.
   --detect X! : cli.parsing:parse_positive

@@ -101,8 +101,8 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         result_timeout_sec: time for all metrics of one result, in seconds, from its first request.
         max_attempts: attempts per request, including the first. Repeats after an unusable reply are counted
             separately; attempts before long pauses that the server asks for do not count.
-        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit. Calls in
-            flight may exceed it.
+        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit. Earlier runs
+            of the same journal count. Calls in flight may exceed it.
         max_failed_calls: the run ends if this many calls of one kind (completions or embeddings) fail and
             none has succeeded. Until one succeeds, other calls wait. With null, the run never ends for this
             reason.

@@ -50,8 +50,7 @@ class RunningAggregates(Aggregates):
                   may be below 0, and `within` one, between its samples;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
                 - `interval`, for scores of two questions or more: a confidence interval, and the `mean` that
-                it
-                  is about. "one_look" is about `mean_of_questions`; "anytime" is the sequence below;
+                  it is about. "one_look" is about `mean_of_questions`; "anytime" is the sequence below;
                 - `se`, for scores of two questions or more: the standard error of `mean_of_questions`. Like
                   `interval`, it takes time proportional to the number of questions;
                 - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence. With a

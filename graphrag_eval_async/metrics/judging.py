@@ -102,7 +102,7 @@ class Judging:
             self._panels[each.name] = Panel(each.judges, each.vote, [*each.outputs], nulls=[*each.outputs])
         own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
         if missing := [name for name in config.judges if name not in own]:
-            raise UsageError(f"judge: there is none named {missing[0]!r}, which the configuration asks")
+            raise UsageError(f"judge: none is named {missing[0]!r}, which the configuration uses")
         llm, embeds = config.llm or LLMConfig(), bool(config.embedding_metrics)
         self._setups = [
             judge_setup(llm, name, own[name], loader(config), embeds=embeds and not index)

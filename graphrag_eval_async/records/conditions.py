@@ -60,7 +60,7 @@ OF_RIGHT = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT
 
 
 class CheckedGate(NamedTuple):
-    """A gate by what was asked for, its outcome, and why, on one line."""
+    """A gate: its condition, whether it holds, and why, on one line."""
 
     name: str
     holds: bool

@@ -62,7 +62,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Those of `forbidden_steps` and `max_steps` that it has, by name."""
+        """`forbidden_steps` and `max_steps` by name, as far as the question has them."""
         given = {"forbidden_steps": [*self.forbidden_steps] or None, "max_steps": self.max_steps}
         return {name: limit for name, limit in given.items() if limit is not None}
 

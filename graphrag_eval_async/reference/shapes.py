@@ -85,7 +85,7 @@ QuestionShape = shape(
     key("reference_answer", str | list[str] | None, "the expected answer, or the texts that it must have"),
     key("match", Matching | None, "how answers are matched with it, without a judge"),
     key("tolerance", _Amount | None, "maximum difference of a number, as a share of it; 1e-6 by default"),
-    key("reviewed", bool | None, "false while nobody has reviewed the reference answer, which warns"),
+    key("reviewed", bool | None, "false if nobody has reviewed the reference answer, which warns"),
     key("reference_steps", list_of(_Steps | GroupShape) | None, "groups of steps, in order"),
     key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),
     *_Limits,

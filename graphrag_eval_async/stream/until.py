@@ -26,18 +26,19 @@ class Decision:
     Attributes:
         condition: the condition.
         level: confidence level of the decision.
-        holds: whether the condition holds; None as long as that is not decided.
-        responses: how many results were counted, in the order of the input; of those of the template, if the
-            condition names one.
-        questions: how many different questions these answer. About others, asking the same ones again says
-            nothing.
-        samples: to how many of these responses the metric applies. One with several retrieval steps is one
-            sample, their mean.
-        failed: how many of these have no value, or lack that of a step, since the agent or the judge failed.
+        holds: whether the condition holds; None until that is decided.
+        responses: number of results counted, in the order of the input. If the condition names a template,
+            only its results count.
+        questions: number of different questions that these results answer. Repeats of a question say nothing
+            about other questions.
+        samples: number of these results to which the metric applies. A result with several retrieval steps
+            is one sample: the mean of its steps.
+        failed: number of samples without a value, or with a step without one, because the agent or the judge
+            failed.
         low: the lower end of the confidence sequence for the mean, if every failed value were 0.
         high: the upper end, if every failed value were 1.
-        remaining: how many lines are behind the result that decided, or are still to come, without those that
-            a journal has. None but for files that are shuffled, and for the questions that an agent is asked.
+        remaining: number of lines after the result that decided, or still to come, excluding those in a
+            journal. Known only for shuffled files and for the questions of an agent, otherwise None.
     """
 
     condition: str

@@ -149,7 +149,7 @@ def _call_of(span: Span, problem: Problem) -> Call:
         call.output = span.why()
     output = call.output
     if isinstance(output, str) and output.lstrip()[:1] in {"{", "["} and structure(output) is output:
-        problem(f"{call.label}: the result is not the JSON that it begins as, perhaps cut")
+        problem(f"{call.label}: the result begins like JSON but is not valid; it may be cut off")
     return call
 
 

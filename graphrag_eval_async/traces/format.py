@@ -122,7 +122,7 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
             fits = True
             break
     if not fits:
-        raise TraceError(f"it is of the format {detect(value)}, not of {format}")
+        raise TraceError(f"its format is {detect(value)}, not {format}")
     return convert(value, format, options)
 
 

@@ -1,4 +1,4 @@
-"""Objects of agent frameworks as plain JSON values, by what they can do; and the texts and times in these."""
+"""Convert objects of agent frameworks to plain JSON values, and read the texts and times in them."""
 
 from __future__ import annotations
 

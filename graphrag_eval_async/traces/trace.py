@@ -312,7 +312,7 @@ class QuestionTexts:
         if found is None:
             found = self._normalised.get(_normalised(asked), [])
             if len(found) == 1:
-                problem("the question was found by its text, but for case, blanks and punctuation")
+                problem("the question was found by its text, ignoring case, blanks and punctuation")
         where = ""
         if found and dataset is not None:
             of_it = [each for each in found if self._datasets[each] == dataset]

@@ -103,5 +103,5 @@ async def test_mistakes() -> None:
     for names, problem in ((["d"], "'d' is none of llm.judges; known"), (["a", "a"], "names a judge twice")):
         with pytest.raises(ConfigError, match=problem):
             load_config(settings({"answer_correctness": {"judges": names}}))
-    with pytest.raises(UsageError, match="there is none named 'b'"):
+    with pytest.raises(UsageError, match="none is named 'b'"):
         await judged({"answer_correctness": {"judges": ["a", "b"]}}, Judge("m", {}))

@@ -233,7 +233,7 @@ def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: 
                 READERS[other](history, question_id="q1")
     history = {"payload": history, "question_id": "q1"}
     wrong = TraceFormat(name="mcp" if name != "mcp" else "responses", select="payload")
-    with pytest.raises(TraceError, match=f"of the format {name}"):
+    with pytest.raises(TraceError, match=f"its format is {name}"):
         wrong.convert(history)
 
 

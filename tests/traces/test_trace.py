@@ -14,7 +14,7 @@ from tests.support.data import question, template
 
 TEXTS = ("Which feeders leave Harbour?", "Which feeders leave Lindau?", "Twice", "Twice")
 SET = template(*(question(question_id=f"q{n}", question_text=text) for n, text in enumerate(TEXTS, 1)))
-NEARLY = "the question was found by its text, but for case, blanks and punctuation"
+NEARLY = "the question was found by its text, ignoring case, blanks and punctuation"
 
 
 @each(

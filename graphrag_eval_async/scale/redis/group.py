@@ -25,7 +25,7 @@ ANSWER_SECONDS = 30.0  # Time for one answer of the server.
 MAX_BACKOFF = 5.0  # Maximum seconds between two attempts to reach the server.
 
 CLAIM_SECONDS = 60.0
-"""Seconds, besides those for judging, after which an entry that nobody has touched is taken over."""
+"""Seconds, besides those for judging, after which an untouched entry goes to another worker."""
 
 MAX_DELIVERIES = 5
 MAX_OUTAGE_SEC = 300.0

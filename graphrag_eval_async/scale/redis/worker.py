@@ -162,7 +162,7 @@ class RedisWorker:
         try:
             reply = await self._link.do(*command, "STREAMS", self._keys.stream, ">")
         except NoGroup:
-            LOGGER.warning("%s: the group is gone; it begins anew with what is in the stream", self._settings)
+            LOGGER.warning("%s: the group is gone; a new one reads the stream from its start", self._settings)
             await self._begin()
             return []
         return [(id_, fields, 0) for _, entries in reply or () for id_, fields in entries]
