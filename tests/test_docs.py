@@ -37,7 +37,7 @@ DEFAULTS = {
     "characters that `match` reads": "steps.answers.MAX_CHARACTERS",
     "step names per template": "aggregates.steps.MOST_NAMES",
     "keys and values of tags": "records.tags.MOST_KEYS records.tags.MOST_VALUES",
-    "silence of a Redis worker": "scale.redis.group.CLAIM_SECONDS",
+    "time until other Redis workers take over": "scale.redis.group.CLAIM_SECONDS",
     "deliveries of a Redis entry": "scale.redis.group.MAX_DELIVERIES",
     "time without Redis": "scale.redis.group.MAX_OUTAGE_SEC",
     "templates in Prometheus": "monitor.prometheus_metrics.MAX_TEMPLATES",

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphrag_eval_async import UsageError, run_evaluation_sync
+from graphrag_eval_async import UsageError, load_reference, run_evaluation_sync
 from graphrag_eval_async.testing import assert_evaluation
 from tests.support.cases import each
 
 ROOT = Path(__file__).parents[1]
-RIGHT, PARTLY, WRONG, *_, FAILED, SETTINGS = RESULTS = run_evaluation_sync(
+RIGHT, PARTLY, *_, FAILED, SETTINGS = RESULTS = run_evaluation_sync(
     ROOT / "examples" / "reference.yaml", ROOT / "examples" / "responses.jsonl"
 )
 JUDGED = RIGHT | {
@@ -36,7 +37,14 @@ def told(result: Any, **expected: Any) -> str:
 def test_the_page_shows_the_message() -> None:
     page = (ROOT / "docs" / "ci.md").read_text()
     [shown] = re.findall(r"```text\nAssertionError: (.*?)\n```", page, re.DOTALL)
-    assert told(WRONG, steps_score=">= 0.8") == shown
+    script, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"__name__": "run_agent"}
+    exec(script.replace(r"urn:film:mon-oncle\n", ""), names)  # noqa: S102
+    films = load_reference(ROOT / "graphrag_eval_async/cli/films/reference.yaml")
+    [question] = [each for each in films if each.id == "films-of-tati"]
+    response = asyncio.run(names["agent"](question))
+    [result] = run_evaluation_sync(films, {question.id: response}, missing="skip")
+    assert told(result, steps_score=">= 0.8", failure="none") == shown
 
 
 def test_conditions_that_hold() -> None:
