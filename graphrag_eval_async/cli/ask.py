@@ -51,7 +51,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         params=dict(given.param),
         body=body,
         headers=dict(given.header),
-        **{name: getattr(given, name) for name in ("answer", "query", "steps", "timeout", "retries")},
+        answer=given.answer or None,
+        query=given.query or None,
+        steps=given.steps or None,
+        timeout=given.timeout,
+        retries=given.retries,
     )
     given = given.replace(**OF_FILES, body=path, source=urlsplit(given.url).netloc.rpartition("@")[2])
     check_parts(given)

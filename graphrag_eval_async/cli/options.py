@@ -143,11 +143,11 @@ Agent
     Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.
     The header is never shown or stored. Repeatable.
   --answer PATH = $.answer
-    Where the answer is in the JSON of a reply.
+    Where the answer is in the JSON of a reply; '' for none.
   --query PATH = $.query
-    Where the SPARQL query is in the JSON of a reply, if it has one.
+    Where the SPARQL query is in the JSON of a reply, if it has one; '' not to look.
   --steps PATH = $.steps
-    Where the steps are in the JSON of a reply, if it has any.
+    Where the steps are in the JSON of a reply, if it has any; '' not to look.
   --max-concurrency N = 8 : cli.parsing:parse_count
     Maximum number of questions in progress.
   --timeout TIME = 60s : monitor.windows:parse_duration

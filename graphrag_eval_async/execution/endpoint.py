@@ -284,7 +284,8 @@ def _reason(error: BaseException | None) -> str:
             error = error.exceptions[0]
         if reason := getattr(error, "verify_message", getattr(error, "reason", None)):  # Of TLS.
             return f": {str(reason).partition(',')[0]}"
-        if isinstance(error, OSError) and error.errno:
+        is_numbered = type(error).__module__ != "ssl"  # Numbers of TLS are others.
+        if isinstance(error, OSError) and error.errno and is_numbered:
             return f": {os.strerror(error.errno) if error.errno > 0 else error.strerror}"
         error = error.__cause__ or error.__context__
     return ""

@@ -176,7 +176,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     def _response(self, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """The response that a reply stands for."""
         if not 200 <= status < 300:
-            said = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=500)
+            said = self._scrub(body.decode(errors="replace"), limit=500)
             wait = (retry_after(headers) or 0.0) if status in RETRIED else None
             if wait is not None and wait > MAX_WAIT_SECONDS:
                 said, wait = f"it asks to wait for {wait:.0f} s: {said}", None
@@ -184,7 +184,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         try:
             document = orjson.loads(body.removeprefix(BOM_UTF8))
         except orjson.JSONDecodeError as error:
-            begin = self._scrub(body[:1000].decode(errors="replace"), limit=200)
+            begin = self._scrub(body.decode(errors="replace"), limit=200)
             raise QueryFailed("failed", f"not JSON: {error}: {begin}") from None
         found, lacking = dict[str, Any](), ""
         for name, path in self._paths.items():
@@ -193,10 +193,10 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             except LookupError:
                 lacking = lacking if path == PATHS[name] else f"{name} at {path}"
         if lacking or not found:
-            has = f"is {body[:200].decode(errors='replace')}"
+            has = f"is {body.decode(errors='replace')}"
             if document and isinstance(document, dict):
                 has = f"has the keys {', '.join(document)}"
-            what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has)}"
+            what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has, limit=200)}"
             raise QueryFailed("failed", what)
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):

@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import socket
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, quote_plus
@@ -196,6 +197,20 @@ async def test_secrets_are_hidden_in_replies_however_they_are_written(write: Cal
         response, _ = await asked(json_reply(reply), **options)
     assert "s3cret" not in json.dumps([failed, response])
     assert response["actual_answer"].startswith("german ")
+
+
+async def test_a_secret_that_a_cut_would_split_is_hidden() -> None:
+    secret = "s3cret" * 9
+    response, _ = await asked(json_reply("x" * 180 + secret), headers={"X-Key": secret})
+    assert "s3c" not in response["error"]
+
+
+async def test_a_server_without_tls_is_no_missing_file() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        agent = http_agent(f"https://127.0.0.1:{server.getsockname()[1]}/", retries=0, timeout=0.4)
+        response = await agent(TAGGED)
+        await agent.aclose()
+    assert response["error"] == "it cannot be reached: ConnectTimeout"
 
 
 async def test_why_an_agent_cannot_be_reached() -> None:
