@@ -108,8 +108,8 @@ def prometheus() -> str:
         "What `watch --metrics` and `PrometheusCollector` export; [Monitoring](monitoring.md#prometheus-and-grafana) shows how.",
         "This page is made from the code.",
         "",
-        f"The first {prometheus_metrics.MAX_TEMPLATES} templates have labels of their own; all others count as `other`. Labels never",
-        "hold ids of questions, answers or texts of errors. The overall mean of a metric is",
+        f"The first {prometheus_metrics.MAX_TEMPLATES} templates have labels of their own; all others count as `other`. No question",
+        "ids, answers or error messages appear in labels. The overall mean of a metric is",
         "`graphrag_eval_score_sum / graphrag_eval_score_count`. Each process has a page of its own: add up the counters in your",
         "queries, but not bounds or quantiles.",
         "",
@@ -131,7 +131,7 @@ def svg_of(lines: list[Text], title: str, width: int = 82) -> str:
     console = Console(
         record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    for line in lines:
+    for line in [*lines, Text()]:  # The picture cuts off the descenders of the last line.
         console.print(line, no_wrap=True)
     svg = console.export_svg(title=title, unique_id=title.split()[-1])
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # Of a server; monospace does.

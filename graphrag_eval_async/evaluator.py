@@ -97,7 +97,7 @@ class Evaluator:
             step_aliases: other names that agents give a step, by its name in the reference set; added to the
                 `aliases` of the configuration.
             config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
-                Default: only steps are scored.
+                Default: no LLM is called; steps and `match` are scored.
             judge: your own judge, in place of the configured models; or a dict with one for each name in
                 `judges` of the metrics. Without a configuration, it judges answer correctness.
             metrics: metrics of your own, by name, added to `custom_metrics` of the configuration: functions
@@ -308,7 +308,7 @@ class Evaluator:
         return self._executing.session() if self._executing is not None else None
 
     def session(self) -> JudgeSession | None:
-        """Return a session with the judge for one stream; None if only steps are scored."""
+        """Return a session with the judge for one stream; None if nothing is judged."""
         return self._judging.session() if self._judging is not None else None
 
     def rejudge(self, count: int, session: JudgeSession | None) -> Rejudge:

@@ -243,7 +243,7 @@ Alerts
 Resume
   --resume [=force] : cli.parsing:parse_resume
     Keep the output as a journal, and skip lines that are done. --resume=force resumes even if the reference
-    set, the configuration or the version has changed.
+    set, the version or a setting that affects results has changed.
   --resume /folder
     Skip responses that are done in DIR.
   --retry-errors

@@ -86,7 +86,7 @@ def _agreement(agreement: Mapping[str, Any]) -> Cells:
 
 
 def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What the intervals are, those of first answers, and what the means are over."""
+    """What the intervals are, those of first samples, and what the means are over."""
     bounded = {metric: stats["interval"] for metric, stats in shown.items() if "interval" in stats}
     kinds: dict[str, list[str]] = defaultdict(list)
     for metric, interval in bounded.items():
@@ -105,7 +105,7 @@ def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if own_interval(shown[metric]) is None
     ]
     if firsts:
-        captions.append(f"First answer to each question: {', '.join(firsts)}.")
+        captions.append(f"First sample of each question: {', '.join(firsts)}.")
     if any(f"{mean_of_questions(each):.3f}" != f"{each['mean']:.3f}" for each in shown.values()):
         captions.append("Means are over questions, each the mean of its samples.")
     return folded(captions)
@@ -157,8 +157,8 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
             told = "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items())
             rows.append([name_cell(metric), str(values), _range(own), _range(bounds), told])
             if own is None and (first := stats.get("interval")) is not None:
-                rows.append(["  first answers", str(first["questions"]), _range(first), "", ""])
-    return ["of all results", "values", interval, "if failed\nwere 0 or 1", "missing"], rows
+                rows.append(["  first samples", str(first["questions"]), _range(first), "", ""])
+    return ["of all results", "values", interval, "if errors\nwere 0 or 1", "missing"], rows
 
 
 def _intervals(
@@ -172,7 +172,7 @@ def _intervals(
             [name_cell(template), *(_range(group.get(metric, {}).get("interval")) for metric in part)]
             for template, group in groups.items()
         ]
-        of_first = ", first answers" * any(own_interval(metrics[metric]) is None for metric in part)
+        of_first = ", first samples" * any(own_interval(metrics[metric]) is None for metric in part)
         level = percent(metrics[bounded[0]]["interval"]["level"])
         yield [f"{level} interval{of_first}", *map(_heading, part)], rows
 

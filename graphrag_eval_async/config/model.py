@@ -313,7 +313,8 @@ class Config(Section, frozen=True, kw_only=True):
     evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
 
     Attributes:
-        llm: the models that judge. Without them, only steps are scored.
+        llm: the models that judge. Without them, no LLM is called: steps, `match` and your own metrics are
+            still scored.
         execute: where queries are run before steps are scored. Without it, nothing is run.
         aliases: names of steps in the reference set, each with the other names that agents use for it.
         turned_on: in a file, the key is ``metrics``. ``all`` turns on every metric whose models are

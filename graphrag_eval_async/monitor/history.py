@@ -35,7 +35,7 @@ Row: TypeAlias = "tuple[tuple[tuple[int, str], ...], Sequence[float], float, boo
 
 
 class Point(NamedTuple):
-    """By score, the number of values so far and their sum, and the weights of first answers."""
+    """By score, the number of values so far and their sum, and the weights of first samples."""
 
     results: int
     sums: Mapping[str, tuple[int, float]]
@@ -93,7 +93,7 @@ class Recorder:
     """Records a course in at most `most` points; with more, each stands for twice as many results."""
 
     def __init__(self, most: int, starts: int, recent: int = 0, *, is_whole: bool = False) -> None:
-        """Record; only the points of a course that `is_whole` have times, and weights of first answers."""
+        """Record; only the points of a course that `is_whole` have times, and weights of first samples."""
         self._most, self._recent, self._is_whole = most, recent, is_whole
         self._step = self._due = 1
         self._results = 0

@@ -217,7 +217,7 @@ def _score_in_words(name: str, facts: Mapping[str, Any], every: Row) -> str:
         return f"{name} has no value{missing}"
     interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
     if score.first is not None:
-        interval = f" (first answers: {score.first:.3f}{interval})"
+        interval = f" (first samples: {score.first:.3f}{interval})"
     of = "" if values == every.samples else f"{values} of "
     return f"{name} {score.mean:.3f}{interval} over {of}{every.samples} results{missing}"
 

@@ -43,19 +43,19 @@ _HISTOGRAMS = {"score", "response_seconds"}
 _TABLE = """\
 results_total | template status | Results, by status: success or error.
 rejects_total | reason | Responses that could not be evaluated.
-failures_total | failure | Results that are wrong, by why they are.
-metric_missing_total | metric reason | Results in which a metric applies but has no value, by why.
+failures_total | failure | Wrong results, by reason.
+metric_missing_total | metric reason | Results in which a metric applies but has no value, by reason.
 mean | template metric | Mean of all values so far: over results, not over questions.
 values_total | template metric | Values that count in the mean.
-mean_bound | template metric side | Ends of the confidence interval for the mean of first answers to \
-questions, valid however often one looks; updated every few seconds. The level is in graphrag_eval_info.
+mean_bound | template metric side | Ends of the confidence interval for the mean of first samples of \
+questions, valid however often you look; updated every few seconds. The level is in graphrag_eval_info.
 window_mean | template metric | Mean over the values, not the questions, in the window of recent results.
 quantile | metric quantile | Exact quantiles of all values so far.
 score | metric | Values of scores.
 response_seconds | | Seconds that responses took the agent.
 judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was missing), or \
 how they failed.
-judge_retries_total | kind | Requests to judges that failed and were retried, by how.
+judge_retries_total | kind | Requests to judges that failed and were retried, by kind.
 judge_tokens_total | kind | Tokens of judges: input (not from the server's cache), cached_input, output, \
 embedding.
 judge_cost_usd_total | | Cost of judging in US dollars, that of restored results included; absent if a \
@@ -65,7 +65,7 @@ judge_queued | | Requests to judges that wait for a slot.
 judge_concurrency_limit | | Current limit of requests in flight.
 in_flight | | Responses that were read and have no result yet.
 source_lag_bytes | | Bytes in the logs that are not evaluated yet.
-source_lag_seconds | | How long there have been such bytes.
+source_lag_seconds | | Seconds since the log was last fully evaluated.
 alert_active | alert | Whether an alert is active: 0 or 1.
 last_result_timestamp_seconds | | Unix time of the scrape that first saw the latest result; absent before \
 the first result.

@@ -123,7 +123,7 @@ def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | 
         if "://" in text and text not in found:
             other = forms.get(_with_http(text)) or forms.get(re.split("[/#]", text)[-1])
             if other:
-                return f"{other[:200]} is {text[:200]} but for http or https, or a prefix"
+                return f"{other[:200]} and {text[:200]} differ only in http/https or the prefix"
     return None
 
 

@@ -67,7 +67,7 @@ def test_details() -> None:
     lines = render_detail(snapshot, stream()).splitlines()
     assert lines[2] == "steps_score                0.5             0.5           0.5"
     trust = lines.index("of all results    values        interval     were 0 or 1  missing")
-    assert lines[trust - 1] == "                                    90 %       if failed"
+    assert lines[trust - 1] == "                                    90 %       if errors"
     assert lines[trust + 2 : trust + 8] == [
         f"steps_score            2  {low} to {high}  0.250 to 0.750  1 no_steps",
         "                                                          1 response_error",

@@ -241,15 +241,15 @@ def iris(*values: str) -> str:
         (
             iris("http://x.org/a", "urn:b"),
             iris("urn:b", "https://x.org/a"),
-            "https://x.org/a is http://x.org/a",
+            "https://x.org/a and http://x.org/a",
         ),
-        (iris("https://x.org/a"), "a\n<http://x.org/a>\n", "http://x.org/a is https://x.org/a"),
-        (iris("http://schema.org/name"), iris("schema:name"), "schema:name is http://schema.org/name"),
+        (iris("https://x.org/a"), "a\n<http://x.org/a>\n", "http://x.org/a and https://x.org/a"),
+        (iris("http://schema.org/name"), iris("schema:name"), "schema:name and http://schema.org/name"),
         (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
         (iris("http://x.org/a"), iris("x:b"), None),
         (encode([[literal("1", "integer"), literal("b")]], "ab"), '?a\t?b\n"1"^^xsd:integer\t"c"\n', None),
-        (iris("http://e.org/a"), '{"text": "It is\\nex:a"}', "ex:a is http://e.org/a"),
-        ("It is <http://x.org/a>.", "It is https://x.org/a.", "https://x.org/a is http://x.org/a"),
+        (iris("http://e.org/a"), '{"text": "It is\\nex:a"}', "ex:a and http://e.org/a"),
+        ("It is <http://x.org/a>.", "It is https://x.org/a.", "https://x.org/a and http://x.org/a"),
     ],
 )
 def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> None:
@@ -257,7 +257,7 @@ def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> N
         step = {"name": "sparql_query", "output": expected, "score": score}
         result = result_of(step, actual)
         assert result["steps_score"] < 1
-        whole = None if said is None else f"{said} but for http or https, or a prefix"
+        whole = None if said is None else f"{said} differ only in http/https or the prefix"
         assert result.get("failure_detail") == whole
 
 

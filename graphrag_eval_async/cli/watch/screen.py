@@ -162,7 +162,7 @@ class _Screen:
         level = percent(sure[0]["confidence"]["level"]) if sure else ""
         firsts = any(own_interval(value, "confidence") is None for value in sure)
         self._trusted = [
-            *[("  first answers", "confidence", "mean")] * firsts,
+            *[("  first samples", "confidence", "mean")] * firsts,
             *[(f"  {level} from", "confidence", "low"), (f"  {level} to", "confidence", "high")] * bool(sure),
             *[("  p95", "quantiles", "p95")] * any("quantiles" in value for value in values),
         ]
