@@ -47,8 +47,8 @@ COMMANDS = {
         "resume retry_failed config llm dry_run gate until jobs",
         """Evaluate responses as they arrive.
 
-        Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no LLM
-        is called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
+        Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
+        LLM is called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
         f"{READING} shuffle shard interval/run rejudge",
     ),
     "watch": Command(
