@@ -175,7 +175,7 @@ class Deliveries:
                 self._waiting[change["alert"]] -= 1
 
     async def finish(self) -> None:
-        """Wait for the deliveries, at most as long as one delivery may take."""
+        """Wait for pending deliveries, at most for the timeout of one."""
         if self._tasks and (await asyncio.wait(self._tasks, timeout=self._seconds))[1]:
             self._say(f"{self._name}: not all were finished at the end")
 
