@@ -90,7 +90,7 @@ def test_other_figures() -> None:
 
 
 def test_the_page_of_results_lists_the_reasons_of_failures() -> None:
-    section = (ROOT / "docs" / "results.md").read_text().partition("## Why a response failed")[2]
+    section = (ROOT / "docs" / "results.md").read_text().partition("## Why a response is wrong")[2]
     rows = [line.split("|")[1] for line in section.partition("## ")[0].splitlines() if line.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", "".join(rows))) == sorted({*CLASSES} | {"failure"})
 
