@@ -93,7 +93,7 @@ def way(start: str, end: str) -> str:
 
 
 def keywords(text: str) -> dict[str, Any]:
-    """Takes the first kind and the first name in the question: the name's neighbours of that kind."""
+    """Returns the neighbours of the first name that are of the first kind."""
     found = mentions(text, NOUNS)
     kind = next((f"?x a grid:{each.kind} ." for each in found if not each.iri), "")
     iri = next((each.iri for each in found if each.iri), None)
