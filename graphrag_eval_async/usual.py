@@ -1,8 +1,8 @@
-"""The usual way of a response: from the bytes of a line to its scored evaluation and its result.
+"""The fast path of a response: from the bytes of a line to its scored evaluation and its result.
 
 Most responses are usual: known keys, plain types, no nulls, and steps that equal those of the reference or
 have other names. Whatever is not is left to `records.response`, which says what is wrong, and to
-`steps.matching`, which compares. Both ways give equal evaluations; tests compare them.
+`steps.matching`, which compares. Both paths give equal evaluations; tests compare them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class UsualWay:
         known: Container[str],
         take_sample: Callable[[str], int | None],
     ) -> None:
-        """Leave to the careful way questions with limits or a `match`, and steps of the names in `own`.
+        """Leave to the slow path questions with limits or a `match`, and steps of the names in `own`.
 
         `own` are those with a user's comparator. `known` are the names of reference steps; `names` has them
         by their other spellings and aliases.

@@ -1,4 +1,4 @@
-"""The usual way of a response gives what the careful way gives, of which it is a shortcut."""
+"""The fast path of a response gives what the slow path gives."""
 
 from __future__ import annotations
 

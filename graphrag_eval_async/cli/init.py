@@ -62,7 +62,7 @@ def _next(folder: Path, *, own_questions: bool) -> list[tuple[str, str]]:
         return [("check the questions", f"graphrag-eval-async validate {reference}"), agent]
     evaluate = f"graphrag-eval-async evaluate {reference} {responses} -o results.jsonl"
     return [
-        ("score the two responses, of which one is wrong", evaluate),
+        ("score the two responses (one is wrong)", evaluate),
         ("see why it is wrong", "graphrag-eval-async report results.jsonl"),
         agent,
         ("check the questions, once they are yours", f"graphrag-eval-async validate {reference}"),
