@@ -144,7 +144,9 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
     failed = sum(usage.errors.values())
     why = f" ({counts(usage.errors)})" if failed else ""
-    metrics = f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {failed} failed{why}"
+    metrics = (
+        f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {plural(failed, 'error')}{why}"
+    )
     repaired = f", {usage.repaired} replies repaired" if usage.repaired else ""
     calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}{repaired}"
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
@@ -161,13 +163,13 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
 
 def noise(found: Mapping[str, Any]) -> list[str]:
     """Return lines about how far the judge agreed with itself."""
-    failed = f", {plural(found['failed'], 'value')} failed" if found["failed"] else ""
+    errors = f", {plural(found['failed'], 'error')}" if found["failed"] else ""
     rows = [
         f"  {metric}: {row['agreement']:.1%} of {plural(row['pairs'], 'pair')} with the same verdict"
         + (f", spread {row['spread']:.3g}" if "spread" in row else "")
         for metric, row in found["metrics"].items()
     ]
-    return [f"judged twice: {plural(found['answers'], 'answer')}{failed}", *map(one_line, rows)]
+    return [f"judged twice: {plural(found['answers'], 'answer')}{errors}", *map(one_line, rows)]
 
 
 def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:

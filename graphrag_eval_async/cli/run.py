@@ -297,7 +297,7 @@ def _journaling(stream: Run, given: Given) -> list[str]:
 def _deciding(decision: Decision, of: str) -> list[str]:
     """Return lines about what was decided, and how many responses or questions were not needed."""
     found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
-    failed = f", {decision.failed} of them failed" if decision.failed else ""
+    failed = f", {plural(decision.failed, 'error')}" if decision.failed else ""
     told = (
         f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses to "
         f"{decision.questions} questions: {decision.condition} {found} ({percent(decision.level)}: "

@@ -105,7 +105,7 @@ def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if own_interval(shown[metric]) is None
     ]
     if firsts:
-        captions.append(f"First sample of each question: {', '.join(firsts)}.")
+        captions.append(f"First samples: {', '.join(firsts)}.")
     if any(f"{mean_of_questions(each):.3f}" != f"{each['mean']:.3f}" for each in shown.values()):
         captions.append("Means are over questions, each the mean of its samples.")
     return folded(captions)

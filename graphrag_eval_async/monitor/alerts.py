@@ -13,16 +13,20 @@ from graphrag_eval_async.monitor.windows import parse_duration, parse_window, wi
 from graphrag_eval_async.records.conditions import parse_condition
 from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric, metric_position
 from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.text import number
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from graphrag_eval_async.aggregates import Last, Seconds
 
 NO_LINES = "no lines"  # The metric of alerts on silence: the seconds since the last line.
 
 Change: TypeAlias = dict[str, Any]
-"""An alert that has started or ended, as JSON; `value` is the `statistic` of the `samples` in its window."""
+"""An alert that has started or ended, as JSON.
+
+`value` is the `statistic` of the `samples` in its window; None before the window is full, or without samples.
+"""
 
 _QUANTILE = re.compile(
     r"((?:.*:)?\s*)p(\d{1,3}(?:\.\d{1,3})?)\s+([^\s:<>=!]+\s*[<>].*)", re.ASCII | re.DOTALL
@@ -115,8 +119,14 @@ def check_known(
 
 def summary(change: Change) -> str:
     """A change in one line."""
-    value = "no values" if change["value"] is None else f"{change['value']:.4g}"
-    return f"alert {change['state']}: {change['alert']}: {value}"
+    return f"alert {change['state']}: {change['alert']}: {value_of(change)}"
+
+
+def value_of(change: Mapping[str, Any]) -> str:
+    """The value of an alert in words."""
+    if change["value"] is not None:
+        return number(change["value"])
+    return "window not full yet" if change["samples"] else "no values"
 
 
 def message(change: Change) -> str:

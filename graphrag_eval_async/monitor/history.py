@@ -31,7 +31,7 @@ MAX_TEMPLATES = 500  # templates that have a course: the first ones
 NOTHING = (0, 0.0)
 
 Row: TypeAlias = "tuple[tuple[tuple[int, str], ...], Sequence[float], float, bool]"
-"""The scores of a result and their places among its numbers; these; if it failed; if it is a first answer."""
+"""The scores of a result and their places among its numbers; these; if it failed; if it is a first sample."""
 
 
 class Point(NamedTuple):

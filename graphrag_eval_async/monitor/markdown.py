@@ -177,7 +177,7 @@ def _scores(summary: Summary) -> Iterator[Section]:
     captions = [f"[low, high]: {percent(level)} interval, {VALIDITY[kind]}." for level, kind in kinds]
     headings = ["metric", ">mean", ">values"]
     if comparison is None:
-        yield from _table("Scores", headings, [*rows.values()], " ".join(captions))
+        yield from _table("Metrics", headings, [*rows.values()], " ".join(captions))
         return
     changes = comparison["overall"]
     for metric, row in rows.items():
@@ -185,7 +185,7 @@ def _scores(summary: Summary) -> Iterator[Section]:
     shared = plural(comparison["questions"], "question")
     captions.append(f"Changes are of the means over {shared} that both runs have.")
     captions.append(validity(changes, comparison["level"]))
-    yield from _table("Scores", headings + CHANGE, [*rows.values()], " ".join(captions))
+    yield from _table("Metrics", headings + CHANGE, [*rows.values()], " ".join(captions))
     compared = [("Templates", "template", comparison["per_template"])]
     compared.append(("Tags", "tag", tags_of(comparison)))
     for title, heading, groups in compared:

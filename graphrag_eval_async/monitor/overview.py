@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.monitor.charts import charts_of, sparkline
@@ -48,7 +49,7 @@ LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got 
 class Score(NamedTuple):
     """A metric of a group of results: its mean over questions, and that of the window.
 
-    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first` answers.
+    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first` samples.
     `trend` is the path of a sparkline.
     """
 
@@ -105,7 +106,7 @@ def overview(
             if is_score(metric) or metric.endswith(COST)
             for reason, count in covered["failed"].items()
         ],
-        "summary": [*_summary(facts, every, rows, worst, courses, reasons)],
+        "summary": [*_summary(facts, every, worst, courses, reasons)],
         "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
         "changes": [] if comparison is None else _changes(comparison),
         "warnings": [] if comparison is None else comparison["warnings"],
@@ -151,7 +152,6 @@ def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) ->
 def _summary(
     facts: Mapping[str, Any],
     every: Row,
-    templates: Sequence[Row],
     worst: Sequence[WorstQuestion],
     courses: Courses | None,
     reasons: Reasons,
@@ -171,10 +171,8 @@ def _summary(
     yield from _not_scored(facts, every, reasons)
     if facts.get("misnamed"):
         yield "Names of steps", facts["misnamed"], None
-    for name in names:
-        if lowest := _lowest(name, templates):
-            label = "Lowest template" if len(names) == 1 else f"Lowest template by {name}"
-            yield label, lowest[1], lowest[0]
+    if lowest := _lowest(facts["templates"], names):
+        yield "Lowest template", lowest[1], lowest[0]
     if failures := failure_counts(facts["overall"]):
         most = max(failures.values())
         first = [reason_in_words(reason) for reason, count in failures.items() if count == most]
@@ -212,7 +210,7 @@ def _score_in_words(name: str, facts: Mapping[str, Any], every: Row) -> str:
     covered = facts["overall"]["coverage"].get(name, {})
     values = covered.get("values", every.samples)
     failed = Counter({k: n for k, n in covered.get("failed", {}).items() if k not in OF_AGENT})
-    missing = f"; {failed.total()} failed: {counts(failed)}" if failed else ""
+    missing = f"; {plural(failed.total(), 'error')}: {counts(failed)}" if failed else ""
     if score.mean is None:
         return f"{name} has no value{missing}"
     interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
@@ -231,16 +229,28 @@ def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _lowest(name: str, templates: Sequence[Row]) -> tuple[str, str] | None:
-    """The template with the lowest mean of a score, if there are several; and its mean."""
-    scores = [(own, row.name) for row in templates for own in row.scores if own.name == name]
-    means = [(own.mean, template) for own, template in scores if own.mean is not None]
-    if len(means) < 2:
+def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
+    """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
+    scores = [mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]]
+    mean = fsum(scores) / len(scores) if scores else 1.0
+    return mean * (1 - (mean_of_questions(group["error_rate"]) or 0.0))
+
+
+def _lowest(templates: Mapping[str, Any], names: Sequence[str]) -> tuple[str, str] | None:
+    """The template with the lowest `quality`, if there are several; its scores and errors."""
+    ranks = {
+        template: quality(group, names)
+        for template, group in templates.items()
+        if group["errors"]["total"] or group["metrics"].keys() & names
+    }
+    if len(ranks) < 2:
         return None
-    mean, template = min(means)
-    same = sum(other == mean for other, _ in means) - 1
-    more = f", as in {plural(same, 'other')}" if same else ""
-    return template, f"{name} {mean:.3f}{more}"
+    lowest = min(ranks, key=lambda name: (ranks[name], name))
+    metrics, errors = templates[lowest]["metrics"], templates[lowest]["errors"]["total"]
+    told = [f"{name} {mean_of_questions(metrics[name]):.3f}" for name in names if name in metrics]
+    told += [f"{plural(errors, 'error')}, counted as 0"] * bool(errors)
+    same = [*ranks.values()].count(ranks[lowest]) - 1
+    return lowest, "; ".join(told) + (f"; as low in {plural(same, 'other')}" if same else "")
 
 
 def _changes(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -298,7 +308,7 @@ def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> l
         ("concurrency", f"{judge['concurrency']}{most}"),
         ("waiting", str(judge["waiting"])),
         ("retries", counts(judge["retries"]) or "none"),
-        ("failed metrics", counts(judge["errors"]) or "none"),
+        ("judge errors", counts(judge["errors"]) or "none"),
     ]
     if judge["paused_sec"]:
         told.append(("paused for", f"{judge['paused_sec']:.0f} s"))

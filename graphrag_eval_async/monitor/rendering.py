@@ -11,8 +11,9 @@ from math import floor, log10
 from typing import Any
 from urllib.parse import quote
 
+from graphrag_eval_async.monitor.alerts import value_of
 from graphrag_eval_async.monitor.wording import signed
-from graphrag_eval_async.text import dollars, escape, interval_cell, number, percent, plural
+from graphrag_eval_async.text import dollars, escape, interval_cell, percent, plural
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -56,7 +57,7 @@ def _environment() -> Any:
         "interval": lambda score: interval_cell(score.low, score.high),
         "dollars": dollars,
         "percent": percent,
-        "number": number,
+        "value_of": value_of,
         "rate": lambda value: "" if value is None else f"{value:.1%}",
         "signed": signed,
         "ago": ago,

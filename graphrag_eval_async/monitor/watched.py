@@ -45,6 +45,7 @@ class Watched:
         self._sorted: list[float] = []  # The values, for a quantile.
         self._added = 0
         self._begin = inf  # of the window, as it fills
+        self._is_full = False
         self._held = -inf
 
     def add(self, value: float, now: float, question: object = None) -> Change | None:
@@ -78,8 +79,9 @@ class Watched:
             _, question, gone = self._values.popleft()
             self._move(question, gone, -1)
         value, alert = self._value(), self.alert
-        is_full = position - self._begin >= self._size
-        if value is not None and is_full and OPERATORS[alert.operator](value, alert.bound):
+        self._is_full = position - self._begin >= self._size
+        counts = self._is_full or self.started is not None
+        if counts and value is not None and OPERATORS[alert.operator](value, alert.bound):
             self._held = position
             if self.started is None:
                 self.started = self.change("started")
@@ -94,11 +96,12 @@ class Watched:
 
         It ends if its condition does not hold again within a window, for the values that are there.
         """
-        self.started, self._begin, self._held = started, -inf, self._position(now)
+        self.started = started
+        self._begin = self._held = self._position(now)
 
     def change(self, state: Literal["started", "ended"]) -> Change:
-        samples = len(self._values)
-        return self.alert.change(state, value=self._value(), window=self.window, samples=samples)
+        value = self._value() if self._is_full else None
+        return self.alert.change(state, value=value, window=self.window, samples=len(self._values))
 
     def _value(self) -> float | None:
         """The mean or quantile of the values, interpolated as in aggregates; None without values."""

@@ -59,7 +59,7 @@ def test_results_and_report(folder: Folder, names: list[str], capfd: pytest.Capt
         "worst questions by answer_f1: q0 (0.667), q1 (0.667), q2 (0.667)",
         f"judge {MODEL}: 3 calls, 3 attempts, 0 cached, $0.0009",
         f"tokens: {seen.input_tokens} in, {seen.output_tokens} out, 0 embedded",
-        "metrics: 3 ok, 1 skipped, 0 failed",
+        "metrics: 3 ok, 1 skipped, 0 errors",
     ]
 
 
@@ -72,7 +72,7 @@ def test_answers_are_judged_twice(
         assert run("evaluate", *names, "-o", folder.file("out"), "-c", path, "--rejudge", "2", *outputs) == 0
     out, _ = capfd.readouterr()
     assert f"judge {MODEL}: 5 calls, 5 attempts" in out
-    assert "metrics: 5 ok, 1 skipped, 0 failed\njudged twice: 2 answers\n" in out
+    assert "metrics: 5 ok, 1 skipped, 0 errors\njudged twice: 2 answers\n" in out
     assert "answer_f1: 100.0% of 2 pairs with the same verdict, spread 0" in out
     noise = json.loads((folder.path / "a.json").read_text())["judge_noise"]
     assert noise["metrics"]["answer_f1"] == {"pairs": 2, "agreement": 1.0, "spread": 0.0}

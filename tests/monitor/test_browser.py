@@ -126,7 +126,7 @@ def report(path: Path, responses: list[Any], reference: Any = REFERENCE) -> str:
 def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
     port, seen = free_port(), Page(browser)
     page = seen.page
-    score, rows = page.locator("#scores .big").first, page.locator("#templates-table tbody th")
+    score, rows = page.locator("#metrics .big").first, page.locator("#templates-table tbody th")
     connection = page.locator("#connection")
     with running(response("q1"), response("q2", False), response("q3"), port=port) as (url, add):
         # A browser does not try again by itself after such an answer.
@@ -250,7 +250,7 @@ def test_pages_are_accessible(tmp_path: Path, browser: Any, width: int, scheme: 
         seen.page.goto(url)
         expect(seen.page.locator("#run dd").first).to_have_text("5")
         scores_are_in_sight(seen.page, width, (*tables, "latest-table"))
-        score = seen.page.locator("#scores .big").first.bounding_box()
+        score = seen.page.locator("#metrics .big").first.bounding_box()
         assert score["y"] + score["height"] < 400  # In the upper half of a phone.
         seen.accessible()
         seen.check()

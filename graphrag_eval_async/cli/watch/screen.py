@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from graphrag_eval_async.cli.watch.baseline import comparison_lines
-from graphrag_eval_async.monitor.counting import SCORES
-from graphrag_eval_async.monitor.overview import judge_facts, run_facts
+from graphrag_eval_async.monitor.alerts import value_of
+from graphrag_eval_async.monitor.overview import judge_facts, quality, run_facts
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.records.metrics import COST, mean_of_questions, own_interval
 from graphrag_eval_async.records.outcomes import REASON
@@ -61,13 +60,6 @@ _MOVES: dict[str, Callable[[Browsing], int]] = {
     **dict.fromkeys(("G", "\x1b[F", "\x1bOF", "\x1b[4~"), lambda at: at.total),
 }
 """What keys make the first template; the arrows, PgUp, PgDn, Home and End are sequences."""
-
-
-def quality(group: Mapping[str, Any]) -> float:
-    """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
-    scores = [mean_of_questions(group["metrics"][name]) for name in SCORES if name in group["metrics"]]
-    mean = fsum(scores) / len(scores) if scores else 1.0
-    return mean * (1 - (mean_of_questions(group["error_rate"]) or 0.0))
 
 
 @dataclass
@@ -280,8 +272,7 @@ def sparkline(points: Sequence[float | None]) -> str:
 
 
 def _alerts(alerts: Sequence[Mapping[str, Any]]) -> list[Text]:
-    values = ["no values" if each["value"] is None else long_number(each["value"]) for each in alerts]
-    told = [f"ALERT {_quote(each['alert'])}: {value}" for each, value in zip(alerts, values, strict=True)]
+    told = [f"ALERT {_quote(each['alert'])}: {value_of(each)}" for each in alerts]
     more = [f"... and {len(told) - SHOWN_ALERTS} more alerts"] * (len(told) > SHOWN_ALERTS)
     return [Text(line, "bold red") for line in told[:SHOWN_ALERTS] + more]
 
