@@ -49,9 +49,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
             AZURE_OPENAI_API_KEY.
         api_version: version of the API, for azure. Default: the environment variable OPENAI_API_VERSION.
         extra_headers: HTTP headers to add to each request.
-        parameters: copied into the body of each request, as are unknown keys of the section. Values read
-            from the environment are text. Parameters are never dropped: if the server refuses one, the error
-            names it.
+        parameters: what to copy into the body of each request; unknown keys of the section are copied, too.
+            Values read from the environment are text. If the server refuses a parameter, the error names it.
     """
 
     provider: Literal["openai", "azure"]
@@ -66,8 +65,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
 class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
     """The LLM that judges.
 
-    Replies are requested as strict JSON Schema. If the server refuses that, other formats are tried in turn:
-    JSON Schema that is not strict, a tool call, JSON, and plain text. A warning names the one that is used.
+    Replies are requested as strict JSON Schema. If the server refuses this, other formats are tried in turn:
+    JSON Schema that is not strict, a tool call, JSON, and plain text. A warning names the format in use.
 
     Attributes:
         temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
@@ -84,8 +83,8 @@ class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
 class EmbeddingConfig(ModelConfig, frozen=True, kw_only=True):
     """The embedding model.
 
-    If it has the same provider as the generation model, and the same `base_url` or none, it takes missing
-    connection settings from the generation model.
+    If the provider is that of the generation model, and `base_url` is the same or missing, missing connection
+    settings are those of the generation model.
     """
 
 
@@ -93,22 +92,21 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     """Limits on rate, time and cost of the judge's calls.
 
     Attributes:
-        max_concurrency: requests in flight over the whole stream; halved after a 429, then grows back.
+        max_concurrency: limit of requests in flight. It is halved after a 429, and then grows back.
         requests_per_minute: limit of the rate; null means no limit.
         tokens_per_minute: limit of input and output tokens together; null means no limit. Tokens are
             estimated first, then corrected by the server's count.
         call_timeout_sec: time for one attempt, in seconds, from connecting to the last byte.
         result_timeout_sec: time for all metrics of one result, in seconds, from its first request.
         max_attempts: attempts per request, including the first. Repeats after an unusable reply are counted
-            separately; attempts before long pauses that the server asks for do not count.
-        budget_usd: limit of the cost of the whole stream, in US dollars; null means no limit. Earlier runs
-            of the same journal count. Calls in flight may exceed it.
-        max_failed_calls: the run ends if this many calls of one kind (completions or embeddings) fail and
-            none has succeeded. Until one succeeds, other calls wait. With null, the run never ends for this
-            reason.
+            separately. Attempts before long pauses that the server asks for do not count.
+        budget_usd: limit of the cost of a run, in US dollars; null means no limit. Earlier runs of the same
+            journal count. Calls in flight may exceed it.
+        max_failed_calls: the run ends if this many calls of one kind (completions or embeddings) fail before
+            any succeeds. Until one succeeds, other calls wait. With null, the run never ends for this reason.
         max_outage_sec: the run ends if no call succeeds for this many seconds; with null, it never does.
         max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
-        max_reply_bytes: limit of one reply in bytes, as sent and decompressed.
+        max_reply_bytes: limit of one reply in bytes, both compressed and decompressed.
         shared: address of a Redis server, such as redis://host/name?run=monday, where workers share
             `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. Workers with the same name in
             the address share; without one, workers with the same models and limits. The budget is for the
@@ -149,8 +147,8 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
     """One of several LLMs that judge.
 
-    If it has the same provider as the generation model, and the same `base_url` or none, it takes missing
-    connection settings from the generation model.
+    If the provider is that of the generation model, and `base_url` is the same or missing, missing connection
+    settings are those of the generation model.
     """
 
     pricing: PricingConfig = PricingConfig()

@@ -34,14 +34,14 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         groups: which groups of reference steps count.
-        strict_types: whether tables with untyped cells (CSV, Markdown, lists of objects) score 0 where SPARQL
-            results with types are expected.
-        check_queries: whether the SPARQL queries of the agent's steps are parsed, not run: results then have
-            `query_facts`, and `failure` may be `query_invalid`. Needs the extra `rdf`.
-        query_similarity: whether reference steps without a `reference_query` are compared with the query in
-            their `args`.
-        tool_calls: whether the names of the agent's steps are compared with those of the reference steps:
-            results then have `tool_calls_precision`, `tool_calls_recall` and `tool_calls_f1`.
+        strict_types: whether an output without types (CSV, Markdown, or a list of objects) scores 0 if typed
+            SPARQL results are expected.
+        check_queries: whether to parse the queries of the agent's steps, without running them. Steps then
+            have `query_facts`, and `failure` may be `query_invalid`. Needs the extra `rdf`.
+        query_similarity: whether to compare the agent's queries with the query in the `args` of reference
+            steps that have no `reference_query`.
+        tool_calls: whether to compare the names of the agent's steps with those of the reference steps.
+            Results then have `tool_calls_precision`, `tool_calls_recall` and `tool_calls_f1`.
     """
 
     groups: Literal["last", "all"] = "last"
@@ -54,11 +54,12 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 class ExecuteConfig(Section, frozen=True, kw_only=True):
     """Where reference queries and the agent's queries are run. Needs the extra `execute`.
 
-    At most the last 50 queries of a response are run. After four timeouts, no more queries of that response
-    are run. Queries of more than 100,000 characters are refused.
+    Only the last 50 queries of a response are run. After four timeouts, no more queries of that response are
+    run. Queries of more than 100,000 characters are refused.
 
-    A query is to blame if the endpoint answers it with status 400, 413, 414, 422 or 500, with a part of the
+    A query is to blame if the endpoint answers with status 400, 413, 414, 422 or 500, with only a part of the
     results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not within `timeout_sec`.
+
     After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to three times
     in all. `Retry-After` sets the pause if it is at most 60 s. If all three attempts end with 408, 502, 503
     or 504, and the endpoint answers `ASK {}` before and after the second and third attempt, the agent's query
@@ -110,11 +111,11 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
 
     "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. "regex" has the
     syntax of RE2, and ignores case only if the pattern begins with ``(?i)``. "list" splits items at commas,
-    semicolons, line breaks, ``&`` and "and"; bullets, quotes and brackets do not count.
+    semicolons, line breaks, ``&`` and "and", and ignores bullets, quotes and brackets.
 
-    "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, zero, and two to twelve.
-    12.345 may be English or German, and is right if either reading is; 45 % is both 45 and 0.45. Units are
-    ignored. Dates, times, versions, fractions, ranges and other numbers in words are not numbers.
+    "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, and the words zero and
+    two to twelve. 12.345 may be English or German, and is right if either reading is. 45 % is both 45 and
+    0.45. Dates, times, versions, fractions, ranges and other numbers in words are not numbers.
 
     Attributes:
         match: how to match answers to questions that have no `match`.
@@ -130,8 +131,8 @@ class MetricConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         judges: names from `llm.judges`, or "generation". Default: the generation model alone.
-        vote: how to combine the scores of several judges: "mean", or "majority", which is the median. For
-            scores of 0 and 1, the median is the verdict of most judges, or 0.5 in a tie.
+        vote: how to combine the values of several judges: "mean", or "majority", which is the median. If each
+            value is 0 or 1, the median is the verdict of most judges, or 0.5 in a tie.
     """
 
     judges: Texts = (GENERATION,)
@@ -169,9 +170,9 @@ class AnswerRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     negative. An evasive answer scores 0.
 
     Attributes:
-        mode: "ragas" uses the prompt of RAGAS, with one call per question; "joint" asks for all questions in
-            one call, with the library's own prompt.
-        strictness: number of questions to generate, from 1 to 20.
+        mode: "ragas" uses the prompt of RAGAS, with one call per guessed question; "joint" guesses all in one
+            call, with the library's own prompt.
+        strictness: number of questions to guess, from 1 to 20.
     """
 
     mode: Literal["ragas", "joint"] = "ragas"
@@ -203,8 +204,8 @@ class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
 
     If `retrieval_answer` is also "joint", with the same `seed` and `judges`, one call judges both metrics.
-    The judge then sees the reference answer and the reference texts, so scores may differ a little from
-    those of separate calls.
+    The judge then sees the reference answer and the reference texts, so values may differ a little from those
+    of separate calls.
     """
 
 
@@ -239,11 +240,11 @@ class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
 class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Share of the answer's values that are in the rows of the agent's queries; needs no reference answer.
 
-    Values that the question mentions do not count. A number counts as found if it is in the rows,
-    exactly or rounded to as many decimals; numbers below 10 are not rounded to integers. It also counts if it
-    is the year of a date, or the number of rows of a query, unless that is 1. Units and negation are ignored.
-    The judge decides about all other values, and sees 20,000 characters of rows; `sparql_groundedness_reason`
-    says how many rows were cut off.
+    Values in the question do not count. A number is found if it is in the rows, exactly or rounded to as many
+    decimals; numbers below 10 are not rounded to integers. It is also found if it is the year of a date, or
+    the number of rows of a query, unless that is 1. Units and negation are ignored. The judge decides about
+    all other values, and sees 20,000 characters of rows; `sparql_groundedness_reason` says how many rows were
+    cut off.
 
     Attributes:
         mode: "joint", the only one: values without an exact match are judged in one call.
@@ -255,14 +256,14 @@ class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
 class RagasAnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
 
-    An answer without statements, such as a refusal or an empty one, scores 0.
+    An answer without statements, such as a refusal or an empty answer, scores 0.
 
     Attributes:
         mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that answer
             correctness finds with its built-in prompt. If both metrics are on, they share the call.
         weights: weights of the F-score and of the similarity, relative to their sum.
         beta: beta of the F-score; above 1, recall counts for more. At most a million.
-        threshold: from 0 to 1; scores at or above it become 1, others 0.
+        threshold: from 0 to 1; values at or above it become 1, others 0.
     """
 
     mode: Literal["ragas", "joint"] = "ragas"
@@ -275,7 +276,7 @@ class OutputConfig(Section, frozen=True, kw_only=True):
     """One output of a custom evaluation.
 
     Attributes:
-        type: number or string. Numbers join the aggregates.
+        type: number or string. A number is a metric.
         description: what the judge is told about it. `fraction 0-1 ...` makes it a number from 0 to 1.
     """
 
@@ -317,19 +318,19 @@ class Config(Section, frozen=True, kw_only=True):
             still scored.
         execute: where queries are run before steps are scored. Without it, nothing is run.
         aliases: names of steps in the reference set, each with the other names that agents use for it.
-        turned_on: in a file, the key is ``metrics``. ``all`` turns on every metric whose models are
-            configured, except RAGAS answer correctness and the metrics that need no reference answer. A
-            section with ``enabled: false`` stays off.
-        primary: the metrics for which `compare`, `report` and `watch` give a verdict against a baseline. They
-            share the error budget. Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged
-            metrics of answers (of answer correctness, ``answer_f1``), and outputs of custom evaluations and
-            your own metrics if they are from 0 to 1.
+        turned_on: ``metrics: all`` in a file turns on every metric whose models are configured, except RAGAS
+            answer correctness and the metrics that need no reference answer. A section with
+            ``enabled: false`` stays off.
+        primary: the metrics for which `compare`, `report` and `watch` give a verdict against a baseline.
+            Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged metrics of answers (of
+            answer correctness, ``answer_f1``), and outputs of custom evaluations and your own metrics if they
+            are from 0 to 1.
         answer_match: how all answers are matched with their reference answers: a section, or its `match`
             alone. Without it, only answers to questions with a `match` are compared.
         custom_evaluations: your own calls of the judge, as a list.
         custom_metrics: your own metrics, by name. Each is the path of a function of the question, the
-            response and the result, such as ``mypackage.mymodule:brevity``. The module must be installed or,
-            on the command line, in the working directory or beside the configuration.
+            response and the result, such as ``mypackage.mymodule:brevity``. The module must be installed. On
+            the command line, it may also be in the working directory or beside the configuration.
     """
 
     llm: LLMConfig | None = None
