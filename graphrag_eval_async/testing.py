@@ -36,7 +36,7 @@ def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
 
     Raises:
         AssertionError: a condition does not hold. The message lists each with the value found, why the
-            response failed, both answers, and the first step that differs from the reference.
+            response is wrong, both answers, and the first step that differs from the reference.
         UsageError: `result` is not a result, results have no such key, or a comparison is invalid.
     """
     __tracebackhide__ = True  # pytest shows the line of the test.

@@ -47,7 +47,7 @@ COMMANDS = {
         "resume retry_failed config llm dry_run gate until jobs",
         """Evaluate responses as they arrive.
 
-        Writes one result per response, and prints a page of scores at the end. Without --config or --llm, no
+        Writes one result per response, and prints a page of metrics at the end. Without --config or --llm, no
         LLM is called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
         f"{READING} shuffle shard interval/run rejudge",
     ),
@@ -56,9 +56,9 @@ COMMANDS = {
         "watch reference.yaml logs/ --alert 'steps_score < 0.8 over 200'",
         "reference/optional paths no_reference format start until_idle window show metrics web output/watch "
         "resume config alert on_alert gate",
-        """Follow growing logs and show live scores.
+        """Follow growing logs and show live metrics.
 
-        On a terminal, shows overall and recent scores; s sorts the templates, j, k, PgDn and PgUp scroll
+        On a terminal, shows overall and recent metrics; s sorts the templates, j, k, PgDn and PgUp scroll
         them. Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
         f"{READING} retry_failed aggregates rejects detail llm otlp_listen poll_interval exclude "
         "ignore_older every on_alert_url baseline/watch",
@@ -71,7 +71,7 @@ COMMANDS = {
         "web",
         """Ask an agent over HTTP, and evaluate its answers as they come.
 
-        Asks each question of the reference set, writes one result per answer, and prints a page of scores at
+        Asks each question of the reference set, writes one result per answer, and prints a page of metrics at
         the end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
         f"{EVALUATING} interval/run rejudge",
     ),
@@ -102,7 +102,7 @@ COMMANDS = {
         "max_regressions fail_on_regression config/primary",
         """Report on results for a pull request or a build.
 
-        Shows gates, scores with intervals, templates, the worst questions and why they failed; with a
+        Shows gates, metrics with intervals, templates, and why the worst questions are wrong; with a
         baseline, also what changed. Without an output option, prints Markdown.""",
         f"pass_if worst rejects allow_missing {REPORTED} interval max_line_bytes/results",
     ),
@@ -112,14 +112,14 @@ COMMANDS = {
         "results/plan detect metric sd level config/primary max_line_bytes/results",
         """Plan how many questions a comparison needs.
 
-        Takes the spread of scores from results of one run, or of two runs of the same questions, and shows
+        Takes the spread of metrics from results of one run, or of two runs of the same questions, and shows
         how many questions are needed to see a change of a given size.""",
     ),
     "plot": Command(
         "plot:run",
         "plot baseline.jsonl candidate.jsonl -o page.svg",
         "results/runs output/picture metric level max_line_bytes/results",
-        """Draw the scores of one run, or of two.
+        """Draw the metrics of one run, or of two.
 
         Shows how the interval of the mean narrowed, templates side by side, and for two runs each
         question in both. Needs the extra `plot`.""",

@@ -173,13 +173,13 @@ Output
   -o, --output FILE /comparison : cli.files:aggregates_path
     Write the whole comparison here: .yaml, .yml or .json.
   -o, --output FILE /page : cli.files:html_path
-    Write a page here: one HTML file with scores, all results and details of the worst.
+    Write a page here: one HTML file with metrics, all results and details of the worst.
   -o, --output FILE! /picture : cli.files:picture_path
     Write the page here: .svg, .png or .pdf.
   -o, --output FILE! /table : cli.files:resumable_path
     Write one row per answer here at the end, as TSV. A table that another run wrote needs its FILE.journal.
   --report FILE : cli.files:html_path
-    Write a report here at the end: one HTML file with scores, all results and details of the worst.
+    Write a report here at the end: one HTML file with metrics, all results and details of the worst.
   --results DIR! /folder
     Directory for Parquet files of results, in results/, and of rejects, in rejects/.
   --aggregates FILE : cli.files:state_path
@@ -216,7 +216,7 @@ Output
   --window N|TIME = 200 : monitor.windows:parse_window
     What counts as recent: a number of results, or a time such as 5m.
   --show <last|worst> = last
-    Which results to list: the last, or the worst (errors, then the lowest scores).
+    Which results to list: the last, or the worst (errors, then the lowest metrics).
   --every TIME = 10s : monitor.windows:parse_duration
     How often to print JSON without a terminal.
   --metrics [HOST:]PORT : cli.parsing:parse_address

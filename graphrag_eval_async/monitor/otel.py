@@ -232,7 +232,7 @@ class OtelSink:
     - ``gen_ai.evaluation.score.value``: its value
     - ``gen_ai.evaluation.score.label``, for metrics from 0 to 1: ``pass`` for 1, ``fail`` for 0, else
       ``partial``
-    - ``gen_ai.evaluation.explanation``: why the steps failed. What a judge said is sent only if
+    - ``gen_ai.evaluation.explanation``: why the response is wrong. What a judge said is sent only if
       ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``.
     - ``error.type``, in place of a value: why there is none, such as ``timeout``
     - ``gen_ai.response.id``: the ``id`` of the response
@@ -256,7 +256,7 @@ class OtelSink:
 
         Args:
             stream: the stream, or its dashboard.
-            metrics: names of the metrics to send; empty for all scores.
+            metrics: names of the metrics to send; empty for all except tokens, seconds and costs.
             aggregates: whether to send means and counts as gauges, too.
 
         Raises:

@@ -51,7 +51,7 @@ mean_bound | template metric side | Ends of the confidence interval for the mean
 questions, valid however often you look; updated every few seconds. The level is in graphrag_eval_info.
 window_mean | template metric | Mean over the values, not the questions, in the window of recent results.
 quantile | metric quantile | Exact quantiles of all values so far.
-score | metric | Values of scores.
+score | metric | Values of metrics, except tokens, seconds and costs.
 response_seconds | | Seconds that responses took the agent.
 judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was missing), or \
 how they failed.
@@ -69,7 +69,7 @@ source_lag_seconds | | Seconds since the log was last fully evaluated.
 alert_active | alert | Whether an alert is active: 0 or 1.
 last_result_timestamp_seconds | | Unix time of the scrape that first saw the latest result; absent before \
 the first result.
-templates_dropped | | Templates counted as "other": those after the first 50.
+templates_dropped | | Templates counted as "other".
 info | version reference judge_model level | 1, with facts about the run as labels; level is that of \
 graphrag_eval_mean_bound.
 """

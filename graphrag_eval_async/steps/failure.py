@@ -1,4 +1,4 @@
-"""Why a response failed: the `failure` of a result whose question has reference steps or a `match`.
+"""Why a response is wrong: the `failure` of a result whose question has reference steps or a `match`.
 
 If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with the
 actual step that it took. If it took none, the latest of its name that no other took is to blame, preferably
