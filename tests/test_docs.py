@@ -32,7 +32,6 @@ DEFAULTS = {
     "rejects kept in `stream.rejects`": "records.reject.KEPT_REJECTS",
     "open log files": "sources.logs.MAX_OPEN",
     "traces in progress": "traces.grouping.MAX_TRACES traces.grouping.MAX_BYTES",
-    "OTLP requests at a time": "sources.receiving.MAX_WAITING",
     "comparisons per response": "steps.budget.STEPS",
     "characters that `match` reads": "steps.answers.MAX_CHARACTERS",
     "step names per template": "aggregates.steps.MOST_NAMES",
@@ -43,7 +42,6 @@ DEFAULTS = {
     "live browsers": "monitor.dashboard_server.MAX_CLIENTS",
     "details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",
     "rows in a report": "monitor.report.LISTED",
-    "Markdown of a report": "monitor.markdown.MAX_CHARACTERS",
     "wait for the OpenTelemetry collector": "monitor.otel.CLOSING_SECONDS",
 }
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
