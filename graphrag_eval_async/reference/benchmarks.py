@@ -114,11 +114,11 @@ def read_benchmark(
     except UnreadableFile as error:
         raise ReferenceDataError([str(error)], source) from error
     except ValidationError as error:
-        hint = "; answers are responses, with a --format of their own" * isinstance(document, list)
+        hint = "; answers are read by evaluate, with --format text2sparql" * isinstance(document, list)
         raise ReferenceDataError([f"format {form}: {_said(error)}{hint}"], source) from None
     dataset = file.dataset or _Dataset()
     if form == "text2sparql" and not (dataset.id and dataset.prefix):
-        raise ReferenceDataError(["dataset: expected id and prefix, which name its questions"], source)
+        raise ReferenceDataError(["dataset: expected id and prefix, which only text2sparql has"], source)
     template: dict[str, Any] = {"template_id": (dataset.id or form) if form == "qald" else dataset.prefix}
     if dataset.id:
         template["tags"] = {"dataset": dataset.id}
@@ -153,7 +153,9 @@ class _Reader:
         if not items:
             problems = ["questions: the list is empty"]
         elif not problems and not questions:
-            problems = [f"no question in language {self._language!r}, but in {sorted(self._languages)}"]
+            is_there = self._language in self._languages
+            what = " has a query or answers" if is_there else f", but in {sorted(self._languages)}"
+            problems = [f"no question in language {self._language!r}{what}"]
         if problems:
             raise ReferenceDataError(problems, source)
         for note, ids in self._noted.items():

@@ -210,7 +210,8 @@ class _CarefulReader:
     def read(self, templates: Any) -> Contents:
         contents = self._contents
         if not isinstance(templates, Sequence) or isinstance(templates, str | bytes) or not templates:
-            found = describe(templates)
+            hint = "; read a benchmark with convert --from, or format=" * isinstance(templates, dict)
+            found = f"{describe(templates)}{hint}"
             contents.problems.append(f"templates: expected a list of at least one template, got {found}")
             return contents
         for index, template in enumerate(templates):
