@@ -130,7 +130,11 @@ class Evaluator:
         every = {**self.reference.comparators, **(comparators or {})}
         own = {name: each for name, each in every.items() if name in known}
         prepared, compares_queries = self.reference.prepared, rules.query_similarity
-        self.trace_format = None if format is None else _trace_format(format, self.reference)
+        self.trace_format: TraceFormat | None = None
+        if format is not None:
+            from graphrag_eval_async.traces.format import format_for
+
+            self.trace_format = format_for(self.reference.questions, format)
         if (comparators and self.reference is reference) or compares_queries:  # Loaded without them.
             prepared = PreparedSteps(self.reference.questions, own, compares_queries=compares_queries)
         self._scoring = Scoring(rules, own, prepared, self._names)
@@ -360,14 +364,6 @@ class Evaluator:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
-
-
-def _trace_format(given: str | TraceFormat, reference: Reference) -> TraceFormat:
-    from graphrag_eval_async.traces.format import TraceFormat
-
-    if isinstance(reference, NoReference):
-        raise UsageError("format: traces need a reference set, which has their questions")
-    return given if isinstance(given, TraceFormat) else TraceFormat(name=given)
 
 
 class _Opened(NamedTuple):

@@ -29,7 +29,7 @@ from graphrag_eval_async.sinks.tables import is_table
 from graphrag_eval_async.sources import open_source
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.text import describe, kind_of_problem, one_line, tell
-from graphrag_eval_async.traces.format import convert_record, record_reader
+from graphrag_eval_async.traces.format import convert_record, format_for, record_reader
 from graphrag_eval_async.traces.trace import QuestionTexts
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if given.no_reference is not None:
         if given.reference is not None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
-        refuse(given, "format", "{} cannot be combined with --no-reference: traces need its questions")
         return _check(given, NoReference(), given.no_reference, "no reference set", interrupts)
     if given.reference is None:
         raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
@@ -72,7 +71,7 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
     known, limit = reference.questions, given.max_line_bytes  # An `Evaluator` would want queries to be run.
     read: Callable[[Record], Response | Reject] = partial(read_record, known=known, max_line_bytes=limit)
     if format_ is not None:
-        read = record_reader(format_, known, limit)
+        read = record_reader(format_for(known, format_), known, limit)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
     names_known = reference.step_names
     meant = step_names(names_by_alias(aliases, names_known), names_known)

@@ -26,7 +26,7 @@ OTHER_NAMES = {
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     """The error for a response without a question id."""
     if "trace_format" in record:  # Its keys are of this package.
-        message = "its question is not found; add it to the reference set, or say where its id is "
+        message = "its question is not found; add it to the reference set, or give its question_id "
         return InvalidRecord("missing_question_id", f"{message}(--question-id PATH)")
     message = "no question_id; every response must name its question"
     for key, value in record.items():

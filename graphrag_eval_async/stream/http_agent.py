@@ -27,7 +27,7 @@ from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.decoding import InvalidRecord
 from graphrag_eval_async.records.response import check_steps
 from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.traces.format import steps_of_query
+from graphrag_eval_async.traces.listed import steps_of_query
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question

@@ -11,16 +11,17 @@ import orjson
 
 from graphrag_eval_async.errors import TraceError, UsageError
 from graphrag_eval_async.records import Line, Reject, read_record
-from graphrag_eval_async.records.aliases import BENCHMARK_STEP
 from graphrag_eval_async.records.decoding import InvalidRecord, load
+from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
+from graphrag_eval_async.traces.listed import PLAIN, TAKEN, read_listed
 from graphrag_eval_async.traces.plain import dict_at, first, history_of, list_at, opened, shown
 from graphrag_eval_async.traces.reading import convert
-from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, Trace, as_function, to_response
+from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.traces.trace import TraceOptions
@@ -30,11 +31,9 @@ FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-
 """Names of the formats of which a history has one trace."""
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
-# The formats of answers of the benchmark, and of responses without a question id: in one array or in lines.
-TEXT2SPARQL, PLAIN = "text2sparql", "plain"
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
-_ITEMS = ("tool_call_item", "tool_call_output_item", "message_output_item", "handoff_call_item")
+_ITEMS = ("_call", "_call_output", "_call_item", "_output_item")  # How kinds of items of OpenAI end.
 _LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
 _LLAMAINDEX = {"tool_kwargs", "tool_output", "current_agent_name"}
 _OPENAI = {"tool_calls", "function_call"}
@@ -115,72 +114,29 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
     """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto")."""
     if format == "auto":
         return convert(value, detect(value), options)
-    name, fits = "openai" if format in ("responses", "agents") else format, True
-    for names in _formats_in(value):
-        fits &= name in names
-        if name in names and names is not _TEXTS:
-            fits = True
-            break
-    if not fits:
+    name, found = "openai" if format in ("responses", "agents") else format, _formats_in(value)
+    if found and not any(name in names for names in found):
         raise TraceError(f"its format is {detect(value)}, not {format}")
     return convert(value, format, options)
-
-
-def steps_of_query(query: str | None, name: str = BENCHMARK_STEP) -> list[dict[str, Any]]:
-    """The step of an answer that is a SPARQL query; none if the query is empty."""
-    step = {"name": name, "status": "success", "args": {"query": query}}
-    return [step] if query and not query.isspace() else []
-
-
-def read_answer(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """The response that an answer of TEXT2SPARQL makes: its only step is its query, if that is not empty."""
-    query = value.get("query") if isinstance(value, dict) else value
-    if not isinstance(value, dict) or not isinstance(query, str | None):
-        raise TraceError(f"expected an object whose `query` is text, got {shown(query)}")
-    asked, named, step_names = value.get("question"), value.get("qname"), options.get("step_names") or {}
-    asked = asked if isinstance(asked, str) else None
-    trace = Trace(TEXT2SPARQL, question=asked, dataset=value.get("dataset"))
-    options["question_id"] = options.get("question_id") or (str(named) if named else None)
-    response = to_response(trace, **options)
-    response["actual_steps"] = steps_of_query(query, step_names.get(BENCHMARK_STEP, BENCHMARK_STEP))
-    return response
-
-
-def read_plain(value: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """A response whose question is found by its id or text, and whose answer may be named `answer`."""
-    if not isinstance(value, dict):
-        raise TraceError(f"expected an object with question and answer, got {shown(value)}")
-    asked = value.get("question")
-    trace = Trace(PLAIN, question=asked if isinstance(asked, str) else None)
-    response = to_response(trace, **options) | {"actual_answer": value.get("answer")}
-    del response["actual_steps"]
-    given = ("actual_answer", "actual_steps")
-    return response | {key: value[key] for key in given if value.get(key) is not None}
-
-
-_READERS = {TEXT2SPARQL: read_answer, PLAIN: read_plain}
 
 
 def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
         raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
-    found = None
-    for names in _formats_in(value):
-        found = names[0]
-        if names is not _TEXTS:
-            break
-    if found is None:
-        raise TraceError(f"no known format; it has {shown(value)}. Known are {', '.join(FORMATS)}")
-    return found
-
-
-def _formats_in(value: Any) -> Iterator[tuple[str, ...]]:
-    """The formats that may have an item of a history, the likeliest first, for each item that has any."""
-    return filter(None, (_formats_of(item) for item in opened(value)[0] if isinstance(item, dict)))
+    if found := _formats_in(value):
+        return found[0][0]
+    known = f"{', '.join(FORMATS)}, and if named {', '.join(TAKEN)}"
+    raise TraceError(f"no known format; it has {shown(value)}. Known are {known}")
 
 
 _TEXTS = ("openai", "langchain", "anthropic", "llamaindex")  # Messages that are only text look alike there.
+
+
+def _formats_in(value: Any) -> list[tuple[str, ...]]:
+    """The formats, the likeliest first, that each item of a history may have; of text only if all are."""
+    found = [each for item in opened(value)[0] if isinstance(item, dict) and (each := _formats_of(item))]
+    return [names for names in found if names is not _TEXTS] or found
 
 
 def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
@@ -200,9 +156,7 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
     blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
     if any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
         return ("anthropic",)
-    if item.get("object") in ("trace", "trace.span") or "raw_item" in item or kind in _ITEMS:
-        return ("openai",)
-    if kind.endswith(("_call", "_call_output")):
+    if item.get("object") in ("trace", "trace.span") or "raw_item" in item or kind.endswith(_ITEMS):
         return ("openai",)
     if item.get("role") == "tool" or not _OPENAI.isdisjoint(item):
         return ("openai", "langchain", "llamaindex")  # These take dicts of OpenAI, too.
@@ -255,7 +209,7 @@ class TraceFormat:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        names = ["auto", *FORMATS, OTLP, *_READERS]
+        names = ["auto", *FORMATS, OTLP, *TAKEN]
         if self.name not in names:
             raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
         for key in ("select", "question_id"):
@@ -278,7 +232,7 @@ class TraceFormat:
     @property
     def is_listed(self) -> bool:
         """Whether an array holds many records; else it is one trace."""
-        return self.name in _READERS
+        return self.name in TAKEN
 
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
@@ -301,7 +255,7 @@ class TraceFormat:
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
         own: dict[str, Any] = {}
-        taken_whole = _TAKEN[self.name] if self.is_listed else opened(trace)[1]
+        taken_whole = TAKEN[self.name] if self.is_listed else opened(trace)[1]
         for holder, *taken in (*way, (trace, *taken_whole)):
             if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
                 is_api = not self.is_listed and holder.keys() & _APIS
@@ -312,9 +266,10 @@ class TraceFormat:
             if question_id is None:
                 holder, key = _way(value, self.question_id, "the question id")[-1]
                 question_id = str(holder[key])
-        read = _READERS.get(self.name) or partial(read_trace, format=self.name)
+        read = read_listed if self.is_listed else read_trace
         response = read(
             trace,
+            self.name,
             question_id=own.get("question_id") if question_id is None else question_id,
             questions=questions,
             failed=self.failed,
@@ -326,7 +281,6 @@ class TraceFormat:
         return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
 
 
-_TAKEN = {TEXT2SPARQL: ("question", "query", "qname"), PLAIN: ("question", "answer")}
 _APIS = {"object", "class", "$schemaVersion"}
 _OF_APIS = {"id", "model", "error"}
 _OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
@@ -359,6 +313,14 @@ def _way(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
     return way
 
 
+def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> TraceFormat:
+    """The given format; a `UsageError` if it needs a reference set, and there is none."""
+    found = given if isinstance(given, TraceFormat) else TraceFormat(name=given)
+    if isinstance(questions, AnyQuestion) and found.name != PLAIN:
+        raise UsageError(f"format: without a reference set, expected {PLAIN}; {found.name} needs one")
+    return found
+
+
 def convert_record(
     record: Record,
     format: TraceFormat,  # noqa: A002
@@ -383,7 +345,8 @@ def record_reader(
 ) -> Callable[[Record], Response | Reject]:
     """What makes a response of a record that holds a trace."""
     read = partial(read_record, known=questions, max_line_bytes=max_line_bytes)
-    texts = QuestionTexts(questions.values()) if format.question_id is None else None
+    is_searched = format.question_id is None and not isinstance(questions, AnyQuestion)
+    texts = QuestionTexts(questions.values()) if is_searched else None
 
     def read_traced(record: Record) -> Response | Reject:
         response = convert_record(record, format, texts, max_line_bytes)

@@ -321,7 +321,8 @@ class QuestionTexts:
         if len(found) == 1:
             return found[0]
         how = f"{len(found)} questions of the reference set have" if found else "no question has"
-        problem(f"{how} the text {asked[:100]!r}{where}")
+        ids = ": " * bool(found) + ", ".join(map(repr, found[:5]))
+        problem(f"{how} the text {asked[:100]!r}{where}{ids}")
         return None
 
 

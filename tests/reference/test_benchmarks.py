@@ -166,6 +166,9 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
     assert [*reference.questions] == ["3", "4"]
     with pytest.raises(ReferenceDataError, match=r"no question in language 'fr', but in \['de', 'en'\]"):
         load_reference(path, format="qald", language="fr")
+    written(path, questions=questions[1:2])
+    with pytest.raises(ReferenceDataError, match="no question in language 'en' has a query or answers"):
+        load_reference(path, format="qald")
 
 
 def test_wrong_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +176,8 @@ def test_wrong_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
     for options, message in zip(wrong, ["language: only", "format: expected", "score: exp"], strict=True):
         with pytest.raises(UsageError, match=message):
             load_reference(QALD, **options)
+    with pytest.raises(ReferenceDataError, match="read a benchmark with convert --from"):
+        load_reference(QALD)
     qald = f"--from qald {QALD}"
     commands = [f"{qald} --format auto", f"{qald} -o a.txt", f"{qald} -o {tmp_path}/no/a.yaml"]
     commands += [f"{qald} --language fr", f"{qald} --from text2sparql", "--from qald -"]
@@ -224,21 +229,25 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
         ({"question": "why", "query": "ASK {}", "dataset": "urn:a"}, ("a:1", "ASK {}")),
         ({"question": "Why?", "query": "", "dataset": "urn:b", "qname": None}, ("b:1", None)),
         ({"qname": "a:1", "query": "ASK {}", "error": "timeout"}, ("a:1", "ASK {}")),
-        ({"question": "Why?", "query": "ASK {}"}, "2 questions of the reference set have the text"),
+        ({"question": "Why?", "query": "ASK {}"}, "have the text 'Why?': 'a:1', 'b:1'"),
         (
-            {"question": "who is a", "dataset": "urn:b"},
+            {"question": "who is a", "query": "", "dataset": "urn:b"},
             "no question has the text 'who is a' in the dataset 'urn:b'",
         ),
         ({"question": "Who is a?", "query": "ASK {}", "dataset": "urn:a"}, ("a:2", "ASK {}")),
         ({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id"),
-        ({"qname": "a:1", "query": {"sparql": "ASK {}"}}, "not_a_trace: expected an object whose `query`"),
-        (7, "not_a_trace: expected an object whose `query` is text, got a int"),
+        ({"qname": "b:1", "query": "ASK {}", "answer": "B.", "error": None}, ("b:1", "ASK {}")),
+        ({"qname": "a:1", "query": {"text": "ASK {}"}}, "query: expected text, got the keys 'text'"),
+        ({"qname": "a:1", "sparql": "ASK {}"}, "with question and query, got the keys 'qname', 'sparql'"),
+        (7, "not_a_trace: expected an object with question and query, got a int"),
         ([], "not_a_trace: it is empty"),
     ],
 )
 async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
-    path.write_bytes(orjson.dumps([{"qname": "a:1", "seconds": 2}, answer], option=orjson.OPT_INDENT_2))
+    path.write_bytes(
+        orjson.dumps([{"qname": "a:1", "query": "", "seconds": 2}, answer], option=orjson.OPT_INDENT_2)
+    )
     async with evaluate_stream(TWO, path, format="text2sparql", ordered=True) as stream:
         first, *others = [result async for result in stream]
     assert (first["question_id"], first["failure"]) == ("a:1", "no_steps")
@@ -246,7 +255,7 @@ async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: P
     if isinstance(found, str):
         [reject] = stream.rejects
         assert found in f"{reject.reason}: {reject.message}"
-        assert reject.line == 2
+        assert (reject.line, "--format" in reject.message) == (2, False)
     else:
         [result] = others
         [step] = result["actual_steps"] or [{}]
@@ -263,7 +272,11 @@ async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: P
         ({"question_id": "b:1", "question": "?", "actual_answer": "B."}, {"actual_answer": "B."}),
         ({"question": "Who is b?", "actual_steps": WHY}, {"actual_steps": [{**WHY[0], "status": "success"}]}),
         ({"question": "Who is b?", "error": "timeout"}, {"question_id": "b:2", "error": "timeout"}),
-        ({"answer": "A."}, "no question id, and no text of a question"),
+        ({"question": "Why?", "dataset": "urn:b", "answer": "B."}, {"question_id": "b:1"}),
+        ({"question": "Why?"}, "2 questions of the reference set have the text 'Why?': 'a:1', 'b:1'"),
+        ({"question": "Who is a?", "response": "A."}, "response: did you mean actual_answer?"),
+        ({"answers": []}, "expected an object with question and answer, got the keys 'answers'"),
+        ({"question": None, "answer": "A."}, "no question id, and no text of a question"),
         (7, "expected an object with question and answer, got a int"),
     ],
 )
@@ -282,8 +295,27 @@ def test_plain_responses_find_their_questions(
     assert results[0]["actual_answer"] == "?"
     if isinstance(found, str):
         assert found in reject["message"]
+        assert "--format" not in reject["message"]
     else:
         assert {key: results[1].get(key) for key in found} == found
+
+
+def test_plain_answers_without_a_reference_set(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log, output = str(tmp_path / "log.jsonl"), tmp_path / "o.jsonl"
+    answers = [
+        {"question": "Why?", "answer": "So."},
+        {"question": "Who?", "answer": "I.", "question_id": "w"},
+    ]
+    Path(log).write_bytes(to_jsonl([*answers, {"answer": "?"}]))
+    for command in (["evaluate", "-o", str(output)], ["validate"]):
+        assert run(*command, "--no-reference", log, "--format", "plain") == 3
+        assert run(*command, "--no-reference", log, "--format", "auto") == 2
+        assert "expected plain; auto needs one" in capfd.readouterr().err
+    found = [
+        [result[key] for key in ("question_text", "actual_answer")]
+        for result in from_jsonl(output.read_bytes())
+    ]
+    assert found == [["Why?", "So."], ["Who?", "I."]]
 
 
 def test_names_of_steps_and_places_of_answers() -> None:

@@ -23,7 +23,7 @@ NEARLY = "the question was found by its text, ignoring case, blanks and punctuat
         ("which feeders  leave harbour", "q1", NEARLY),
         ("Which FEEDERS leave 'Harbour'?!", "q1", NEARLY),
         ("Which feeders leave Harbor?", None, "no question has the text 'Which feeders leave Harbor?'"),
-        ("Twice", None, "2 questions of the reference set have the text 'Twice'"),
+        ("Twice", None, "2 questions of the reference set have the text 'Twice': 'q3', 'q4'"),
         ("?", None, "no question has the text '?'"),
         (None, None, "no question id, and no text of a question"),
     ],
