@@ -171,21 +171,20 @@ def compare(
     Questions are paired by their ids; the samples of a question are averaged. On an event loop, call it by
     `asyncio.to_thread`.
 
-    A question is right if its first k samples are, where k is the number of samples in the run that has
-    fewer. A score that either side lacks because its judge failed does not count for this; an absent answer
-    is wrong.
+    A question is right if its first k samples are right. k is the number of samples in the run that has
+    fewer. A metric that one side lacks because its judge failed does not count. A missing answer is wrong.
 
-    Primary metrics share the error evenly (Bonferroni), and so do all rows of templates, and those of tags.
-    With three of them at 95 %, p is multiplied by 3 and intervals are at 98.33 %. In simulated comparisons of
-    40 questions, one of these three intervals missed in 3.5 %. A verdict needs a small p and an interval that
-    excludes 0; if only one of them says so, the other is adapted.
+    Primary metrics share the error evenly (Bonferroni). So do the rows of templates, and those of tags. With
+    three primary metrics at 95 %, p is multiplied by 3 and intervals are at 98.33 %. In simulated comparisons
+    of 40 questions, one of these three intervals missed in 3.5 %. A verdict needs a small p and an interval
+    that excludes 0; if only one of them says so, the other is adapted.
 
     Args:
         baseline: results of the earlier run.
         candidate: results of the other run.
         level: confidence level of intervals and verdicts, between 0 and 1.
         include_errors: whether the metrics of error responses count.
-        primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged scores of
+        primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged metrics of
             answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
         by: key of a tag, whose values are compared, too; "tags" for all keys.
@@ -196,14 +195,14 @@ def compare(
         - `overall`, `per_template` and, with `by`, `per_tag`: rows by metric;
         - `questions`: how many both runs have; `results`: how many each side has; `level`;
         - `regressions`, `improvements`: ids of questions that were right and are not, and the reverse;
-        - `worse`: by score, the questions that fell, largest drop first;
+        - `worse`: by metric, the questions that fell, largest drop first;
         - `missing`: ids of questions of the baseline without a complete result of the candidate;
         - `only_in_baseline`, `only_in_candidate`; `pending`: by side, ids of questions without a complete
           result;
         - `without_pair`: by metric and side, ids of questions with a value on that side only; for primary
           metrics also `p` and `verdict`: did more questions lose their value than gain one?
         - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a `reason`),
-          `margin`, `interval`, means and number of `pairs`; errors count as 0 in scores up to 1;
+          `margin`, `interval`, means and number of `pairs`; errors count as 0 in metrics up to 1;
         - `warnings`, and `notes` on how verdicts are made.
 
         A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over them, their
@@ -279,7 +278,7 @@ def calibrate(
     level: float = 0.95,
     chosen_at_random: bool = False,
 ) -> dict[str, Any]:
-    """Compare a judge's scores with labels that people gave, and correct the mean of the scores.
+    """Compare a judged metric with labels that people gave, and correct its mean.
 
     A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None if there is
     none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line. A
@@ -292,9 +291,9 @@ def calibrate(
     alone, 0.168.
 
     Args:
-        results: the results with the judge's scores.
+        results: the results with the judged metric.
         labels: a path of labels, JSONL, or labels as dicts. `sample-for-labels` draws results to be labelled.
-        metric: name of the score; not needed if all labels are for the same one.
+        metric: name of the metric; not needed if all labels are for the same one.
         level: confidence level of intervals, between 0 and 1.
         chosen_at_random: declares that the labelled results were chosen at random, in place of the mark
             `drawn` that `sample-for-labels` leaves in each label.
@@ -302,8 +301,8 @@ def calibrate(
     Returns:
         a dict: how far judge and people agree, and the mean that people would give all results, by PPI++
         (Angelopoulos, Duchi and Zrnic, 2023). `overall` and each row of `per_template` have the number of
-        `results` with a score and of `labels`, `agreement`, `kappa` (Cohen), `kappa_interval`, `sensitivity`,
-        `specificity`, `bias` (the mean of score - label), `mean_score`, `mean_label`, and `corrected`:
+        `results` with a value and of `labels`, `agreement`, `kappa` (Cohen), `kappa_interval`, `sensitivity`,
+        `specificity`, `bias` (the mean of value - label), `mean_score`, `mean_label`, and `corrected`:
         `mean`, `se`, `interval` and `weight`, or the `reason` why there is none. A value of 0.5 or more
         counts as right; undefined values are None. `people` has how far people agree (Krippendorff's
         `alpha`), `unused_labels` counts labels by the reason why they are not used, and `rejected` has

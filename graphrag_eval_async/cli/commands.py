@@ -137,7 +137,7 @@ COMMANDS = {
         "calibrate:run",
         "calibrate results.jsonl labels.jsonl",
         "results labels metric/judged chosen_at_random output/comparison level max_line_bytes/results",
-        """Compare a judge's scores with human labels.
+        """Compare a judged metric with human labels.
 
         Shows how often both agree and how the judge errs. With 100 randomly chosen labels or more, estimates
         the mean that people would give all results.""",

@@ -245,9 +245,10 @@ Resume
   --resume /folder
     Skip responses that are done in DIR.
   --retry-errors
-    With --resume: repeat the questions whose responses failed or were rejected.
+    With --resume: repeat the questions whose responses are errors or were rejected.
   --retry-failed
-    With --resume: evaluate results with failed metrics again, such as after a spent budget.
+    With --resume: evaluate results with failed metrics again, and judge all of their metrics, such as after a
+    spent budget.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position

@@ -46,12 +46,12 @@ class RunningAggregates(Aggregates):
                   query), "not_scored" or "text" (by another program) or "other";
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
                   (`low`) or 1 (`high`); also in macro;
-                - `variance`, for scores of repeated questions: unbiased estimates `between` questions, which
+                - `variance`, for metrics of repeated questions: unbiased estimates `between` questions, which
                   may be below 0, and `within` one, between its samples;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
-                - `interval`, for scores of two questions or more: a confidence interval, and the `mean` that
+                - `interval`, for metrics of two questions or more: a confidence interval, and the `mean` that
                   it is about. "one_look" is about `mean_of_questions`; "anytime" is the sequence below;
-                - `se`, for scores of two questions or more: the standard error of `mean_of_questions`. Like
+                - `se`, for metrics of two questions or more: the standard error of `mean_of_questions`. Like
                   `interval`, it takes time proportional to the number of questions;
                 - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence. With a
                   probability of `level`, it contains the true mean at all times, however often you look, if

@@ -134,7 +134,7 @@ def evaluate_agent(
             seconds to clean up. A plain function cannot be stopped: the stream continues without its answer,
             but the call occupies one of `max_concurrency` slots until it returns. Neither closing the stream
             nor the end of the process waits for it.
-        retry_errors: whether to ask again the questions whose responses in the journal failed or were
+        retry_errors: whether to ask again the questions whose responses in the journal are errors or were
             rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
             the agent: use another journal for another agent.
         options: the other options of `evaluate_stream`. `dedupe` has no effect.
