@@ -126,7 +126,7 @@ def value_of(change: Mapping[str, Any]) -> str:
     """The value of an alert in words."""
     if change["value"] is not None:
         return number(change["value"])
-    return "window not full yet" if change["samples"] else "no values"
+    return "window not full yet" if change.get("samples") else "no values"
 
 
 def message(change: Change) -> str:

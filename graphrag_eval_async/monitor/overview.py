@@ -248,7 +248,7 @@ def _lowest(templates: Mapping[str, Any], names: Sequence[str]) -> tuple[str, st
     lowest = min(ranks, key=lambda name: (ranks[name], name))
     metrics, errors = templates[lowest]["metrics"], templates[lowest]["errors"]["total"]
     told = [f"{name} {mean_of_questions(metrics[name]):.3f}" for name in names if name in metrics]
-    told += [f"{plural(errors, 'error')}, counted as 0"] * bool(errors)
+    told += [f"{ranks[lowest]:.3f} with {plural(errors, 'error')} as 0"] * bool(errors)
     same = [*ranks.values()].count(ranks[lowest]) - 1
     return lowest, "; ".join(told) + (f"; as low in {plural(same, 'other')}" if same else "")
 

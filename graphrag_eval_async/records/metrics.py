@@ -162,11 +162,6 @@ def is_metric(name: str) -> bool:
     return name in _POSITIONS or name.endswith(COST)
 
 
-def may_be_metric(name: str) -> bool:
-    """Whether a result may have a metric of this name, built in or an output of a custom evaluation."""
-    return is_metric(name) or name not in RESULT_KEYS
-
-
 _SECTIONS = {value: metric.name for metric in JUDGED for value in (*metric.values, metric.name)}
 
 

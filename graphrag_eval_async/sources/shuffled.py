@@ -13,7 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import SourceError
-from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line, LongLine
+from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line
 from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread, open_binary, reading_threads, unreadable
 from graphrag_eval_async.sources.lines import Splitter
 from graphrag_eval_async.sources.paths import key_of
@@ -122,8 +122,3 @@ class ShuffledLines:
         if len(data) < end - start or b"\n" in data or key != id_.key:
             raise SourceError(f"{path}: cannot be shuffled: it changed while being read")
         return data
-
-
-def size_of(line: Record) -> int:
-    """The bytes of a line in its file, with its newline."""
-    return 1 + (line.length if isinstance(line, LongLine) else len(line.data))

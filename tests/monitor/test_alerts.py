@@ -198,6 +198,7 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(w
         if now < 3:
             assert second.facts() == [kept | {"value": None, "samples": now}]
             assert value_of(second.facts()[0]) == "window not full yet"
+    assert value_of({"value": None}) == "no values"  # Of a restored change, which has no `samples`.
     [ended] = changes
     assert (ended["state"], ended["samples"], second.facts()) == ("ended", 3, [])
 

@@ -85,7 +85,7 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
         f"steps_score {steps['mean']:.3f} {ends} over 3 of 4 results",
         "1 of 4 responses are errors (25.0%), the latest: no answer",
         "error: no answer",
-        f"{ODD} steps_score 1.000; 1 error, counted as 0; as low in 1 other",
+        f"{ODD} steps_score 1.000; 0.500 with 1 error as 0; as low in 1 other",
         "steps_score 0 in its only result; wrong_query_result",
         "1 active active error_rate > 0 over 1, since ",
         "An alert ends once its condition has not held for a whole window.",

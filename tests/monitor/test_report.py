@@ -40,7 +40,7 @@ def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
     html = Path(page).read_text()
     assert "steps_score 0.667" in html
     assert "for one look at a finished run" in html
-    assert f"{ODD}<br>steps_score 1.000; 1 error, counted as 0; as low in 1 other" in html
+    assert f"{ODD}<br>steps_score 1.000; 0.500 with 1 error as 0; as low in 1 other" in html
     assert html.count('class="detail"') == 2
     gates = ["--gate", "steps_score >= 0.5", "--max-regressions", "0"]
     assert run("report", out, "--baseline", base, "-o", page, *gates) == 1
