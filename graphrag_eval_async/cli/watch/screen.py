@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
-LEAST_NAME, MOST_NAME = 12, 32
+LEAST_NAME, MOST_NAME = 15, 32
 LEAST_CELL, MOST_CELL = 8, 12
 SHOWN_ALERTS = 3
 LEAST_RESULTS = 2  # lines kept for results, with their heading
