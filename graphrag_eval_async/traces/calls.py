@@ -185,9 +185,8 @@ def _retrieval(span: Span, kind: str) -> Call:
     if flat := [_document(each) for each in indexed(span.attributes, f"{key}.")]:
         # Of LangChain's documents, these lack the ids.
         told = documents if isinstance(documents, list) and len(documents) == len(flat) else [{}] * len(flat)
-        documents = [
-            own | each if isinstance(own, dict) else each for own, each in zip(told, flat, strict=True)
-        ]
+        pairs = zip(told, flat, strict=True)
+        documents = [own | each if isinstance(own, dict) else each for own, each in pairs]
     call.output = json_of(documents) if isinstance(documents, list) else documents
     return call
 

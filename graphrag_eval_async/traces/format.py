@@ -190,8 +190,7 @@ class TraceFormat:
         turn: "last" takes the steps and tokens since the user's last message, "all" those of all turns.
         grace: seconds to wait for late spans after the root span, of a source that is live; for "otlp".
         trace_idle: seconds to wait for a root span after the last span; for "otlp".
-        late: file to which responses are appended whose trace has spans that came after it was evaluated;
-            for "otlp".
+        late: file for the responses of traces with spans that came after their evaluation; for "otlp".
 
     Raises:
         UsageError: an attribute has an invalid value.
@@ -322,16 +321,13 @@ def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> T
 
 
 def convert_record(
-    record: Record,
-    format: TraceFormat,  # noqa: A002
-    texts: QuestionTexts | None,
-    max_line_bytes: int,
+    record: Record, traces: TraceFormat, texts: QuestionTexts | None, max_line_bytes: int
 ) -> dict[str, Any] | Reject:
     """The response that the trace of a record makes."""
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return format.convert(load(record.data, max_line_bytes), texts)
+        return traces.convert(load(record.data, max_line_bytes), texts)
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     except TraceError as error:
@@ -339,24 +335,22 @@ def convert_record(
 
 
 def record_reader(
-    format: TraceFormat,  # noqa: A002  (as users name it)
-    questions: Mapping[str, Question],
-    max_line_bytes: int,
+    traces: TraceFormat, questions: Mapping[str, Question], max_line_bytes: int
 ) -> Callable[[Record], Response | Reject]:
     """What makes a response of a record that holds a trace."""
     read = partial(read_record, known=questions, max_line_bytes=max_line_bytes)
-    is_searched = format.question_id is None and not isinstance(questions, AnyQuestion)
+    is_searched = traces.question_id is None and not isinstance(questions, AnyQuestion)
     texts = QuestionTexts(questions.values()) if is_searched else None
 
     def read_traced(record: Record) -> Response | Reject:
-        response = convert_record(record, format, texts, max_line_bytes)
+        response = convert_record(record, traces, texts, max_line_bytes)
         if isinstance(response, Reject):
             return response if response.reason == "not_a_trace" else read(record)
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
         found = read(record._replace(data=orjson.dumps(response)))
         if not isinstance(found, Reject):
             return found
-        problems = "; ".join(response.get("trace_problems", ()))
-        return reject(record, found.reason, f"{found.message}; {problems}" if problems else found.message)
+        problems = response.get("trace_problems", ())
+        return reject(record, found.reason, "; ".join([found.message, *problems]))
 
     return read_traced

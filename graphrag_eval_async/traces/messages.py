@@ -33,22 +33,13 @@ _OF_HOSTED = ("results", "outputs", "output", "result")
 _OF_MESSAGES = {"role", "parts", "lc", "blocks"}
 _NOT_ARGS = {"id", "type", "status", "call_id", "error", *_OF_HOSTED}
 
-_GIVEN_AND_MADE = (
-    ("user", ("gen_ai.input.messages", "gen_ai.prompt"), ("llm.input_messages.", "gen_ai.prompt.")),
-    (
-        "assistant",
-        ("gen_ai.output.messages", "gen_ai.completion"),
-        ("llm.output_messages.", "gen_ai.completion."),
-    ),
-)
+_GIVEN_AND_MADE = [
+    (role, (f"gen_ai.{way}.messages", f"gen_ai.{old}"), (f"llm.{way}_messages.", f"gen_ai.{old}."))
+    for role, way, old in (("user", "input", "prompt"), ("assistant", "output", "completion"))
+]
 _HISTORIES = ("pydantic_ai.all_messages", "all_messages_events", "events")
-_EVENTS = {
-    "gen_ai.system.message": "system",
-    "gen_ai.user.message": "user",
-    "gen_ai.assistant.message": "assistant",
-    "gen_ai.tool.message": "tool",
-    "gen_ai.choice": "assistant",
-}
+_EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_EVENTS["gen_ai.choice"] = "assistant"
 
 Messages = list[tuple[str, str, Any]]  # Where they are, the role that they have by default, and the messages.
 

@@ -45,9 +45,7 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
     items = value if isinstance(value, list) else [value]
     taken: list[str] = []
     halves = [_half(value, keys, _items) for keys in (_GIVEN, _MADE)] if isinstance(value, dict) else []
-    is_text = (
-        bool(halves) and isinstance(first(value, *_GIVEN), str) and isinstance(first(value, *_MADE), str)
-    )
+    is_text = bool(halves) and all(isinstance(first(value, *keys), str) for keys in (_GIVEN, _MADE))
     if any(halves) or (is_text and (_OF_MESSAGES | {"object"}).isdisjoint(value)):
         items = []
         for half, role, keys in zip(halves, ("user", "assistant"), (_GIVEN, _MADE), strict=True):

@@ -26,17 +26,9 @@ _BYTES_PER_SPAN = 1000
 _ERRORS = (2, "2", "STATUS_CODE_ERROR")
 _CODES = (None, 0, 1, "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", *_ERRORS)
 _TYPES: dict[type, str] = {dict: "object", list: "list"}
-_KINDS = {
-    "TOOL": "tool",
-    "RETRIEVER": "retrieval",
-    "RERANKER": "rerank",
-    "LLM": "model",
-    "execute_tool": "tool",
-    "retrieval": "retrieval",
-    "chat": "model",
-    "text_completion": "model",
-    "generate_content": "model",
-}
+_KINDS = {"TOOL": "tool", "RETRIEVER": "retrieval", "RERANKER": "rerank", "LLM": "model"}
+_KINDS |= {"execute_tool": "tool", "retrieval": "retrieval"}
+_KINDS |= dict.fromkeys(("chat", "text_completion", "generate_content"), "model")
 _PREFIXES = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
 
 
@@ -89,9 +81,7 @@ class Span:
 
     def why(self) -> str | None:
         """Why it failed: the message of its exception or status, or else the type of the error."""
-        told = (
-            attributes.get("exception.message") for name, attributes in self.events if name == "exception"
-        )
+        told = (about.get("exception.message") for name, about in self.events if name == "exception")
         text = next((text for text in told if isinstance(text, str) and text), None)
         return text or self.message or self.text("error.type")
 
@@ -117,9 +107,8 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
         told: list[str] = []
         attributes = _attributes(_part(resource, dict, told, "resource"), told)
         for scope in _objects(resource, problems, "scopeSpans", "scope_spans"):
-            found += [
-                _span(span, attributes, told[:MAX_PROBLEMS]) for span in _objects(scope, problems, "spans")
-            ]
+            spans = _objects(scope, problems, "spans")
+            found += [_span(span, attributes, told[:MAX_PROBLEMS]) for span in spans]
     if problems:
         skipped["parts of lines that are not OTLP"] += len(problems)
     for span in found:

@@ -294,13 +294,11 @@ class QuestionTexts:
     """Finds questions by their texts; built once for many traces."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
-        self._exact: dict[str, list[str]] = {}
-        self._normalised: dict[str, list[str]] = {}
-        self._datasets: dict[str, str | None] = {}  # By id, as tags name them.
+        self._exact: dict[str, list[Question]] = {}
+        self._normalised: dict[str, list[Question]] = {}
         for question in questions:
-            self._exact.setdefault(question.text.strip(), []).append(question.id)
-            self._normalised.setdefault(_normalised(question.text), []).append(question.id)
-            self._datasets[question.id] = dict(question.tags).get("dataset")
+            self._exact.setdefault(question.text.strip(), []).append(question)
+            self._normalised.setdefault(_normalised(question.text), []).append(question)
 
     def find(self, question: str | None, problem: Callable[[str], None], dataset: Any = None) -> str | None:
         """The id of the question that the user asked; None, with a problem, if that is not clear."""
@@ -308,20 +306,18 @@ class QuestionTexts:
             problem("no question id, and no text of a question")
             return None
         asked = question.strip()
-        found = self._exact.get(asked)
-        if found is None:
-            found = self._normalised.get(_normalised(asked), [])
-            if len(found) == 1:
-                problem("the question was found by its text, ignoring case, blanks and punctuation")
-        where = ""
+        found, where = self._exact.get(asked) or self._normalised.get(_normalised(asked), []), ""
         if found and dataset is not None:
-            of_it = [each for each in found if self._datasets[each] == dataset]
-            found = of_it or [each for each in found if self._datasets[each] is None]
+            tags = [dict(each.tags).get("dataset") for each in found]
+            own = dataset if dataset in tags else None
+            found = [each for each, tag in zip(found, tags, strict=True) if tag == own]
             where = f" in the dataset {str(dataset)[:100]!r}"
         if len(found) == 1:
-            return found[0]
+            if asked not in self._exact:
+                problem("the question was found by its text, ignoring case, blanks and punctuation")
+            return found[0].id
         how = f"{len(found)} questions of the reference set have" if found else "no question has"
-        ids = ": " * bool(found) + ", ".join(map(repr, found[:5]))
+        ids = ": " * bool(found) + ", ".join(repr(each.id) for each in found[:5])
         problem(f"{how} the text {asked[:100]!r}{where}{ids}")
         return None
 
