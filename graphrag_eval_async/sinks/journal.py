@@ -373,5 +373,7 @@ def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -
         return JournalMismatch(f"{journal}: {text}; evaluate again into a new file", ["format"])
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     shown = [f"{name} ({before.get(name)!s:.12}, now {now.get(name)!s:.12})" for name in names]
+    if "agent" in names:  # Its fingerprint says nothing.
+        shown[names.index("agent")] = "agent (its URL, method, params, body or paths changed)"
     text = f"was started with another {', another '.join(shown)}; results would not be comparable. Use "
     return JournalMismatch(f"{journal}: {text}another journal, or resume with force (--resume=force)", names)

@@ -111,7 +111,16 @@ def test_another_agent_does_not_resume(
     for options in (["--param", "model=b"], ["--steps", "$.s"], ["--param", "model=b", "--resume=force"]):
         is_forced = "--resume=force" in options
         assert ask(folder, agent, *options, *([] if is_forced else ["--resume"])) == (0 if is_forced else 2)
-        assert ("was started with another agent" in capfd.readouterr().err) != is_forced
+        told = "was started with another agent (its URL, method, params, body or paths changed); results"
+        assert (told in capfd.readouterr().err) != is_forced
+
+
+def test_an_empty_path_reads_nothing(folder: Folder, agent: Agent) -> None:
+    agent.answer = lambda text, _: json_reply({"answer": text, "query": 7, "steps": 8})
+    assert ask(folder, agent, "--query", "", "--steps", "") == 0
+    results = folder.read("results.jsonl")
+    assert [each["actual_answer"] for each in results] == [f"What of q{n}?" for n in (1, 2, 3)]
+    assert ask(folder, agent, "--query", "", "--steps", "", "--answer", "") == 2
 
 
 def test_until_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
