@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from base64 import b64encode
 from codecs import BOM_UTF8
 from contextlib import aclosing
-from functools import partial
-from html import escape
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, quote_plus
 
 import orjson
 
 from graphrag_eval_async.config import secrets
-from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import GRAPH_FORMS, Answer, QueryFailed, now
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
@@ -29,7 +24,7 @@ from graphrag_eval_async.steps.tokens import form_of
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     import httpx
 
@@ -141,7 +136,10 @@ class Endpoint:
         assert config.endpoint is not None  # noqa: S101
         self._config = config
         self._url = str(config.endpoint)
-        self._scrub = Scrubber(as_sent(config))
+        hidden = secrets(config)
+        if config.username is not None:
+            hidden.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
+        self._scrub = Scrubber(hidden)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._connections: Connections | None = None
         self._prologue = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items())
@@ -260,21 +258,6 @@ def _table(body: _Body) -> tuple[str, int]:
     if "results" not in document and type(document["boolean"]) is not bool:
         raise MalformedStep("no boolean")
     return orjson.dumps(document).decode(), len(rows)
-
-
-def as_sent(config: ExecuteConfig, more: Iterable[str] = ()) -> set[str]:
-    """The secrets, and `more` of them, in all forms in which a server may quote them."""
-    found = secrets(config) | {text for text in more if len(text) >= MIN_SECRET_CHARACTERS}
-    if config.username is not None:
-        found.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
-    return forms(found)
-
-
-def forms(texts: Iterable[str]) -> set[str]:
-    """Texts as they are, and as parts of URLs, forms, JSON and HTML."""
-    writers = (str, quote, partial(quote, safe=""), quote_plus, escape, partial(escape, quote=False))
-    found = {writer(text) for text in texts for writer in writers}
-    return found | {json.dumps(text, ensure_ascii=plain)[1:-1] for text in found for plain in (True, False)}
 
 
 def _reason(error: BaseException | None) -> str:

@@ -36,6 +36,11 @@ MAX_BODY_VALUES = 100_000
 
 MIN_CHARACTERS = 16  # Minimum length of secrets that are hidden in a model's output.
 
+# Parts of a secret that are written alike everywhere; those that may be escaped; a place inside no word.
+PLAIN, SPECIAL = re.compile("[A-Za-z0-9]+|$"), re.compile(r"\\+|[^A-Za-z0-9]")
+EDGE = r"(?!(?<=[A-Za-z0-9])(?<!%[\da-fA-F]{2})(?<!\\[nrt])(?<!\\u[\da-fA-F]{4})[A-Za-z0-9])"
+LETTERS = {" ": "+", "\n": "n", "\r": "r", "\t": "t"}  # How forms, and JSON after a backslash, write these.
+
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
 NO_QUOTA = re.compile(
     "insufficient_(quota|balance)|quota_exceeded|billing_(hard_limit_reached|not_active)|account_deactivated"
@@ -66,11 +71,15 @@ class Denied(JudgeError):  # noqa: N818
 
 
 class Scrubber:
-    """Prepares texts from servers for display: hides secrets, joins lines, truncates."""
+    """Prepares texts from servers for display: hides secrets, also escaped ones, joins lines, truncates."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str], *, words: bool = False) -> None:
+        edge = EDGE if words else ""  # With `words`, not inside longer words.
         # Longest first: replacing a prefix of a secret would leave the rest visible.
-        self._secrets = sorted({*secrets} - {""}, key=len, reverse=True)
+        self._secrets = [
+            (len(secret), max(PLAIN.findall(secret), key=len), edge + SPECIAL.sub(_spelled, secret) + edge)
+            for secret in sorted({*secrets} - {""}, key=len, reverse=True)
+        ]
 
     def content(self, text: str) -> str:
         """Hide only long secrets in a model's output: short ones may occur by chance."""
@@ -79,15 +88,25 @@ class Scrubber:
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
         shown = self.hide(text[:MAX_SCRUBBED])
         if len(text) > MAX_SCRUBBED and self._secrets:  # The cut may have split a secret.
-            shown = shown[: -len(self._secrets[0])]
+            shown = shown[: -12 * self._secrets[0][0]]  # Maximum length of an escaped character.
         shown = " ".join(shown.split())
         return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
     def hide(self, text: str, min_characters: int = 0) -> str:
-        for secret in self._secrets:
-            if len(secret) >= min_characters:
-                text = text.replace(secret, "***")
+        for length, plain, pattern in self._secrets:
+            if length >= min_characters and plain in text:  # Else the pattern need not be compiled.
+                text = re.sub(pattern, "***", text)
         return text
+
+
+def _spelled(found: re.Match[str]) -> str:
+    """A pattern of a character, or of backslashes, as it is and as it may be escaped, once or twice."""
+    text, number = found[0], ord(found[0][0])
+    octets = re.sub("..", r"%(?:25)?\g<0>", text.encode(errors="surrogatepass").hex())
+    units = re.sub("....", r"\\\\{0,3}+u\g<0>", text.encode("utf-16-be", "surrogatepass").hex())
+    entity = rf"(?:&(?:amp;)?(?:#0*{number}|#x0*{number:x}|[a-z]\w*);){{{len(text)}}}"
+    same = r"\\{1,64}+" if number == 92 else rf"\\{{0,3}}+[{re.escape(text + LETTERS.get(text, ''))}]"
+    return f"(?i:{octets}|{units}|{entity}|{same})"
 
 
 class Response(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from base64 import b64encode
@@ -16,12 +17,12 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from graphrag_eval_async.config import ExecuteConfig
+from graphrag_eval_async.config import ExecuteConfig, secrets
 from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.config.reading import Reader, join
-from graphrag_eval_async.config.secrecy import VARIABLE
+from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS, VARIABLE
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
-from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections, as_sent, forms
+from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.decoding import InvalidRecord
@@ -36,7 +37,7 @@ PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
 TIMEOUT_SECONDS, RETRIES, MAX_REPLY_BYTES = 60.0, 2, 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
 OF_HTTPX = frozenset({"connection", "content-length", "transfer-encoding"})  # Headers that httpx sets.
-MIN_HIDDEN = 6  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+MIN_HIDDEN = 8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
@@ -46,12 +47,13 @@ _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_by
 class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing` is)
     """An agent for `evaluate_agent` that asks a server over HTTP; needs the extra `execute`.
 
-    In texts of `params` and `body`, ``{question}`` is the question, ``{id}`` its id, ``{template}`` the id of
-    its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces. If neither has
-    ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params` with GET, to
-    `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of this
-    library shows its value, headers, or user and password of the URL, even if the server repeats them. In
-    replies, the password and headers named like auth, cookie, key, secret or token become ``***``.
+    In texts of `params` and `body`, keys included, ``{question}`` is the question, ``{id}`` its id,
+    ``{template}`` the id of its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces.
+    If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params`
+    with GET, to `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of
+    this library shows its value, headers, or user and password of the URL, even if the server repeats them.
+    In replies, the password and headers named like auth, cookie, key, secret or token become ``***`` if they
+    have at least 8 characters and are not part of a longer word.
 
     What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
     tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts only the last
@@ -67,7 +69,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only the
             default place may lack it. A list of texts becomes lines, any other value JSON.
         query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no step. A
-            reply with neither query nor steps took no steps, unless both places are None.
+            reply with neither query nor steps took no steps, unless both places are None. If it lacks the
+            answer, too, it is an error unless it repeats `question` or `dataset` and has no `error`.
         steps: place of a list of steps, as in `actual_steps`.
         timeout: seconds for each attempt.
         retries: maximum number of attempts after the first.
@@ -96,45 +99,28 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         if method not in {"GET", "POST"} or (body is not None and method == "GET"):
             raise UsageError(f'method: expected "GET", or "POST" for a body, got {describe(method)}')
         check_integer("retries", retries, 0)
-        paths = {"answer": answer, "query": query, "steps": steps}
-        self._paths = {name: path for name, path in paths.items() if path is not None}
-        for name, path in self._paths.items():
-            if not _PATH.fullmatch(str(path)):
-                raise UsageError(f"{name}: expected a path such as $.choices[0].text, got {describe(path)}")
-        if not self._paths:
-            raise UsageError("answer, query, steps: give at least one path")
-        plain = _mapped({"params": params or {}, "body": body}, lambda text, _: text, "")
-        written = [method, re.sub("//[^/?#]*@", "//", str(url)), plain, self._paths]
-        secrets, names = set[str](), set[str]()
-        read = partial(_template, secrets=secrets, names=names)
+        self._paths = _given(answer=answer, query=query, steps=steps)
+        try:
+            sent = json.dumps({"params": {**(params or {})}, "body": body}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"params, body: expected JSON values: {error}") from None
+        written = [method, re.sub("//[^/?#]*@", "//", str(url)), sent, self._paths]
+        self.fingerprint = sha256(f"{written}".encode()).hexdigest()  # Of all but headers and login.
+        variables, names = set[str](), set[str]()
+        read = partial(_template, variables=variables, names=names)
         url = read(str(url), "url")
         wrong = wrong_with_url(url) or ""
         if names or wrong.startswith("expected"):  # Else about what is allowed here.
             raise UsageError(f"url: {'placeholders belong in params' if names else wrong}")
-        self._sent = _mapped({"params": {} if params is None else params, "body": body}, read, "")
-        try:
-            self.fingerprint = sha256(orjson.dumps(written)).hexdigest()  # Of all but headers and login.
-        except TypeError as error:
-            raise UsageError(f"params, body: expected JSON values: {error}") from None
-        self._names = names - {""}
-        is_usable = "question" in names or isinstance(body, Mapping | None)
-        if not is_usable or not isinstance(params, Mapping | None):
-            raise UsageError("params, body: expected mappings; the body need not be one if it has {question}")
-        given = {"timeout_sec": timeout, "max_bytes": max_reply_bytes, "max_in_flight": 10_000}
-        reader = Reader()
-        self._config = reader.section(ExecuteConfig, given | {"headers": headers or {}}, "execute")
-        for key, what in reader.problems.items():
-            raise UsageError(f"{_OPTIONS.get(key, key.removeprefix('execute.'))}: {what}")
-        if refused := sorted(OF_HTTPX.intersection(map(str.lower, self._config.headers))):
-            raise UsageError(f"headers: {refused[0]} is set by the HTTP client; leave it out")
+        self._sent, self._names = _mapped(json.loads(sent), read, ""), names - {""}
+        if "question" not in names and not isinstance(body, Mapping | None):
+            raise UsageError("body: expected a mapping, unless it has {question}")
+        self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         self._to, self._retries = (method, url, self._config.timeout_sec), retries
-        login = unquote(urlsplit(url).netloc.rpartition("@")[0])
-        own = {login, login.partition(":")[2], b64encode(login.encode()).decode()}
-        ends = {name: str(value).rpartition(" ")[2] for name, value in self._config.headers.items()}
-        own |= {end for name, end in ends.items() if re.search("(?i)auth|cookie|key|secret|token", name)}
-        self._hide = Scrubber(forms(text for text in own if len(text) >= MIN_HIDDEN)).hide
-        secrets |= {*own, login.partition(":")[0], *ends.values()}
-        self._scrub = Scrubber(as_sent(self._config, secrets))
+        own, rest = _secrets(url, self._config.headers)
+        self._hide = Scrubber((text for text in own if len(text) >= MIN_HIDDEN), words=True).hide
+        hidden = {text for text in own | rest | variables if len(text) >= MIN_SECRET_CHARACTERS}
+        self._scrub = Scrubber(secrets(self._config) | hidden)
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
     async def __call__(self, question: Question) -> dict[str, Any]:
@@ -164,14 +150,12 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         for name in sorted(self._names.difference(values)):
             raise QueryFailed("failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}")
         fill = partial(_PLACEHOLDER.sub, lambda found: values.get(found[1], found[0][0]))
-        sent, more = _mapped(self._sent, lambda text, _: fill(text), ""), dict[str, Any]()
+        sent = _mapped(self._sent, lambda text, _: fill(text), "")
         if "question" not in self._names:
             target = "body" if self._to[0] == "POST" else "params"
             added = {name: values[name] for name in ("dataset", "question") if name in values}
             sent[target] = added | (sent[target] or {})
-        if sent["body"] is not None:
-            more = {"content": orjson.dumps(sent["body"]), "headers": {"Content-Type": "application/json"}}
-        return await connections.request(*self._to, sent["params"], **more)
+        return await connections.request(*self._to, sent["params"], json=sent["body"])
 
     def _response(self, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """The response that a reply stands for."""
@@ -192,19 +176,18 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
                 found[name] = _at(document, path)
             except LookupError:
                 lacking = lacking if path == PATHS[name] else f"{name} at {path}"
-        if lacking or not found:
-            has = f"is {body.decode(errors='replace')}"
-            if document and isinstance(document, dict):
-                has = f"has the keys {', '.join(document)}"
+        keys = document if isinstance(document, dict) else {}
+        has_no_query = ("question" in keys or "dataset" in keys) and not keys.get("error")
+        if lacking or not (found or (has_no_query and "query" in self._paths)):
+            has = f"has the keys {', '.join(keys)}" if keys else f"is {body.decode(errors='replace')}"
             what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has, limit=200)}"
             raise QueryFailed("failed", what)
+        return self._as_response(found)
+
+    def _as_response(self, found: dict[str, Any]) -> dict[str, Any]:
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):
                 raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
-        self._check(found)
-        return _as_response(_mapped(found, lambda text, _: self._hide(text), ""), self._paths)
-
-    def _check(self, found: dict[str, Any]) -> None:
         try:
             orjson.dumps(found)
             check_steps(found.get("steps") or [])
@@ -212,6 +195,15 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             raise QueryFailed("failed", "the reply is nested too deeply") from None
         except InvalidRecord as error:
             raise QueryFailed("failed", self._scrub(f"{error}")) from None
+        found = _mapped(found, lambda text, _: self._hide(text), "")
+        response, answer = dict[str, Any](), found.get("answer")
+        if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
+            answer = "\n".join(answer)
+        if answer is not None:
+            response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
+        if "query" in self._paths or "steps" in self._paths:
+            response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
+        return response
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop, unless in use; later calls open new ones."""
@@ -220,22 +212,57 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             await self._connections.pop(loop).aclose()
 
 
+def _given(**paths: str | None) -> dict[str, str]:
+    """The paths that are not None."""
+    given = {name: path for name, path in paths.items() if path is not None}
+    for name, path in given.items():
+        if not _PATH.fullmatch(str(path)):
+            raise UsageError(f"{name}: expected a path such as $.choices[0].text, got {describe(path)}")
+    if not given:
+        raise UsageError("answer, query, steps: give at least one path")
+    return given
+
+
+def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
+    """The configuration of the connections."""
+    reader = Reader()
+    given = {"headers": headers, "max_in_flight": 10_000, **limits}
+    config: ExecuteConfig = reader.section(ExecuteConfig, given, "execute")
+    for key, what in reader.problems.items():
+        raise UsageError(f"{_OPTIONS.get(key, key.removeprefix('execute.'))}: {what}")
+    if refused := sorted(OF_HTTPX.intersection(map(str.lower, config.headers))):
+        raise UsageError(f"headers: {refused[0]} is set by the HTTP client; leave it out")
+    return config
+
+
+def _secrets(url: str, headers: Mapping[str, object]) -> tuple[set[str], set[str]]:
+    """Secrets of the URL and of headers: those to hide in replies, too, and those to hide in errors only."""
+    login = unquote(urlsplit(url).netloc.rpartition("@")[0])
+    user, _, password = login.partition(":")
+    own, rest = {login, password, b64encode(f"{user}:{password}".encode()).decode()}, {user}
+    for name, value in headers.items():
+        words = [part.rpartition(" ")[2] for part in f"{value}".split(";")]
+        values = [f"{value}", *words, *(word.partition("=")[2] for word in words)]  # Of cookies.
+        (own if re.search("(?i)auth|cookie|key|secret|token", name) else rest).update(values)
+    return own, rest
+
+
 def _mapped(value: Any, change: Callable[[str, str], str], place: str) -> Any:
-    """A JSON value with its texts changed; `change` gets each, and its place."""
-    if isinstance(value, Mapping):
-        return {key: _mapped(item, change, join(place, key)) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    """A JSON value with its texts changed, keys included; `change` gets each, and its place."""
+    if isinstance(value, dict):
+        return {change(key, place): _mapped(item, change, join(place, key)) for key, item in value.items()}
+    if isinstance(value, list):
         return [_mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
     return change(value, place) if isinstance(value, str) else value
 
 
-def _template(text: str, place: str, secrets: set[str], names: set[str]) -> str:
-    """A text with placeholders but no variables; adds their values to `secrets`, and its `names`."""
+def _template(text: str, place: str, variables: set[str], names: set[str]) -> str:
+    """A text with placeholders, and with the values of its variables; adds the values and the names."""
     try:
         values = {name: os.environ[name] for name in VARIABLE.findall(text)}
     except KeyError as error:
         raise UsageError(f"{place}: the environment variable {error.args[0]} is not set") from None
-    secrets.update(values.values())
+    variables.update(values.values())
     read = VARIABLE.sub(lambda found: re.sub(r"([{}])", r"\1\1", values[found[1]]), text)
     if re.search("[{}]", _PLACEHOLDER.sub("", read)):
         raise UsageError(f"{place}: has a single brace; write {{question}}, or {{{{ and }}}} for braces")
@@ -250,14 +277,3 @@ def _at(value: Any, path: str) -> Any:
             raise LookupError
         value = value[key or int(index)]
     return value
-
-
-def _as_response(found: dict[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
-    response, answer = dict[str, Any](), found.get("answer")
-    if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
-        answer = "\n".join(answer)
-    if answer is not None:
-        response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
-    if "query" in paths or "steps" in paths:
-        response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
-    return response

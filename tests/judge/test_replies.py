@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from html import escape
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
@@ -14,6 +20,8 @@ from tests.support.cases import each
 from tests.support.judge_server import Reply, completion, embeddings, error, json_reply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphrag_eval_async.errors import Failure
 
 KEY = "sk-secret-0123456789"
@@ -57,6 +65,50 @@ def test_texts_of_servers_are_short_and_without_secrets() -> None:
         with pytest.raises(JudgeError) as caught:
             read(b"x" * (padding - 200) + KEY.encode())
         assert KEY[:4] not in str(caught.value)
+
+
+def in_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def as_numbers(form: str) -> Callable[[str], str]:
+    """A writer that escapes all characters but letters and digits by their numbers."""
+    return lambda text: "".join(c if c.isascii() and c.isalnum() else form.format(ord(c)) for c in text)
+
+
+WRITERS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "url": quote,
+    "parameter": lambda text: quote(text, safe=""),
+    "lower case": lambda text: quote(text, safe="").replace("%2F", "%2f").replace("%C3%BC", "%c3%bc"),
+    "url in url": lambda text: quote(quote(text, safe="")),
+    "form": quote_plus,
+    "json": in_json,
+    "json in json": lambda text: in_json(in_json(text)),
+    "php": lambda text: in_json(text).replace("/", r"\/"),
+    "java": lambda text: in_json(text).replace("+", r"\u002B").replace("&", r"\u0026"),
+    "html": escape,
+    "html in html": lambda text: escape(escape(text)),
+    "json of html": lambda text: in_json(escape(text)),
+    "decimal": as_numbers("&#{};"),
+    "hex": as_numbers("&#x{:X};"),
+}
+
+
+@each("way", [*WRITERS])
+@given(secret=st.text("aF2/+&<\"'\\ %=;#-\n\tü😀", min_size=4))
+def test_secrets_are_hidden_however_they_are_escaped(way: str, secret: str) -> None:
+    assert Scrubber([secret]).hide(f"x:{WRITERS[way](secret)}") == "x:***"
+
+
+def test_hiding_takes_linear_time() -> None:
+    """Whatever a server writes about whatever secret."""
+    parts = ["\\", "%25", "&amp;", "&#0", "%", "&", '\\"', "a", "an", r"\u005c", ";"]
+    started = perf_counter()
+    for secret in ("\\" * 40 + '"a', "%25" * 20, "&amp;" * 20, '"' * 40, "a\n" * 20, "&;" * 20, "a " * 20):
+        for part in parts:
+            Scrubber([f"{secret}!"], words=True)(part * (99_999 // len(part)) + "a")
+    assert perf_counter() - started < 20
 
 
 @each(
