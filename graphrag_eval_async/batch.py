@@ -164,6 +164,7 @@ def compare(
     include_errors: bool = False,
     primary: Sequence[str] | None = None,
     non_inferior: Mapping[str, float] | None = None,
+    labels: Results | None = None,
     by: str | None = None,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
@@ -187,6 +188,8 @@ def compare(
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged metrics of
             answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
+        labels: labels of results of both runs that `sample-for-labels` drew: then `corrected` has both means
+            as people would give them, and their difference.
         by: key of a tag, whose values are compared, too; "tags" for all keys.
 
     Returns:
@@ -203,6 +206,8 @@ def compare(
           metrics also `p` and `verdict`: did more questions lose their value than gain one?
         - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a `reason`),
           `margin`, `interval`, means and number of `pairs`; errors count as 0 in metrics up to 1;
+        - `corrected`: by metric, `labels` of each side, corrected `baseline` and `candidate`, and their
+          `difference`, or the `reason` why there is none;
         - `warnings`, and `notes` on how verdicts are made.
 
         A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over them, their
@@ -218,10 +223,14 @@ def compare(
     """
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
+    from graphrag_eval_async.inference.labelled import LabelledRuns
 
     _check_primary(primary)
     comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
     comparison.live_rows(level=level)  # Checks the level before anything is read.
+    if labels is not None:
+        comparison.labelled = labelled = LabelledRuns(level)
+        add_results(labels, labelled.add_label, what="labels")
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
     return Comparison(comparison.snapshot(level=level, by=by))

@@ -33,7 +33,7 @@ http_agent(url) method params body headers answer query steps timeout retries ma
 evaluate_file(reference responses) jobs results shard on_reject max_line_bytes include_errors {OF_EVALUATOR}
 run_evaluation(reference responses) missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}
 compute_aggregates(results) reference config include_errors detail level interval
-compare(baseline candidate) level include_errors primary non_inferior by
+compare(baseline candidate) level include_errors primary non_inferior labels by
 calibrate(results labels) metric level chosen_at_random
 plan_questions(detect) results metric sd level primary
 Evaluator(reference) {OF_EVALUATOR}

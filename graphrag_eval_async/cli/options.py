@@ -110,6 +110,8 @@ Input
     Configuration; its key `aliases` lists other names of steps.
   --baseline FILE : cli.files:input_path
     Results of an earlier run, to compare with.
+  --labels FILE /of_both : cli.files:input_path
+    Labels of results of both runs, written by sample-for-labels: used to correct the judge's means.
   --metric METRIC = steps_score
     The metric.
   --metric METRIC /sampled = answer_correctness
