@@ -37,9 +37,12 @@ class UnreadableFile(ValueError):  # noqa: N818
 def read_bytes(path: str) -> bytes:
     """The contents of a file without a byte-order mark; raises `UnreadableFile`."""
     try:
-        return Path(path).read_bytes().removeprefix(BOM_UTF8)
+        text = Path(path).read_bytes().removeprefix(BOM_UTF8)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         raise UnreadableFile(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if text.startswith(b"\x1f\x8b"):
+        raise UnreadableFile("compressed by gzip; unpack it first")
+    return text
 
 
 def read_file(path: str) -> Any:

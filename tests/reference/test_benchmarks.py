@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,10 @@ def test_wrong_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
             load_reference(QALD, **options)
     with pytest.raises(ReferenceDataError, match="read a benchmark with convert --from"):
         load_reference(QALD)
+    packed = tmp_path / "qald.json.gz"
+    packed.write_bytes(gzip.compress(QALD.read_bytes()))
+    with pytest.raises(ReferenceDataError, match="compressed by gzip; unpack it first"):
+        load_reference(packed, format="qald")
     qald = f"--from qald {QALD}"
     commands = [f"{qald} --format auto", f"{qald} -o a.txt", f"{qald} -o {tmp_path}/no/a.yaml"]
     commands += [f"{qald} --language fr", f"{qald} --from text2sparql", "--from qald -"]
