@@ -153,9 +153,8 @@ class _Reader:
         if not items:
             problems = ["questions: the list is empty"]
         elif not problems and not questions:
-            is_there = self._language in self._languages
-            what = " has a query or answers" if is_there else f", but in {sorted(self._languages)}"
-            problems = [f"no question in language {self._language!r}{what}"]
+            known = f"the file has {sorted(self._languages)}"
+            problems = [f"no question with a query or answers in language {self._language!r}; {known}"]
         if problems:
             raise ReferenceDataError(problems, source)
         for note, ids in self._noted.items():

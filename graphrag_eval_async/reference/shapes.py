@@ -46,11 +46,7 @@ ReferenceStepShape = shape(
     key("ordered", bool | None, "whether the order of SPARQL rows matters"),
     key("required_columns", list[str] | None, "the SPARQL variables that must match; all by default"),
     key("ignore_duplicates", bool | None, "whether duplicate SPARQL rows count once, as by default"),
-    key(
-        "score",
-        Score,
-        "whether the match score is 0 or 1, as by default, or F1 of rows and cells, or of values",
-    ),
+    key("score", Score, "whether a match is 0 or 1, as by default, or F1 of rows and cells, or of values"),
     key("order", _Order, "of its group, where it is the first step; see there"),
     key("reference_query", str | None, "the SPARQL query that gives the output"),
     key("ignore_graph_names", bool | None, "whether all graphs of an RDF dataset are compared as one"),

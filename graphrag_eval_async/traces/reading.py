@@ -178,9 +178,7 @@ class _Reader:
         """An event of LangChain: a call is what a model asked for, or a tool that something else started."""
         trace, is_root = self.trace, not event.get("parent_ids")
         if is_root and self.root not in (None, run) and kind.startswith(("on_chat_model_", "on_tool_")):
-            raise TraceError(
-                'events of astream_events with version="v1", which are read only in part; use version="v2"'
-            )
+            raise TraceError('events of astream_events with version="v1"; use version="v2"')
         if kind == "on_chain_start" and is_root:
             self.root = run
             self._read_input(data.get("input"))

@@ -165,10 +165,10 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
         "no query, only answers: 3, 4",
     ]
     assert [*reference.questions] == ["3", "4"]
-    with pytest.raises(ReferenceDataError, match=r"no question in language 'fr', but in \['de', 'en'\]"):
+    with pytest.raises(ReferenceDataError, match=r"in language 'fr'; the file has \['de', 'en'\]"):
         load_reference(path, format="qald", language="fr")
     written(path, questions=questions[1:2])
-    with pytest.raises(ReferenceDataError, match="no question in language 'en' has a query or answers"):
+    with pytest.raises(ReferenceDataError, match="no question with a query or answers in language 'en'"):
         load_reference(path, format="qald")
 
 
