@@ -1,4 +1,4 @@
-"""``ask``: asks an agent at an address each question, and evaluates the answers as they come."""
+"""``ask``: asks an agent over HTTP each question, and evaluates the answers as they come."""
 
 from __future__ import annotations
 

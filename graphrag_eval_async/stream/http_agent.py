@@ -1,4 +1,4 @@
-"""An agent at an address, which is asked over HTTP."""
+"""An agent that is asked over HTTP."""
 
 from __future__ import annotations
 
