@@ -98,7 +98,7 @@ def systems() -> Iterator[list[object]]:
 
 
 def pairs() -> Iterator[list[object]]:
-    yield ["baseline", "candidate", "questions", "change", "p", "the candidate is"]
+    yield ["baseline", "candidate", "questions", "change", "p", "verdict"]
     for (one, other), row in differences().items():
         change = estimate(row["difference"], row["interval"], "+")
         p = f"{row['p']:.4f}" if row["p"] >= 1e-4 else "< 0.0001"
@@ -112,8 +112,8 @@ def undecided() -> Iterator[str]:
             change = abs(round(row["difference"], 3))
             plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
             yield f"""\
-`{one}` and `{other}` are {change} apart, which may be chance. To show such a difference in four of five comparisons,
-[`plan`](statistics.md#how-many-questions-do-i-need) asks for {plan["rows"][0]["paired"]:,} questions. With {row["pairs"]} questions, the smallest such difference is {row["detectable"]:.2f}."""
+`{one}` and `{other}` are {change} apart, which may be chance. To detect {change} with 80 % power,
+[you need](statistics.md#how-many-questions-do-i-need) {plan["rows"][0]["paired"]:,} questions. {row["pairs"]} questions detect {row["detectable"]:.2f} or more."""
 
 
 def tags() -> Iterator[Iterable[object]]:

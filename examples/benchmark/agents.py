@@ -93,7 +93,7 @@ def way(start: str, end: str) -> str:
 
 
 def keywords(text: str) -> dict[str, Any]:
-    """Returns the neighbours of the first name that are of the first kind."""
+    """Returns the first entity's neighbours of the first class."""
     found = mentions(text, NOUNS)
     kind = next((f"?x a grid:{each.kind} ." for each in found if not each.iri), "")
     iri = next((each.iri for each in found if each.iri), None)
@@ -140,7 +140,7 @@ def templates(text: str) -> dict[str, Any]:
 
 
 def paths(text: str) -> dict[str, Any]:
-    """Walks the shortest path from the first kind to each name, and can count."""
+    """Walks the shortest path from the first class to each entity, and can count."""
     found = mentions(text, NOUNS)
     kind = next((each.kind for each in found if not each.iri), None)
     if kind is None:
@@ -153,7 +153,7 @@ def paths(text: str) -> dict[str, Any]:
 
 
 def grammar(text: str) -> dict[str, Any]:
-    """Reads a question as a chain of kinds and names, and can count, rank, negate and group."""
+    """Reads a question as a chain of classes and entities, and can count, rank, negate and group."""
     found = mentions(text, NOUNS | SYNONYMS | {"no": "", "not": ""})
     if not found or found[0].iri or not found[0].kind:
         return SILENT

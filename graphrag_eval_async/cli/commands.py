@@ -35,7 +35,7 @@ COMMANDS = {
         "init:run",
         "init films",
         "folder questions",
-        """Write a folder to start from.
+        """Create a folder to start from.
 
         The folder holds a small reference set, responses, a configuration of judges, and a harness that runs
         an agent. With --questions, the reference set holds your questions. Overwrites nothing.""",
@@ -47,8 +47,8 @@ COMMANDS = {
         "resume retry_failed config llm dry_run gate until jobs",
         """Evaluate responses as they arrive.
 
-        Writes one result per response, and prints a page of metrics at the end. Without --config or --llm, no
-        LLM is called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
+        Writes one result per response, and prints a summary at the end. Without --config or --llm, no LLM is
+        called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
         f"{READING} shuffle shard interval/run rejudge",
     ),
     "watch": Command(
@@ -58,8 +58,8 @@ COMMANDS = {
         "resume config alert on_alert gate",
         """Follow growing logs and show live metrics.
 
-        On a terminal, shows overall and recent metrics; s sorts the templates, j, k, PgDn and PgUp scroll
-        them. Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
+        On a terminal, shows overall and recent metrics: s sorts templates; j, k, PgDn and PgUp scroll.
+        Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
         f"{READING} retry_failed aggregates rejects detail llm otlp_listen poll_interval exclude "
         "ignore_older every on_alert_url baseline/watch",
     ),
@@ -69,10 +69,10 @@ COMMANDS = {
         "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
         "retries output/agent report aggregates rejects detail by resume retry_errors config llm gate until "
         "web",
-        """Ask an agent over HTTP, and evaluate its answers as they come.
+        """Ask an agent over HTTP and evaluate its answers.
 
-        Asks each question of the reference set, writes one result per answer, and prints a page of metrics at
-        the end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
+        Asks each question of the reference set, writes one result per response, and prints a summary at the
+        end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
         f"{EVALUATING} interval/run rejudge",
     ),
     "aggregate": Command(
@@ -82,8 +82,8 @@ COMMANDS = {
         "max_line_bytes/results",
         """Compute the aggregates of finished results.
 
-        The results may be in several files, of one run or of many, or of the shards of a run. Files that end
-        in .aggregates, which --aggregates writes, are merged as they are.""",
+        Results may come from several files: of one run, of many, or of the shards of a run. Files that end in
+        .aggregates, which --aggregates writes, are merged as they are.""",
     ),
     "compare": Command(
         "compare:run",
@@ -102,7 +102,7 @@ COMMANDS = {
         "max_regressions fail_on_regression config/primary",
         """Report on results for a pull request or a build.
 
-        Shows gates, metrics with intervals, templates, and why the worst questions are wrong; with a
+        Shows gates, metrics with intervals, templates, and why the worst responses are wrong; with a
         baseline, also what changed. Without an output option, prints Markdown.""",
         f"pass_if worst rejects allow_missing {REPORTED} interval max_line_bytes/results",
     ),
@@ -112,8 +112,8 @@ COMMANDS = {
         "results/plan detect metric sd level config/primary max_line_bytes/results",
         """Plan how many questions a comparison needs.
 
-        Takes the spread of metrics from results of one run, or of two runs of the same questions, and shows
-        how many questions are needed to see a change of a given size.""",
+        Estimates the spread of the metric from results of one run, or of two runs of the same questions.
+        Shows how many questions are needed to detect a change of a given size.""",
     ),
     "plot": Command(
         "plot:run",
@@ -139,8 +139,8 @@ COMMANDS = {
         "results labels metric/judged chosen_at_random output/comparison level max_line_bytes/results",
         """Compare a judged metric with human labels.
 
-        Shows how often both agree and how the judge errs. With 100 randomly chosen labels or more, estimates
-        the mean that people would give all results.""",
+        Shows how often both agree and how the judge errs. From at least 100 randomly chosen labels, estimates
+        the mean label of all results.""",
     ),
     "validate": Command(
         "validate:run",
@@ -191,8 +191,8 @@ COMMANDS = {
         "gate concurrency batch_size",
         """Evaluate responses on a Ray cluster.
 
-        Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All hosts need the
-        files and DIR under the same path. Run it again with --resume after a failure.""",
+        Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All machines need
+        the files and DIR under the same path. Run it again with --resume after a failure.""",
         f"{REPORTED} steps_groups max_in_flight/worker max_line_bytes",
     ),
 }

@@ -56,25 +56,25 @@ Arguments
     reference, responses, results, aggregates or configuration.
 Input
   --no-reference RESPONSES : cli.files:responses_path
-    Responses to use without a reference set. Each has the text of its `question`. Steps are not scored.
+    Responses to use without a reference set. Each needs the text of its `question`. Steps are not scored.
   --reference FILE : cli.files:file_path
     Reference set. Sets the order of templates and allows a gate on missing_rate.
   --reference FILE /questions : cli.files:file_path
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, plain for
-    responses with `question` in place of question_id, both in lines or in an array.
+    mcp, or auto to detect it; otlp for spans; or, in lines or one array, text2sparql for answers of that
+    benchmark and plain for responses with `question` in place of question_id.
   --format FORMAT /convert = auto : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to recognise it; otlp for spans; text2sparql for answers of that benchmark, plain for
-    responses with `question` in place of question_id, both in lines or in an array.
+    mcp, or auto to detect it; otlp for spans; or, in lines or one array, text2sparql for answers of that
+    benchmark and plain for responses with `question` in place of question_id.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE
     With --from: only questions in this language, such as en.  [default: all of text2sparql, en of qald]
   --score <f1|values_f1>
-    With --from: the `score` of the steps with SELECT and ASK.
+    With --from: `score` of steps with SELECT or ASK.
   --select PATH
     With --format: where the trace is in a line, such as payload.messages.
   --question-id PATH
@@ -82,7 +82,7 @@ Input
     attribute.
     [default: find the question by its text]
   --failed TEXT...
-    With --format: count a call as failed if its result begins with TEXT, where the trace does not say.
+    With --format: if the trace does not say, count a call as failed if its result begins with TEXT.
     Repeatable.
     [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]
   --step-name TOOL=STEP... : cli.parsing:parse_step_name
@@ -98,20 +98,20 @@ Input
   --exclude GLOB...
     Skip logs with this name, or this path if GLOB has a slash: '*.debug.jsonl'. Repeatable.
   --ignore-older TIME : monitor.windows:parse_duration
-    Read only new lines of logs that were last written longer ago than this, such as 24h.
+    Skip existing lines of logs not written for this long, such as 24h.
   --shuffle SEED : cli.parsing:parse_natural
     Read lines in random order, reproducible with SEED.  [default: 0 with --until]
   --shard INDEX/COUNT : sources.shards:as_shard
-    Evaluate one of COUNT equal parts, the first of which is 0/COUNT. Results have no `sample`; aggregate
-    merges them.
+    Evaluate one of COUNT equal parts, the first of which is 0/COUNT. Results have no `sample`; merge
+    them with aggregate.
   --strict
-    Treat probable mistakes, such as unknown keys or names of steps, as problems.
+    Treat probable mistakes, such as unknown keys or step names, as problems.
   -c, --config FILE /aliases : cli.files:file_path
-    Configuration; its key `aliases` lists other names of steps.
+    Configuration; its key `aliases` lists other step names.
   --baseline FILE : cli.files:input_path
     Results of an earlier run, to compare with.
   --labels FILE /of_both : cli.files:input_path
-    Labels of results of both runs, written by sample-for-labels: used to correct the judge's means.
+    Labels of results of both runs, as for calibrate, to correct the judge's means.
   --metric METRIC = steps_score
     The metric.
   --metric METRIC /sampled = answer_correctness
@@ -119,13 +119,13 @@ Input
   --metric METRIC /judged
     The judged metric.  [default: the metric that the labels name]
   --sd X : cli.parsing:parse_positive
-    Standard deviation of the metric, in place of RESULTS.
+    Standard deviation of the metric, instead of RESULTS.
   -n N = 100 : cli.parsing:parse_count
     How many to draw.
   --seed SEED = 0 : cli.parsing:parse_natural
-    The same SEED draws the same results; a larger N then only adds to them.
+    Seed of the draw. With the same seed, a larger N only adds results.
   --chosen-at-random
-    Declare that the labelled results were chosen at random, if not by sample-for-labels.
+    Declare that the labelled results were chosen at random, but not by sample-for-labels.
   -i, --input FILE! : cli.files:file_path
     Answers: TSV with the columns Question, Reference answer and Actual answer.
   --questions FILE : cli.files:file_path
@@ -145,9 +145,9 @@ Agent
   --answer PATH = $.answer
     Where the answer is in the JSON of a reply; '' for none.
   --query PATH = $.query
-    Where the SPARQL query is in the JSON of a reply, if it has one; '' not to look.
+    Where the SPARQL query is in the JSON of a reply, if it has one; '' for none.
   --steps PATH = $.steps
-    Where the steps are in the JSON of a reply, if it has any; '' not to look.
+    Where the steps are in the JSON of a reply, if it has any; '' for none.
   --max-concurrency N = 8 : cli.parsing:parse_count
     Maximum number of questions in progress.
   --timeout TIME = 60s : monitor.windows:parse_duration
@@ -159,8 +159,8 @@ Agent
 Output
   -o, --output FILE : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
-    redis://HOST/RESULTS for responses of that server.  [default: -, but nowhere if that is a terminal, or for
-    responses of a server]
+    redis://HOST/RESULTS for responses from Redis.  [default: -, but nowhere if that is a terminal or
+    responses come from Redis]
   -o, --output FILE /agent : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output.
     [default: -, but nowhere if that is a terminal]
@@ -175,23 +175,23 @@ Output
   -o, --output FILE /page : cli.files:html_path
     Write a page here: one HTML file with metrics, all results and details of the worst.
   -o, --output FILE! /picture : cli.files:picture_path
-    Write the page here: .svg, .png or .pdf.
+    Write the picture here: .svg, .png or .pdf.
   -o, --output FILE! /table : cli.files:resumable_path
-    Write one row per answer here at the end, as TSV. A table that another run wrote needs its FILE.journal.
+    Write one row per answer here at the end, as TSV. An existing FILE needs its FILE.journal.
   --report FILE : cli.files:html_path
     Write a report here at the end: one HTML file with metrics, all results and details of the worst.
   --results DIR! /folder
-    Directory for Parquet files of results, in results/, and of rejects, in rejects/.
+    Directory for Parquet files: results in results/, rejects in rejects/.
   --aggregates FILE : cli.files:state_path
-    Write the aggregates here: .yaml, .yml or .json; or .aggregates, which aggregate merges.
+    Write the aggregates here: .yaml, .yml or .json; or .aggregates, to merge with aggregate.
   --rejects FILE : cli.files:output_path
     Write rejected lines here, as JSONL.
   --detail
-    Print all means, missing values, intervals of templates, and quantiles, too.
+    Also print all means, missing values, intervals of templates, and quantiles.
   --by KEY
     Group results by the values of this tag, such as hops; by all tags if KEY is `tags`.
   --worst N = 10 : cli.parsing:parse_natural
-    How many of the questions that got worse, or are worst, to list.
+    How many questions to list that got worse, or are worst.
   --ordered
     Write results in the order of the input.
   --markdown FILE : cli.files:page_path
@@ -218,7 +218,7 @@ Output
   --show <last|worst> = last
     Which results to list: the last, or the worst (errors, then the lowest metrics).
   --every TIME = 10s : monitor.windows:parse_duration
-    How often to print JSON without a terminal.
+    Without a terminal: how often to print JSON.
   --metrics [HOST:]PORT : cli.parsing:parse_address
     Serve metrics for Prometheus at this address, such as :9464; without HOST, only to this machine. Port 0
     selects a free one.
@@ -234,10 +234,10 @@ Alerts
     Repeatable.
     [default window: --window]
   --on-alert COMMAND
-    Shell command to run when an alert starts or ends, with the facts as JSON on its standard input; killed
+    Shell command to run when an alert starts or ends, with the alert as JSON on its standard input; killed
     after 30 s.
   --on-alert-url URL... : monitor.webhooks:parse_address
-    Post the facts as JSON to this URL when an alert starts or ends; ${NAME} stands for an environment
+    Post the alert as JSON to this URL when an alert starts or ends; ${NAME} stands for an environment
     variable. The secret in GRAPHRAG_EVAL_WEBHOOK_SECRET signs it. A post that fails is tried again for up to
     25 s, so one may arrive twice. Repeatable.
 Resume
@@ -249,8 +249,8 @@ Resume
   --retry-errors
     With --resume: repeat the questions whose responses are errors or were rejected.
   --retry-failed
-    With --resume: evaluate results with failed metrics again, and judge all of their metrics, such as after a
-    spent budget.
+    With --resume: re-evaluate results with failed metrics, such as after a spent budget. Judges all of
+    their metrics again.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position
@@ -269,16 +269,15 @@ Judges
     What to do on a wrong key, an unknown model or a used-up quota: raise stops the run, continue records an
     error for each metric.
   --rejudge N = 0 : cli.parsing:parse_natural
-    Judge N of the answers a second time at the end, without the cache, to see how far the judge agrees with
-    itself.
+    Judge N answers a second time at the end, without the cache, to see how well the judge agrees with itself.
   --stages
-    Write each result twice: when its steps are scored, with pending metrics, and complete.
+    Write each result twice: with its steps scored and metrics pending, then complete.
   --dry-run
     Estimate the calls, tokens and dollars of a run. Writes no file and makes no call.
 Gates
   --gate CONDITION... : records.conditions:parse_gate
     Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8', 'lines:error_rate < 0.1' or, for
-    results with a tag, 'steps_score[hops=2] >= 0.7'. METRIC may also be error_rate, missing_rate, pass@2 or
+    results with a tag, 'steps_score[hops=2] >= 0.7'. Metrics include error_rate, missing_rate, pass@2 and
     pass^2. Repeatable.
   --max-drop METRIC=X... : cli.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an error
@@ -292,11 +291,11 @@ Gates
     Fail if a primary metric got worse by more than chance, overall or in a template, if questions no longer
     have values of it, or if there is no primary metric to compare.
   --allow-missing
-    Pass these gates even if the run lacks questions of the baseline.
+    Pass these gates even if questions of the baseline are missing.
 Statistics
   --until CONDITION... : cli.parsing:parse_until
-    Stop as soon as it is decided whether CONDITION holds, such as 'steps_score >= 0.8'; [TEMPLATE:]METRIC
-    with >=, >, <= or <. Also a gate: an undecided run fails it.
+    Stop as soon as the results decide CONDITION, such as 'steps_score >= 0.8': [TEMPLATE:]METRIC with >=, >,
+    <= or <. Also a gate: an undecided run fails it.
   --steps-groups <last|all>
     Which groups of reference steps to score.  [default: last, or as --config says]
   --include-errors
@@ -304,11 +303,11 @@ Statistics
   --level LEVEL = 0.95 : cli.parsing:parse_level
     Confidence level of intervals and decisions, between 0 and 1.
   --interval KIND : cli.parsing:parse_interval
-    Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you look: choose it
-    for results of a run that you or --until stopped.  [default: one_look]
+    Kind of intervals: one_look, for finished runs; or anytime, wider but valid however often you look, for a
+    run that you or --until stopped.  [default: one_look]
   --interval KIND /run : cli.parsing:parse_interval
-    Kind of intervals: one_look, for finished runs; or anytime, wider, valid however often you look: choose it
-    for results of a run that you or --until stopped.  [default: one_look, but anytime if this run is stopped]
+    Kind of intervals: one_look, for finished runs; or anytime, wider but valid however often you look, for a
+    run that you or --until stopped.  [default: one_look, but anytime if this run is stopped]
   -c, --config FILE /primary : cli.files:file_path
     Configuration; its key `primary` names the metrics that get a verdict.
   --baseline FILE /watch : cli.files:file_path
@@ -326,13 +325,13 @@ Advanced
   --max-in-flight N /worker = 256 : cli.parsing:parse_count
     Maximum number of responses that a worker judges at a time.
   --concurrency N = 1 : cli.parsing:parse_count
-    Number of workers, which are Ray actors.
+    Number of workers (Ray actors).
   --batch-size N : cli.parsing:parse_count
-    Responses in a batch, which a worker that dies evaluates again.  [default: 2048, but 256 with a judge]
+    Responses in a batch. If a worker dies, its batch is repeated.  [default: 2048, but 256 with a judge]
   --max-line-bytes N = 33554432 : cli.parsing:parse_count
-    Length of a line beyond which it is rejected.  [default: 32 MiB]
+    Maximum length of a line; longer ones are rejected.  [default: 32 MiB]
   --max-line-bytes N /results = 134217728 : cli.parsing:parse_count
-    Length of a line beyond which it is rejected.  [default: 128 MiB]
+    Maximum length of a line; longer ones are rejected.  [default: 128 MiB]
   --poll-interval TIME = 50ms : monitor.windows:parse_duration
     How often to look for new lines.
 """

@@ -49,7 +49,7 @@ class ModelConfig(Section, frozen=True, kw_only=True):
             AZURE_OPENAI_API_KEY.
         api_version: version of the API, for azure. Default: the environment variable OPENAI_API_VERSION.
         extra_headers: HTTP headers to add to each request.
-        parameters: what to copy into the body of each request; unknown keys of the section are copied, too.
+        parameters: fields to add to the body of each request; unknown keys of the section are added, too.
             Values read from the environment are text. If the server refuses a parameter, the error names it.
     """
 
@@ -83,8 +83,8 @@ class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
 class EmbeddingConfig(ModelConfig, frozen=True, kw_only=True):
     """The embedding model.
 
-    If the provider is that of the generation model, and `base_url` is the same or missing, missing connection
-    settings are those of the generation model.
+    If `provider` is the same as for the generation model, and `base_url` is the same or missing, connection
+    settings default to those of that model.
     """
 
 
@@ -93,8 +93,8 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         max_concurrency: limit of requests in flight. It is halved after a 429, and then grows back.
-        requests_per_minute: limit of the rate; null means no limit.
-        tokens_per_minute: limit of input and output tokens together; null means no limit. Tokens are
+        requests_per_minute: rate limit; null means none.
+        tokens_per_minute: limit of input and output tokens together; null means none. Tokens are
             estimated first, then corrected by the server's count.
         call_timeout_sec: time for one attempt, in seconds, from connecting to the last byte.
         result_timeout_sec: time for all metrics of one result, in seconds, from its first request.
@@ -109,7 +109,7 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         max_reply_bytes: limit of one reply in bytes, both compressed and decompressed.
         shared: address of a Redis server, such as redis://host/name?run=monday, where workers share
             `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. Workers with the same name in
-            the address share; without one, workers with the same models and limits. The budget is for the
+            the address share; without a name, workers with the same models and limits. The budget is for the
             run, and is forgotten seven days after its last use. While Redis cannot be reached, no request is
             sent. The password may come from the environment variable REDIS_PASSWORD.
     """
@@ -147,8 +147,8 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
     """One of several LLMs that judge.
 
-    If the provider is that of the generation model, and `base_url` is the same or missing, missing connection
-    settings are those of the generation model.
+    If `provider` is the same as for the generation model, and `base_url` is the same or missing, connection
+    settings default to those of that model.
     """
 
     pricing: PricingConfig = PricingConfig()

@@ -30,7 +30,7 @@ CORRECTNESS_INPUTS = ("question", "reference_answer", "actual_answer")
 
 
 class StepsConfig(Section, frozen=True, kw_only=True):
-    """How reference steps are scored.
+    """How steps are scored.
 
     Attributes:
         groups: which groups of reference steps count.
@@ -57,7 +57,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     Only the last 50 queries of a response are run. After four timeouts, no more queries of that response are
     run. Queries of more than 100,000 characters are refused.
 
-    A query is to blame if the endpoint answers with status 400, 413, 414, 422 or 500, with only a part of the
+    A query is to blame if the endpoint answers with status 400, 413, 414, 422 or 500, with only part of the
     results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not within `timeout_sec`.
 
     After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to three times
@@ -83,8 +83,8 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
         timeout_sec: time for one attempt of a query, in seconds.
         max_rows: a query that returns more rows or triples fails.
         max_bytes: a query whose results have more bytes fails.
-        max_memory_bytes: limit of the memory of a process for queries on a file, in bytes, in addition to the
-            file itself.
+        max_memory_bytes: memory limit of each process that runs queries on a file, in bytes, beyond the file
+            itself.
         max_in_flight: number of queries to run at a time. Queries on a file run in this many processes, each
             with a copy of the file.
     """
@@ -130,7 +130,7 @@ class MetricConfig(Section, frozen=True, kw_only=True):
     """What the sections of all metrics have.
 
     Attributes:
-        judges: names from `llm.judges`, or "generation". Default: the generation model alone.
+        judges: names from `llm.judges`, or "generation" for the generation model.
         vote: how to combine the values of several judges: "mean", or "majority", which is the median. If each
             value is 0 or 1, the median is the verdict of most judges, or 0.5 in a tie.
     """
@@ -229,7 +229,7 @@ class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     subject, and 0 otherwise or if the document has no text.
 
     Attributes:
-        mode: "joint", the only one: all texts are judged in one call.
+        mode: "joint", the only mode, judges all texts in one call.
         seed: seed of the random order in which the judge sees the texts.
     """
 
@@ -247,7 +247,7 @@ class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
     cut off.
 
     Attributes:
-        mode: "joint", the only one: values without an exact match are judged in one call.
+        mode: "joint", the only mode, judges all values without an exact match in one call.
     """
 
     mode: Literal["joint"] = "joint"
@@ -276,7 +276,7 @@ class OutputConfig(Section, frozen=True, kw_only=True):
     """One output of a custom evaluation.
 
     Attributes:
-        type: number or string. A number is a metric.
+        type: "number" or "string". A number is a metric.
         description: what the judge is told about it. `fraction 0-1 ...` makes it a number from 0 to 1.
     """
 
@@ -308,7 +308,7 @@ class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
 
 
 class Config(Section, frozen=True, kw_only=True):
-    """A configuration, laid out like the YAML file.
+    """A configuration, with the keys of the YAML file.
 
     A metric is judged if its section is present and enabled. With no metric sections and no custom
     evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
@@ -316,11 +316,10 @@ class Config(Section, frozen=True, kw_only=True):
     Attributes:
         llm: the models that judge. Without them, no LLM is called: steps, `match` and your own metrics are
             still scored.
-        execute: where queries are run before steps are scored. Without it, nothing is run.
+        execute: where queries are run before steps are scored. Without it, no query is run.
         aliases: names of steps in the reference set, each with the other names that agents use for it.
-        turned_on: ``metrics: all`` in a file turns on every metric whose models are configured, except RAGAS
-            answer correctness and the metrics that need no reference answer. A section with
-            ``enabled: false`` stays off.
+        turned_on: ``metrics: all`` in a file turns on `answer_correctness`, both retrieval metrics and, with
+            an embedding model, `answer_relevance`. A section with ``enabled: false`` stays off.
         primary: the metrics for which `compare`, `report` and `watch` give a verdict against a baseline.
             Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged metrics of answers (of
             answer correctness, ``answer_f1``), and outputs of custom evaluations and your own metrics if they

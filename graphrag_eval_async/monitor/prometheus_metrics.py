@@ -42,24 +42,24 @@ LABEL_CHARACTERS = 200
 _HISTOGRAMS = {"score", "response_seconds"}
 _TABLE = """\
 results_total | template status | Results, by status: success or error.
-rejects_total | reason | Responses that could not be evaluated.
-failures_total | failure | Wrong results, by reason.
+rejects_total | reason | Rejects, by reason.
+failures_total | failure | Wrong responses, by reason.
 metric_missing_total | metric reason | Results in which a metric applies but has no value, by reason.
 mean | template metric | Mean of all values so far: over results, not over questions.
 values_total | template metric | Values that count in the mean.
-mean_bound | template metric side | Ends of the confidence interval for the mean of first samples of \
-questions, valid however often you look; updated every few seconds. The level is in graphrag_eval_info.
+mean_bound | template metric side | Bounds of the `anytime` interval for the mean of first samples; updated \
+every few seconds. The level is in graphrag_eval_info.
 window_mean | template metric | Mean over the values, not the questions, in the window of recent results.
 quantile | metric quantile | Exact quantiles of all values so far.
 score | metric | Values of metrics, except tokens, seconds and costs.
-response_seconds | | Seconds that responses took the agent.
+response_seconds | | Seconds the agent took to respond.
 judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was missing), or \
 how they failed.
 judge_retries_total | kind | Requests to judges that failed and were retried, by kind.
 judge_tokens_total | kind | Tokens of judges: input (not from the server's cache), cached_input, output, \
 embedding.
-judge_cost_usd_total | | Cost of judging in US dollars, that of restored results included; absent if a \
-price is unknown.
+judge_cost_usd_total | | Cost of judging in US dollars, including restored results; absent if a price is \
+unknown.
 judge_in_flight | | Requests to judges in flight.
 judge_queued | | Requests to judges that wait for a slot.
 judge_concurrency_limit | | Current limit of requests in flight.
