@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from base64 import b64encode
 from codecs import BOM_UTF8
 from contextlib import aclosing
@@ -103,7 +102,8 @@ class Connections:
         except httpx.InvalidURL:
             raise QueryFailed("unavailable", "the address is invalid") from None
         except httpx.HTTPError as error:
-            message = f"it cannot be reached: {type(error).__name__}{_reason(error)}"
+            reason = f": {error}".partition(",")[0] if isinstance(error, httpx.ConnectError) else ""
+            message = f"it cannot be reached: {type(error).__name__}{reason}"  # Without addresses.
             raise QueryFailed("unavailable", message, wait=0) from None
 
     async def _read(self, response: httpx.Response) -> bytes:
@@ -258,20 +258,6 @@ def _table(body: _Body) -> tuple[str, int]:
     if "results" not in document and type(document["boolean"]) is not bool:
         raise MalformedStep("no boolean")
     return orjson.dumps(document).decode(), len(rows)
-
-
-def _reason(error: BaseException | None) -> str:
-    """Why a connection failed, without addresses."""
-    while error is not None:
-        if isinstance(error, ExceptionGroup):  # One for each address of a host.
-            error = error.exceptions[0]
-        if reason := getattr(error, "verify_message", getattr(error, "reason", None)):  # Of TLS.
-            return f": {str(reason).partition(',')[0]}"
-        is_numbered = type(error).__module__ != "ssl"  # Numbers of TLS are others.
-        if isinstance(error, OSError) and error.errno and is_numbered:
-            return f": {os.strerror(error.errno) if error.errno > 0 else error.strerror}"
-        error = error.__cause__ or error.__context__
-    return ""
 
 
 def shown_address(config: ExecuteConfig) -> str:

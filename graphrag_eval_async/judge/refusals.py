@@ -36,9 +36,7 @@ MAX_BODY_VALUES = 100_000
 
 MIN_CHARACTERS = 16  # Minimum length of secrets that are hidden in a model's output.
 
-# Parts of a secret that are written alike everywhere; those that may be escaped; a place inside no word.
-PLAIN, SPECIAL = re.compile("[A-Za-z0-9]+|$"), re.compile(r"\\+|[^A-Za-z0-9]")
-EDGE = r"(?!(?<=[A-Za-z0-9])(?<!%[\da-fA-F]{2})(?<!\\[nrt])(?<!\\u[\da-fA-F]{4})[A-Za-z0-9])"
+SPECIAL = re.compile(r"\\+|[^A-Za-z0-9]")  # Parts of a secret that a server may escape.
 LETTERS = {" ": "+", "\n": "n", "\r": "r", "\t": "t"}  # How forms, and JSON after a backslash, write these.
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
@@ -73,11 +71,10 @@ class Denied(JudgeError):  # noqa: N818
 class Scrubber:
     """Prepares texts from servers for display: hides secrets, also escaped ones, joins lines, truncates."""
 
-    def __init__(self, secrets: Iterable[str], *, words: bool = False) -> None:
-        edge = EDGE if words else ""  # With `words`, not inside longer words.
+    def __init__(self, secrets: Iterable[str]) -> None:
         # Longest first: replacing a prefix of a secret would leave the rest visible.
         self._secrets = [
-            (len(secret), max(PLAIN.findall(secret), key=len), edge + SPECIAL.sub(_spelled, secret) + edge)
+            (len(secret), re.compile(SPECIAL.sub(_spelled, secret)))
             for secret in sorted({*secrets} - {""}, key=len, reverse=True)
         ]
 
@@ -93,9 +90,9 @@ class Scrubber:
         return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
     def hide(self, text: str, min_characters: int = 0) -> str:
-        for length, plain, pattern in self._secrets:
-            if length >= min_characters and plain in text:  # Else the pattern need not be compiled.
-                text = re.sub(pattern, "***", text)
+        for length, pattern in self._secrets:
+            if length >= min_characters:
+                text = pattern.sub("***", text)
         return text
 
 

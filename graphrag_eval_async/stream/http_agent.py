@@ -53,7 +53,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     with GET, to `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of
     this library shows its value, headers, or user and password of the URL, even if the server repeats them.
     In replies, the password and headers named like auth, cookie, key, secret or token become ``***`` if they
-    have at least 8 characters and are not part of a longer word.
+    have at least 8 characters.
 
     What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
     tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts only the last
@@ -118,7 +118,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         self._to, self._retries = (method, url, self._config.timeout_sec), retries
         own, rest = _secrets(url, self._config.headers)
-        self._hide = Scrubber((text for text in own if len(text) >= MIN_HIDDEN), words=True).hide
+        self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
         hidden = {text for text in own | rest | variables if len(text) >= MIN_SECRET_CHARACTERS}
         self._scrub = Scrubber(secrets(self._config) | hidden)
         self._connections: dict[Any, Connections] = {}  # By event loop.

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
-import os
-import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote_plus
 
@@ -212,8 +209,6 @@ async def test_secrets_are_hidden_in_replies_however_they_are_written(write: Cal
         ({"Cookie": "sid=s3cr3tvalue==; lang=en"}, "s3cr3tvalue==, lang=en", "***, lang=en"),
         ({"Cookie": "sid=s3cr3tvalue; lang=en"}, "sid=s3cr3tvalue; lang=en", "***"),
         ({"Authorization": "Bearer bearer-of-it"}, "Bearer bearer-of-it", "***"),
-        ({"Authorization": "Bearer bearer-of-it"}, r"k=%3Dbearer-of-it\nbearer-of-it", r"k=%3D***\n***"),
-        ({"X-Api-Key": "Bergheim"}, "Bergheim, Bergheimer, XBergheim", "***, Bergheimer, XBergheim"),
         ({"X-Api-Key": "Berlin"}, "Berlin", "Berlin"),
         ({"Accept-Language": "de-formal"}, "de-formal", "de-formal"),
     ],
@@ -241,20 +236,11 @@ async def test_a_secret_that_a_cut_would_split_is_hidden() -> None:
     assert "s3c" not in response["error"]
 
 
-async def test_a_server_without_tls_is_no_missing_file() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        agent = http_agent(f"https://127.0.0.1:{server.getsockname()[1]}/", retries=0, timeout=0.4)
-        response = await agent(TAGGED)
-        await agent.aclose()
-    assert response["error"] == "it cannot be reached: ConnectTimeout"
-
-
 async def test_why_an_agent_cannot_be_reached() -> None:
-    for address, reason in ((f"127.0.0.1:{free_port()}", os.strerror(errno.ECONNREFUSED)), ("h.invalid", "")):
-        agent = http_agent(f"http://{address}/", retries=0)
-        response = await agent(TAGGED)
-        await agent.aclose()
-        assert response["error"].startswith(f"it cannot be reached: ConnectError: {reason}"), response
+    agent = http_agent(f"http://127.0.0.1:{free_port()}/", retries=0)
+    response = await agent(TAGGED)
+    await agent.aclose()
+    assert response["error"] == "it cannot be reached: ConnectError: All connection attempts failed"
 
 
 @each(
