@@ -215,8 +215,10 @@ def evaluate_here(
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
     told += [one_line(f"first query that could not be run: {first}", limit=300) for first in not_run]
-    if asked is not None:
-        told, ending = [*told, *asked.errors], ending._replace(error=ending.error or asked.problem())
+    if asked is not None and asked.error:
+        told.append(asked.error)
+        if not asked.answered and ending.error is None:
+            ending = ending._replace(error=GraphragEvalError(f"no question was answered; {asked.error}"))
     return report_stream(
         given,
         stream,
@@ -229,23 +231,17 @@ def evaluate_here(
 
 
 class Asked:
-    """Questions of which `consumed` of `size` are answered; `errors` holds the first error, if any."""
+    """Counts answers to `size` questions; `error` is the first error of the agent."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.consumed, self.answered = size, 0, 0
-        self.errors: list[str] = []
+        self.size, self.consumed, self.answered, self.error = size, 0, 0, ""
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count a result."""
         self.consumed += "pending" not in result
         self.answered += "error" not in result
-        if "error" in result and not self.errors:
-            self.errors.append(one_line(f"first error of the agent: {result['error']}"))
-
-    def problem(self) -> Exception | None:
-        """Return an error if all responses are errors."""
-        is_none = self.errors and not self.answered
-        return GraphragEvalError(f"no question was answered; {self.errors[0]}") if is_none else None
+        if "error" in result and not self.error:
+            self.error = one_line(f"first error of the agent: {result['error']}")
 
 
 def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStream | Dashboard:

@@ -192,6 +192,4 @@ class _Reader:
 def _said(error: Exception) -> str:
     """What an error says, with the place first."""
     what, _, place = str(error).partition(" - at `$")
-    if " - at `key` in `$" in str(error):  # Of the question's texts by language.
-        return "question: a language is not text; write no as 'no', in quotes, as YAML reads it as false"
     return f"{place.strip('.`')}: {what}" if place else what

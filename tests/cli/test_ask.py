@@ -107,20 +107,16 @@ def test_what_is_answered_is_not_asked_again(folder: Folder, agent: Agent) -> No
 def test_another_agent_does_not_resume(
     folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask(folder, agent, "--resume") == 0
-    for options in (["--param", "model=b"], ["--steps", "$.s"], ["--param", "model=b", "--resume=force"]):
-        is_forced = "--resume=force" in options
-        assert ask(folder, agent, *options, *([] if is_forced else ["--resume"])) == (0 if is_forced else 2)
-        told = "was started with another agent (its URL, method, params, body or paths changed); results"
-        assert (told in capfd.readouterr().err) != is_forced
+    other = ["--param", "model=b"]
+    assert [ask(folder, agent, *more) for more in (["--resume"], [*other, "--resume"])] == [0, 2]
+    assert "another agent (its URL, method, params, body or paths changed); " in capfd.readouterr().err
+    assert ask(folder, agent, *other, "--resume=force") == 0
 
 
 def test_an_empty_path_reads_nothing(folder: Folder, agent: Agent) -> None:
     agent.answer = lambda text, _: json_reply({"answer": text, "query": 7, "steps": 8})
     assert ask(folder, agent, "--query", "", "--steps", "") == 0
-    results = folder.read("results.jsonl")
-    assert [each["actual_answer"] for each in results] == [f"What of q{n}?" for n in (1, 2, 3)]
-    assert ask(folder, agent, "--query", "", "--steps", "", "--answer", "") == 2
+    assert sorted(each["actual_answer"] for each in folder.read("results.jsonl")) == sorted(agent.asked)
 
 
 def test_until_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
@@ -207,12 +203,10 @@ def test_an_agent_that_cannot_be_reached(folder: Folder, capfd: pytest.CaptureFi
     [
         ("responses.jsonl", "url: expected a URL that begins with http:// or https://"),
         ("http://x --header Token", "expected NAME: VALUE"),
-        ("http://x --header A:${NO_SUCH}", "the environment variable NO_SUCH is not set"),
         ("http://x --param a=1 --param a=2", "--param: the same name is given twice"),
         ("http://x --body body.json", "Invalid value for '--body': not JSON"),
         ("http://x --param question", "expected NAME=TEXT"),
         ("http://x --retry-errors", "--retry-errors needs --resume"),
-        ("http://x --until steps_score>0.1 --until steps_score>0.2", "one condition only"),
     ],
 )
 def test_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:

@@ -97,7 +97,6 @@ TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
         ([TEXT, TEXT | {"id": "1"}], ["question '{p}:1-en': id: '{p}:1-en' is already the id of"]),
         ([TEXT | {"features": ["a=b"]}], ["question '{p}:1-en': tags"]),
         ([TEXT | {"question": EN}], ["question: it is of the format qald"]),
-        ([{"question": {False: "Hvorfor?"}}], ["write no as 'no', in quotes"]),
         ([], ["questions: the list is empty"]),
     ],
 )

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote_plus
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -193,15 +193,6 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
     assert "bWU6" not in shown
 
 
-@each("write", [str, quote_plus, lambda text: json.dumps(text).replace("/", r"\/")])
-async def test_secrets_are_hidden_in_replies_however_they_are_written(write: Callable[[str], str]) -> None:
-    secret = '<ü & "s3cret" / +>'  # noqa: S105
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("HELD", secret)
-        response, _ = await asked(Reply(write(secret).encode(), 400), params={"p": "${HELD}"})
-    assert "s3cret" not in response["error"]
-
-
 @each(
     ("headers", "text", "shown"),
     [
@@ -228,12 +219,6 @@ async def test_users_without_password_are_hidden() -> None:
         response = await agent(TAGGED)
         await agent.aclose()
     assert response["error"] == "HTTP 400: Basic ***"
-
-
-async def test_a_secret_that_a_cut_would_split_is_hidden() -> None:
-    secret = "s3cret" * 9
-    response, _ = await asked(json_reply("x" * 180 + secret), headers={"X-Key": secret})
-    assert "s3c" not in response["error"]
 
 
 async def test_why_an_agent_cannot_be_reached() -> None:
@@ -283,25 +268,13 @@ async def test_a_tag_that_a_question_does_not_have_is_its_error() -> None:
     assert requests == []
 
 
-def test_streams_share_connections_close_them_and_may_come_one_after_the_other() -> None:
-    agents: list[http_agent] = []
+async def test_streams_at_a_time_share_connections_which_the_last_one_closes() -> None:
+    async with JudgeServer(lambda _: json_reply({"answer": "x"}), latency=0.001) as server:
+        agent = http_agent(server.origin)
 
-    async def main() -> int:
-        async with JudgeServer(lambda _: json_reply({"answer": "x"}), latency=0.001) as server:
-            agent = http_agent(server.origin)
-            agents.append(agent)
-            streams = [evaluate_agent(REFERENCE, agent, repeats=20, max_concurrency=2) for _ in range(2)]
-            opened = 0
+        async def run(repeats: int) -> None:
+            async with evaluate_agent(REFERENCE, agent, repeats=repeats) as stream:
+                assert {result.get("actual_answer") async for result in stream} == {"x"}
 
-            async def run(stream: Any) -> None:
-                nonlocal opened
-                async with stream:
-                    async for result in stream:
-                        assert result["actual_answer"] == "x"
-                        opened = max(opened, server.counts.connections)
-
-            await asyncio.gather(*map(run, streams))
-            await server.until(lambda: not server.counts.connections)
-            return opened
-
-    assert [asyncio.run(main()) <= 4 for _ in range(2)] == [True, True]
+        await asyncio.gather(run(1), run(20))
+        await server.until(lambda: not server.counts.connections)
