@@ -164,6 +164,9 @@ def _check(
     elif known is None:
         templates = ", ".join(template for template in values if isinstance(template, str)) or "none"
         told = f"no results of such a template; there are: {templates}"
+    elif gate.metric not in known and is_of_repeats(gate.metric):
+        k = max(2, int(gate.metric[5:]))
+        told = f"no question has {k} results that are right or wrong; ask each {k} times (repeats={k})"
     elif gate.metric not in known:
         others = ", ".join(name for name in known if not is_of_repeats(name))
         told = f"no values; metrics with values: {others or 'none'}"

@@ -107,7 +107,7 @@ ERROR_RATE = "error_rate"
 MISSING_RATE = "missing_rate"
 """Name of the share of questions without a response; not a key of a result."""
 
-is_of_repeats = re.compile(r"pass[@^][1-9]\d{0,2}").fullmatch
+is_of_repeats = re.compile(r"pass[@^](?:[1-9]\d?|100)").fullmatch
 """Whether a name is that of a rate of repeats, such as ``pass@2``; not a key of a result."""
 
 PRIMARY = (
