@@ -87,6 +87,7 @@ def _told(result: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
     for key in (REASON, "failure_detail", "error", "pending", *answers):
         if (value := result.get(key)) not in (None, NO_FAILURE):
             told = reason_in_words(str(value)) if key == REASON else str(value)
+            told = repr(value) if key.endswith("_answer") else told  # A list has an item a line.
             yield f"{key}: {one_line(told, limit=CHARACTERS)}"
     if result.get("status") == "error":  # Its steps are not compared.
         return

@@ -81,7 +81,7 @@ def test_the_step_that_differs() -> None:
     assert "reference step operator_lookup: different\n  expected:\n    Nordnett\n" in told(
         SETTINGS, steps_score=1
     )
-    assert "actual_answer: \\x1b[2J" in told(RIGHT | {"actual_answer": "\x1b[2J"}, steps_score=0)
+    assert "actual_answer: '\\x1b[2J'" in told(RIGHT | {"actual_answer": "\x1b[2J"}, steps_score=0)
     assert "reference step" not in told(FAILED, steps_score=1) + told(RIGHT, steps_score=0)
 
 
