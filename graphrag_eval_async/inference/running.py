@@ -43,7 +43,7 @@ class RunningAggregates(Aggregates):
                 - `coverage`: the number of samples (or retrieval steps) that the metric is `applied` to, and
                   how many of these have `values`, `failed`, or are `pending`. `failed` is by kind: that of a
                   `JudgeError`, or "response_error", "no_answer" or "no_steps" of the agent, "not_run" (a
-                  query), "not_scored" or "text" (by another program) or "other";
+                  query), "metric_error" (in code), "not_scored" or "text" (by another program) or "other";
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
                   (`low`) or 1 (`high`); also in macro;
                 - `variance`, for metrics of repeated questions: unbiased estimates `between` questions, which

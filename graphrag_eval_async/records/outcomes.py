@@ -45,9 +45,9 @@ NOT_RUN = "not_run"
 OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
 """Why a score has no value, if that is the agent's doing; otherwise its judge failed."""
 
-OTHER, TEXT = "other", "text"
+OTHER, TEXT, METRIC_ERROR = "other", "text", "metric_error"
 
-OF_RETRY = frozenset({*FAILURES, OTHER, NOT_RUN})
+OF_RETRY = frozenset({*FAILURES, OTHER, METRIC_ERROR, NOT_RUN})
 """Why a metric has no value, if another evaluation may find one."""
 
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
@@ -183,8 +183,9 @@ def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Out
     return [item for item in kinds.items() if step.get(item[0]) is None]
 
 
-def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> Iterator[Outcome]:
-    """Outputs of custom evaluations that have no number. A failed one is null and comes before its error."""
+def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str], place: str) -> Iterator[Outcome]:
+    """Outputs listed at `place` that have no number. A failed one is null and comes before its error."""
+    other = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):
@@ -193,12 +194,12 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str]) -> It
             keys = [*result]
             after = keys[keys.index(output) :]
             error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
-            yield output, _kind(result.get(error)) if error not in RESULT_KEYS else OTHER
+            yield output, _kind(result.get(error) if error not in RESULT_KEYS else None, other)
         elif output not in result and answer_state(result.get("actual_answer")) != ANSWERED:
             yield output, NO_ANSWER
 
 
-def _kind(error: Any) -> str:
+def _kind(error: Any, other: str = OTHER) -> str:
     """The kind of failure, which an error text begins with."""
-    kind = error.partition(":")[0] if isinstance(error, str) else OTHER
-    return kind if kind in FAILURES else OTHER
+    kind = error.partition(":")[0] if isinstance(error, str) else other
+    return kind if kind in FAILURES else other

@@ -90,7 +90,7 @@ def count_metrics(
         if listed is not None and isinstance(listed, (dict, Mapping)) and "outputs" in listed:
             texts = _outputs(listed, place, "texts", result)
             names = [name for name in _outputs(listed, place, "outputs", result) if name not in texts]
-            failures += failures_of_outputs(result, names)
+            failures += failures_of_outputs(result, names, place)
             numbers = [name for name in names if isinstance(result.get(name), Real)]
             values += _values(result, numbers, result)
             evaluation.fractions += tuple(_outputs(listed, place, "fractions", result))

@@ -104,7 +104,7 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     assert found == compute_aggregates(orjson.loads(orjson.dumps(results)), detail=True)
     covered = {name: stats["coverage"] for name, stats in found["micro"].items() if "coverage" in str(stats)}
     assert covered["brevity"]["failed"] == {"response_error": 1}
-    assert covered["counts_right"]["failed"] == {"other": 1, "response_error": 1}
+    assert covered["counts_right"]["failed"] == {"metric_error": 1, "response_error": 1}
     assert found["micro"]["counts_right"]["bounds"] == {"low": 0.5, "high": 1.0}
     if judged:
         assert covered["tone"] == {
