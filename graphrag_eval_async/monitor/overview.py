@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +29,6 @@ from graphrag_eval_async.records.metrics import (
     metric_position,
     own_interval,
 )
-from graphrag_eval_async.records.outcomes import OF_AGENT
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, dollars, plural
 
@@ -162,9 +160,7 @@ def _summary(
         yield "Compared with the baseline", headline(comparison) + detectable(comparison["overall"]), None
     if nothing := facts.get("unscored"):
         yield "Score", nothing, None
-    elif names:
-        yield "Score", "; ".join(_score_in_words(name, facts, every) for name in names), None
-    else:
+    elif not names:
         yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
     if courses is not None and every.samples:
         yield "Getting worse?", getting_worse(courses, names, facts["level"]), None
@@ -202,22 +198,6 @@ def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:
     known = [score.name for score in every.scores if is_score(score.name)]
     asked = {*known, *(name for name, _ in _without_value(facts["overall"]))}
     return [name for name in SCORES if name in asked] or known[:1]
-
-
-def _score_in_words(name: str, facts: Mapping[str, Any], every: Row) -> str:
-    """The mean of a score, its interval and number of values, and how many a judge failed to give."""
-    score = next((each for each in every.scores if each.name == name), Score(name, None))
-    covered = facts["overall"]["coverage"].get(name, {})
-    values = covered.get("values", every.samples)
-    failed = Counter({k: n for k, n in covered.get("failed", {}).items() if k not in OF_AGENT})
-    missing = f"; {plural(failed.total(), 'error')}: {counts(failed)}" if failed else ""
-    if score.mean is None:
-        return f"{name} has no value{missing}"
-    interval = "" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]"
-    if score.first is not None:
-        interval = f" (first samples: {score.first:.3f}{interval})"
-    of = "" if values == every.samples else f"{values} of "
-    return f"{name} {score.mean:.3f}{interval} over {of}{every.samples} results{missing}"
 
 
 def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -82,7 +82,8 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     assert text_of(html, "h1") == "Nightly"
     ends = "[{low:.2f}, {high:.2f}]".format_map(steps["interval"])
     for text in (
-        f"steps_score {steps['mean']:.3f} {ends} over 3 of 4 results",
+        f"steps_score {steps['mean']:.3f} {ends} values: 3 of 4",
+        "In short Getting worse? ",  # The cards have the scores.
         "1 of 4 responses are errors (25.0%), the latest: no answer",
         "error: no answer",
         f"{ODD} steps_score 1.000; 0.500 with 1 error as 0; as low in 1 other",
@@ -186,7 +187,7 @@ async def test_clients_are_counted_and_hold_nobody_up() -> None:
             asked = await asyncio.gather(*(ask() for _ in range(MAX_CLIENTS + 4)))
             assert sorted(status for status, _ in asked) == ["200"] * MAX_CLIENTS + ["503"] * 4
             assert len([result async for result in dashboard]) == 300
-            while "over 300 results" not in (await get(dashboard.url))[2]:
+            while "values: 300<" not in (await get(dashboard.url))[2]:
                 pass
             for _, writer in asked:
                 writer.close()
@@ -251,7 +252,7 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_SECONDS)) as connection:
         connection.request("GET", "/events")
         events = connection.getresponse()
-        while b"over 3 of 4 results" not in (line := events.readline()):
+        while b"values: 3 of 4<" not in (line := events.readline()):
             assert line, "the results are not on the page"
         offset = fetch(f"{url}question?id=q3")[2].partition("/results/at/")[2].partition('"')[0]
         assert "What of q3?" in fetch(f"{url}results/at/{offset}")[2]

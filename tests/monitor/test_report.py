@@ -38,7 +38,7 @@ def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
     assert run("evaluate", folder.reference, folder.lines(*better), "-o", base) == 0
     assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out, "--report", page) == 0
     html = Path(page).read_text()
-    assert "steps_score 0.667" in html
+    assert '<span class="big">0.667</span>' in html
     assert "for one look at a finished run" in html
     assert f"{ODD}<br>steps_score 1.000; 0.500 with 1 error as 0; as low in 1 other" in html
     assert html.count('class="detail"') == 2

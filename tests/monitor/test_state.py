@@ -239,7 +239,7 @@ async def test_a_dashboard_shows_what_came_before(tmp_path: Path, window: Last |
         assert "Restoring the results of an earlier run: 0 so far" in (await get(dashboard.url))[2]
         assert (await anext(dashboard))["steps_score"] == 1.0
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while "over 21 results" not in (html := (await get(dashboard.url))[2]):
+            while "values: 21<" not in (html := (await get(dashboard.url))[2]):
                 pass
         _, _, result = await get(f"{dashboard.url}results/20")
     is_timed = isinstance(window, Seconds)
