@@ -117,7 +117,7 @@ COMMANDS = {
     ),
     "plot": Command(
         "plot:run",
-        "plot baseline.jsonl candidate.jsonl -o page.svg",
+        "plot baseline.jsonl candidate.jsonl -o plot.svg",
         "results/runs output/picture metric level max_line_bytes/results",
         """Draw the metrics of one run, or of two.
 

@@ -249,7 +249,7 @@ Resume
   --retry-errors
     With --resume: repeat the questions whose responses are errors or were rejected.
   --retry-failed
-    With --resume: re-evaluate results with failed metrics, such as after a spent budget. Judges all of
+    With --resume: re-evaluate responses with failed metrics, such as after a spent budget. Judges all of
     their metrics again.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.

@@ -57,13 +57,13 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     Only the last 50 queries of a response are run. After four timeouts, no more queries of that response are
     run. Queries of more than 100,000 characters are refused.
 
-    A query is to blame if the endpoint answers with status 400, 413, 414, 422 or 500, with only part of the
+    A query is at fault if the endpoint answers with status 400, 413, 414, 422 or 500, with only part of the
     results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not within `timeout_sec`.
 
     After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to three times
     in all. `Retry-After` sets the pause if it is at most 60 s. If all three attempts end with 408, 502, 503
     or 504, and the endpoint answers `ASK {}` before and after the second and third attempt, the agent's query
-    is to blame. In all other cases, the endpoint is to blame.
+    is at fault. In all other cases, the endpoint is.
 
     Attributes:
         endpoint: address of a SPARQL 1.1 endpoint that answers queries.
