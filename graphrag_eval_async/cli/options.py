@@ -283,8 +283,8 @@ Gates
     Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an error
     counts as 0. Repeatable.
   --non-inferior METRIC=X... : cli.compare:parse_max_drop
-    Fail unless the whole confidence interval of the change is better than a drop of METRIC by X. In metrics
-    up to 1, an error counts as 0. Repeatable.
+    Fail unless the confidence interval of the change rules out a drop of METRIC by X. In metrics up to 1, an
+    error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural
     Fail if more than N questions were right in the baseline and no longer are.
   --fail-on-regression
