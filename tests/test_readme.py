@@ -228,7 +228,7 @@ def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.Monke
     assert install_agent.startswith("pip install -r requirements.txt")
     shell.line(ask)
     shell.line(report)
-    assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: gates held: 3 of 3\n")
+    assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: 3 gates held\n")
     assert all((folder / name).stat().st_size for name in steps[-1]["with"]["path"].split())
     summary.unlink()
     script = folder / "run_agent.py"

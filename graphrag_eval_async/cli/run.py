@@ -283,7 +283,8 @@ def _journaling(stream: Run, given: Given) -> list[str]:
     """Return lines about what the journal held, if there is one."""
     if (journal := stream.journal) is None:
         return []
-    told = f"journal {journal.path}: {journal.restored} results and {journal.rejected} rejects from before"
+    before = f"{plural(journal.restored, 'result')} and {plural(journal.rejected, 'reject')} from before"
+    told = f"journal {journal.path}: {before}"
     if journal.damaged:
         told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
     lines = [f"{told}, {stream.skipped} lines skipped as done"]

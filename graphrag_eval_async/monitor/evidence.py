@@ -148,7 +148,7 @@ def _verdict(step: Result, other: Result | None, *, is_partial: bool) -> str:
     wanted, present = ({_key(each) for each in _documents(one)} for one in (step, other))
     if not wanted <= present:
         return f"{len(wanted & present)} of {len(wanted)} documents found"
-    return "matched in part" if is_partial else "matched"
+    return "partly matched" if is_partial else "matched"
 
 
 def _mappings(items: Any) -> list[Result]:

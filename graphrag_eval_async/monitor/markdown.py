@@ -127,7 +127,7 @@ def _verdict(summary: Summary) -> Section:
     failed, gates, comparison = summary.failed_gates, summary.gates, summary.comparison
     title, micro = "## Evaluation", summary.snapshot["micro"]
     if gates:
-        title = f"## {HELD} Evaluation: gates held: {len(gates)} of {len(gates)}"
+        title = f"## {HELD} Evaluation: {plural(len(gates), 'gate')} held"
     if failed:
         title = f"## {FAILED} Evaluation: {len(failed)} of {len(gates)} gates failed"
     head = [title, "", _counts(summary)]

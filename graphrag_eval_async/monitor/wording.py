@@ -156,7 +156,7 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
     }
     told = " ".join(f"{kind.capitalize()}: {found}." for kind, found in kinds.items() if found)
     alone = f" {NO_SCORE.capitalize()}." if unjudged else ""
-    return f"{lacking}{told or 'Undecided: what changed may be chance.'}{alone} {count}."
+    return f"{lacking}{told or 'Undecided: changes may be due to chance.'}{alone} {count}."
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:

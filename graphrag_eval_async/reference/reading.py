@@ -300,7 +300,7 @@ def _doubts_of(templates: Any, comparators: Collection[str]) -> Iterator[tuple[s
             if key not in known:
                 yield key, f"{place}.{key[:64]}", f"unknown key, ignored; {_meant(key[:64], known)}"
         if known is _QUESTION_KEYS and members.get("reviewed") is False:
-            what = "the reference answer is that of an agent, not reviewed; correct it and delete this key"
+            what = "the reference answer comes from an agent; review it, then delete this key"
             yield "reviewed", f"{place}.reviewed", what
         media_type = plain_type(members.get("output_media_type"))
         if known is _STEP_KEYS and media_type not in (None, *MEDIA_TYPES):

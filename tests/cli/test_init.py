@@ -74,7 +74,7 @@ def test_own_questions(
     assert run("init", "films", "--questions", str(answers)) == 2
     assert run("init", "why", "--questions", str(answers)) == 0
     assert run("validate", "why/reference.yaml", str(answers)) == 0
-    assert "questions[0].reviewed: the reference answer is that of an agent" in capfd.readouterr().out
+    assert "questions[0].reviewed: the reference answer comes from an agent" in capfd.readouterr().out
     answers.write_text("{}\n")
     assert run("init", "new", "--questions", str(answers)) == 2
     told = f"Error: reference set: 1 problem in {answers}\n  line 1: no question; add it; `convert` traces\n"

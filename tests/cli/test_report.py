@@ -74,9 +74,7 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
     gate = ["--reference", folder.reference, "--gate", "missing_rate <= 0.5", "--junit", folder.file("j.xml")]
     assert run("report", *files, "--markdown", "-", *gate) == 0
     out, _ = capfd.readouterr()
-    assert out.startswith(
-        f"## {HELD} Evaluation: gates held: 1 of 1\n\n2 results, 1 error, 0 rejected lines; 3 "
-    )
+    assert out.startswith(f"## {HELD} Evaluation: 1 gate held\n\n2 results, 1 error, 0 rejected lines; 3 ")
     assert "1 passed, 1 with an error, 1 skipped.\n" in out
     assert "`response_error: no answer` | `b.jsonl:1` |" in out
     cases = ET.parse(folder.file("j.xml")).getroot().iter("testcase")  # noqa: S314  (it is our own)

@@ -29,7 +29,7 @@ def test_a_second_start_evaluates_nothing(
         assert [result["question_id"] for result in folder.read("journal")] == ["q1", "q2", "q3"]
         assert [reject["source"]["line"] for reject in folder.read("journal.rejects")] == [2]
         assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
-    assert "3 results and 1 rejects from before, 4 lines skipped as done" in told[1]
+    assert "3 results and 1 reject from before, 4 lines skipped as done" in told[1]
     tables = [text.partition("\njournal ")[0] for text in told]
     assert tables[0] == tables[1]
 

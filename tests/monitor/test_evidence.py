@@ -60,7 +60,7 @@ def test_differences_of_tables_are_told_and_marked() -> None:
         {"kind": "extra_value", "value": "L3"},
     ]
     (pair,) = pairs_of(result([[expected | {"matches": "1", "diff": diff}]], [actual]))
-    assert pair.verdict == "matched in part"
+    assert pair.verdict == "partly matched"
     assert pair.differences == [
         ("missing column", "since", MISSING),
         ("missing row", "name = c, km = 3", MISSING),

@@ -113,7 +113,7 @@ def test_answers_that_nobody_reviewed() -> None:
     templates = [{"template_id": "t", "questions": questions}]
     with pytest.warns(GraphragEvalWarning, match=r"questions\[0\].reviewed: .*; in 2 places"):
         load_reference(templates)
-    with pytest.raises(ReferenceDataError, match="correct it and delete this key"):
+    with pytest.raises(ReferenceDataError, match="then delete this key"):
         load_reference(templates, strict=True)
     for each_ in questions:
         each_["reviewed"] = True
