@@ -29,6 +29,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "benchmark"
 TEXT2SPARQL, QALD = FOLDER / "text2sparql.yml", FOLDER / "qald.json"
 FORMS: list[tuple[Any, Path]] = [("text2sparql", TEXT2SPARQL), ("qald", QALD)]
 ASK = {"sparql": "ASK {}"}
+INDENTED = orjson.OPT_INDENT_2
 EN = [{"language": "en", "string": "Why?"}]
 
 
@@ -172,24 +173,30 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
 
 
 def test_wrong_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    wrong: list[dict[str, Any]] = [{"language": "en"}, {"format": "csv"}, {"format": "qald", "score": "f2"}]
-    for options, message in zip(wrong, ["language: only", "format: expected", "score: exp"], strict=True):
-        with pytest.raises(UsageError, match=message):
-            load_reference(QALD, **options)
-    with pytest.raises(ReferenceDataError, match="read a benchmark with convert --from"):
-        load_reference(QALD)
     packed = tmp_path / "qald.json.gz"
     packed.write_bytes(gzip.compress(QALD.read_bytes()))
-    with pytest.raises(ReferenceDataError, match="compressed by gzip; unpack it first"):
-        load_reference(packed, format="qald")
+    wrong: list[tuple[Path, dict[str, Any], str]] = [
+        (QALD, {"language": "en"}, "language: only"),
+        (QALD, {"format": "csv"}, "format: expected"),
+        (QALD, {"format": "qald", "score": "f2"}, "score: expected"),
+        (QALD, {}, "with convert --from"),
+        (packed, {"format": "qald"}, "unpack it first"),
+    ]
+    for path, options, message in wrong:
+        with pytest.raises((UsageError, ReferenceDataError), match=message):
+            load_reference(path, **options)
     qald = f"--from qald {QALD}"
-    commands = [f"{qald} --format auto", f"{qald} -o a.txt", f"{qald} -o {tmp_path}/no/a.yaml"]
-    commands += [f"{qald} --language fr", f"{qald} --from text2sparql", "--from qald -"]
-    for command in [*commands, f"{TEXT2SPARQL}", f"{QALD} --score f1"]:
-        assert run("convert", *command.split()) == 2, command
-    for command, advised in [(f"{qald} -o a.csv", ".yaml"), (f"{QALD} -o a.csv", ".jsonl")]:
+    for command, advised in [
+        (f"{qald} --format auto", "--format cannot be combined with --from"),
+        (f"{qald} --language fr", "in language 'fr'"),
+        ("--from qald -", "--from reads a file"),
+        (f"{QALD} --score f1", "--score needs --from"),
+        (f"{TEXT2SPARQL}", "name it with --from"),
+        (f"{qald} -o a.csv", ".yaml"),
+        (f"{QALD} -o a.csv", ".jsonl"),
+    ]:
         assert run("convert", *command.split()) == 2
-        assert advised in capfd.readouterr().err.splitlines()[-1]
+        assert advised in capfd.readouterr().err
 
 
 def question(name: str, text: str, *steps: list[dict[str, Any]]) -> dict[str, Any]:
@@ -208,22 +215,22 @@ TWO = [
 
 
 def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
-    reference, array, lines = (tmp_path / name for name in ("reference.json", "answers.json", "a.jsonl"))
-    reference.write_bytes(orjson.dumps(TWO))
-    answers = [{"qname": name, "query": "ASK {}"} for name in ("a:1", "a:2", "b:1", "b:2")]
-    array.write_bytes(orjson.dumps(answers, option=orjson.OPT_INDENT_2))
-    lines.write_bytes(to_jsonl(answers))
-    command = ["evaluate", str(reference), "--format", "text2sparql", "-o"]
-    runs: list[list[Any]] = [[path, "--jobs", "2"] for path in (array, lines)]
-    runs += [[path, "--shard", f"{index}/2"] for path in (array, lines) for index in (0, 1)]
+    reference, array, lines = (str(tmp_path / name) for name in ("reference.json", "a.json", "a.jsonl"))
+    names = ["a:1", "a:2", "b:1", "b:2"]
+    answers = [{"qname": name, "query": "ASK {}"} for name in names]
+    for path, data in ((reference, orjson.dumps(TWO)), (array, orjson.dumps(answers, option=INDENTED))):
+        Path(path).write_bytes(data)
+    Path(lines).write_bytes(to_jsonl(answers))
     found = []
-    for number, arguments in enumerate([*runs, [array, "--resume"], [array, "--resume"]]):
-        output = tmp_path / f"{min(number, 6)}.jsonl"
-        assert run(*command, str(output), *map(str, arguments)) == 0
-        found.append([result["question_id"] for result in from_jsonl(output.read_bytes())])
-    parts = [found[2] + found[3], found[4] + found[5]]
-    assert [*found[:2], *parts, *found[6:]] == [[answer["qname"] for answer in answers]] * 6
-    assert run("validate", str(reference), str(array), "--format", "text2sparql") == 0
+    for arguments in ("--jobs 2", "--shard 0/2", "--shard 1/2", "--resume", "--resume"):
+        for path in (array, lines):
+            output = tmp_path / f"{arguments[:5]}{path[-5:]}"
+            command = ["evaluate", reference, path, "--format", "text2sparql", "-o", str(output)]
+            assert run(*command, *arguments.split()) == 0
+            found.append([result["question_id"] for result in from_jsonl(output.read_bytes())])
+    shards = [found[2] + found[4], found[3] + found[5]]
+    assert [*found[:2], *shards, *found[6:]] == [names] * 8
+    assert run("validate", reference, array, "--format", "text2sparql") == 0
 
 
 @each(
@@ -249,9 +256,7 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
 )
 async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
-    path.write_bytes(
-        orjson.dumps([{"qname": "a:1", "query": "", "seconds": 2}, answer], option=orjson.OPT_INDENT_2)
-    )
+    path.write_bytes(orjson.dumps([{"qname": "a:1", "query": "", "seconds": 2}, answer], option=INDENTED))
     async with evaluate_stream(TWO, path, format="text2sparql", ordered=True) as stream:
         first, *others = [result async for result in stream]
     assert (first["question_id"], first["failure"]) == ("a:1", "no_steps")
@@ -305,21 +310,14 @@ def test_plain_responses_find_their_questions(
 
 
 def test_plain_answers_without_a_reference_set(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    log, output = str(tmp_path / "log.jsonl"), tmp_path / "o.jsonl"
-    answers = [
-        {"question": "Why?", "answer": "So."},
-        {"question": "Who?", "answer": "I.", "question_id": "w"},
-    ]
-    Path(log).write_bytes(to_jsonl([*answers, {"answer": "?"}]))
+    log, output = tmp_path / "log.jsonl", tmp_path / "o.jsonl"
+    log.write_bytes(to_jsonl([{"question": "Who?", "answer": "I.", "question_id": "w"}, {"answer": "?"}]))
     for command in (["evaluate", "-o", str(output)], ["validate"]):
-        assert run(*command, "--no-reference", log, "--format", "plain") == 3
-        assert run(*command, "--no-reference", log, "--format", "auto") == 2
+        assert run(*command, "--no-reference", str(log), "--format", "plain") == 3
+        assert run(*command, "--no-reference", str(log), "--format", "auto") == 2
         assert "expected plain; auto needs one" in capfd.readouterr().err
-    found = [
-        [result[key] for key in ("question_text", "actual_answer")]
-        for result in from_jsonl(output.read_bytes())
-    ]
-    assert found == [["Why?", "So."], ["Who?", "I."]]
+    [result] = from_jsonl(output.read_bytes())
+    assert (result["question_text"], result["actual_answer"]) == ("Who?", "I.")
 
 
 def test_names_of_steps_and_places_of_answers() -> None:
