@@ -76,29 +76,21 @@ def as_numbers(form: str) -> Callable[[str], str]:
     return lambda text: "".join(c if c.isascii() and c.isalnum() else form.format(ord(c)) for c in text)
 
 
-WRITERS: dict[str, Callable[[str], str]] = {
-    "plain": str,
-    "url": quote,
-    "parameter": lambda text: quote(text, safe=""),
-    "lower case": lambda text: quote(text, safe="").replace("%2F", "%2f").replace("%C3%BC", "%c3%bc"),
-    "url in url": lambda text: quote(quote(text, safe="")),
-    "form": quote_plus,
-    "json": in_json,
-    "json in json": lambda text: in_json(in_json(text)),
-    "php": lambda text: in_json(text).replace("/", r"\/"),
-    "java": lambda text: in_json(text).replace("+", r"\u002B").replace("&", r"\u0026"),
-    "html": escape,
-    "html in html": lambda text: escape(escape(text)),
-    "json of html": lambda text: in_json(escape(text)),
-    "decimal": as_numbers("&#{};"),
-    "hex": as_numbers("&#x{:X};"),
-}
+WRITERS: list[Callable[[str], str]] = [
+    *(str, quote, quote_plus, in_json, escape, as_numbers("&#{};"), as_numbers("&#x{:X};")),
+    lambda text: quote_plus(text).replace("%2F", "%2f").replace("%C3%BC", "%c3%bc"),
+    lambda text: in_json(text).replace("/", r"\/").replace("+", r"\u002B"),
+    lambda text: quote(quote(text, safe="")),
+    lambda text: in_json(in_json(text)),
+    lambda text: escape(escape(text)),
+    lambda text: in_json(escape(text)),
+]
 
 
-@each("way", [*WRITERS])
+@each("write", WRITERS)
 @given(secret=st.text("aF2/+&<\"'\\ %=;#-\n\tü😀", min_size=4))
-def test_secrets_are_hidden_however_they_are_escaped(way: str, secret: str) -> None:
-    assert Scrubber([secret]).hide(f"x:{WRITERS[way](secret)}") == "x:***"
+def test_secrets_are_hidden_however_they_are_escaped(write: Callable[[str], str], secret: str) -> None:
+    assert Scrubber([secret]).hide(f"x:{write(secret)}") == "x:***"
 
 
 def test_hiding_takes_linear_time() -> None:
