@@ -11,7 +11,7 @@ from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, TABLES
 from graphrag_eval_async.steps.similarity import query_of
-from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
+from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MAX_QUERIES = 50  # Maximum queries of one response that are run or parsed: the last ones.
 MAX_MESSAGE = 500  # Maximum characters kept of an error's text, which may quote the query.
-
-GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
 
 Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]
 """How a query failed: "invalid", it does not parse; "refused", it could fetch or change things; "failed", it

@@ -27,7 +27,7 @@ from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.tables.comparison import check_required
 from graphrag_eval_async.steps.tables.step import SparqlStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
-from graphrag_eval_async.steps.tokens import FORMS, form_of
+from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, form_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Compare
@@ -55,13 +55,8 @@ def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | 
     name, query, media_type = step.get("name"), step.get(REFERENCE_QUERY), step.get("output_media_type")
     own, required = comparators and name in comparators, step.get("required_columns") or ()
     # In names with escapes, the form may not be seen.
-    form = form_of(query) if isinstance(query, str) and "\\" not in query else "SELECT"
-    if form not in FORMS:
+    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
         raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
-    if form not in ("SELECT", "ASK") and step.get("score") == VALUES_F1 and not own:
-        raise MalformedStep(
-            f"{REFERENCE_QUERY}: {form} gives a graph, and score: values_f1 is only for tables"
-        )
     args = args_comparator(step)
     if own or not isinstance(name, str) or name in COMPARATORS or (args and step.get("output") is None):
         prepare_step(step, comparators)
@@ -121,7 +116,8 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
         return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
     as_values = step.get("score") == VALUES_F1
     if needs_execution(step):
-        _is_partial(step, SPARQL_RESULTS)
+        is_graph = form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS
+        _is_partial(step, GRAPHS[0] if is_graph else SPARQL_RESULTS)
         return PreparedStep(step, accepted_names(name), _not_fetched, as_values=as_values)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")

@@ -47,6 +47,7 @@ _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})  # The forms of queries that only read.
+GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
 
 UPDATES = frozenset(
     {"INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH", "USING"}

@@ -101,18 +101,18 @@ def test_formats_of_the_reference_and_strict_types() -> None:
     assert result_of(long, texts("1"))["values_recall"] == 1 / 60_000
 
 
+ONLY = "values_f1 is only for outputs that are compared as"
+
+
 @each(
     ("keys", "message"),
     [
         ({"required_columns": ["a"]}, "required_columns: not with score: values_f1"),
         ({"ignore_duplicates": False}, "ignore_duplicates: not with score: values_f1"),
-        ({"output_media_type": "text/turtle"}, "values_f1 is only for outputs that are compared as"),
-        ({"name": "retrieval"}, "values_f1 is only for outputs that are compared as"),
-        (
-            {"output": None, "args": {}, "args_match": "exact"},
-            "values_f1 is only for outputs that are compared as",
-        ),
-        ({"output": None, "reference_query": "DESCRIBE <urn:a>"}, "reference_query: DESCRIBE gives a graph"),
+        ({"output_media_type": "text/turtle"}, ONLY),
+        ({"name": "retrieval"}, ONLY),
+        ({"output": None, "args": {}, "args_match": "exact"}, ONLY),
+        ({"output": None, "reference_query": "DESCRIBE <urn:a>"}, ONLY),
         ({"score": "values"}, "write exact, f1 or values_f1"),
     ],
 )
