@@ -174,10 +174,9 @@ class _Reader:
         languages = [each for each in texts if self._language in (None, each)]
         if not languages:
             self._noted[f"skipped, no text in language {self._language!r}"].append(str(own))
-        elif "reference_query" not in step:
-            what = "no query, only answers" if "output" in step else "skipped, no query and no answers"
-            self._noted[what].append(str(own))
-            languages = languages if "output" in step else []
+        elif not {"reference_query", "output"} & step.keys():
+            self._noted["skipped, no query and no answers"].append(str(own))
+            languages = []
         return [
             {
                 "id": str(own) if self._is_qald else f"{self._prefix}:{own}-{language}",
