@@ -34,8 +34,6 @@ MAX_SCRUBBED = 1 << 16
 MAX_BODY_VALUES = 100_000
 """Maximum number of values in a body: besides the reply, servers send data such as log probabilities."""
 
-MIN_CHARACTERS = 16  # Minimum length of secrets that are hidden in a model's output.
-
 SPECIAL = re.compile(r"\\+|[^A-Za-z0-9]")  # Parts of a secret that a server may escape.
 LETTERS = {" ": "+", "\n": "n", "\r": "r", "\t": "t"}  # How forms, and JSON after a backslash, write these.
 
@@ -77,10 +75,6 @@ class Scrubber:
             (len(secret), re.compile(SPECIAL.sub(_spelled, secret)))
             for secret in sorted({*secrets} - {""}, key=len, reverse=True)
         ]
-
-    def content(self, text: str) -> str:
-        """Hide only long secrets in a model's output: short ones may occur by chance."""
-        return self.hide(text, MIN_CHARACTERS)
 
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
         shown = self.hide(text[:MAX_SCRUBBED])

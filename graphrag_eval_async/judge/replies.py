@@ -31,6 +31,7 @@ REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
 REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
 """The end and the start of the reasoning before a reply."""
 
+MIN_HIDDEN = 16  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 MAX_BRACES = 20  # Maximum opening braces at which an object is looked for in the text of a reply.
 
 
@@ -81,7 +82,7 @@ def read_completion(
     is_reasoning = content is None or not content.strip()
     if is_reasoning:  # Some servers put the whole reply there.
         content = message.get("reasoning_content") or message.get("reasoning")
-    text = response.scrub.content(content) if isinstance(content, str) else None
+    text = response.scrub.hide(content, MIN_HIDDEN) if isinstance(content, str) else None
     if (refusal := message.get("refusal")) or reason == "content_filter":
         problem = response.scrub(str(refusal or "by the content filter"))
         raise JudgeError("refused", problem, reply=text, usage=usage)

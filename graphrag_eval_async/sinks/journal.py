@@ -147,8 +147,7 @@ class OpenJournal:
 
         `count_result` is called with each result of an earlier run, and returns whether a metric failed;
         `count_reject` is called with the reason of each reject. They raise a ValueError, KeyError, TypeError
-        or AggregationError if it is none. With
-        `retry_errors`, the failed results and the rejects are set aside.
+        or AggregationError if it is none. With `retry_errors`, failed results and rejects are set aside.
         """
         self.path = os.fspath(options.path)
         self.is_restored = False
