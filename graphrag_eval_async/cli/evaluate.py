@@ -195,23 +195,20 @@ def evaluate_here(
 ) -> Exit:
     """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
     problems, not_run, collected = Counter[str](), list[str](), None
-    pages: list[EvaluationStream | Dashboard] = []
-    more["before_files"] = lambda stream: pages.append(_shown_in_browser(given, stream))
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults
 
         collected = ReportResults()
     add = [each.add for each in (collected, asked) if each is not None]
+    more |= {"on_restored": add, "rejudge": given.rejudge, "show": partial(_shown_in_browser, given)}
     with (
-        open_stream(
-            given, reference, source, config, interrupts, on_restored=add, rejudge=given.rejudge, **more
-        ) as (stream, lines),
+        open_stream(given, reference, source, config, interrupts, **more) as (stream, results, lines),
         exporting(given, stream, lines, *add) as send,
     ):
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-            work = _write_results(pages[0], send, advance, problems, not_run)
+            work = _write_results(results, send, advance, problems, not_run)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
     told += [one_line(f"first query that could not be run: {first}", limit=300) for first in not_run]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.report import Found
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.scale.redis.source import RedisStream
@@ -135,10 +136,10 @@ def open_stream(
     *,
     make: Callable[..., EvaluationStream] = evaluate_stream,
     on_restored: Iterable[Callable[[Mapping[str, Any]], object]] = (),
-    before_files: Callable[[EvaluationStream], object] = id,  # Opening a file empties it.
+    show: Callable[[EvaluationStream], EvaluationStream | Dashboard] = lambda stream: stream,
     **more: Any,
-) -> Iterator[tuple[EvaluationStream, LineFile | None]]:
-    """A stream, and the file for its results; None if there is no file, or the stream keeps a journal."""
+) -> Iterator[tuple[EvaluationStream, EvaluationStream | Dashboard, LineFile | None]]:
+    """A stream, what `show` makes of it, and the file for results; None without one, or with a journal."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
     journal = _journal(given) if given.resume else None
@@ -165,7 +166,7 @@ def open_stream(
     for take in on_restored:
         stream.tell_restored(take)
     load_for(config)
-    before_files(stream)
+    shown = show(stream)  # Opening a file empties it.
     _ = stream.rejects  # They are shown at the end.
     with ExitStack() as files:
         results = files.enter_context(open_lines(output)) if output is not None else None
@@ -173,7 +174,7 @@ def open_stream(
             Path(late).unlink(missing_ok=True)
         if rejects is not None:
             writer.lines = files.enter_context(open_lines(rejects, interrupts))
-        yield stream, results
+        yield stream, shown, results
 
 
 @contextmanager

@@ -210,7 +210,7 @@ def _opened(
     else:
         restored = counting.restore
         with open_stream(given, reference, source, config, interrupts, on_restored=[restored]) as opened:
-            yield opened
+            yield opened[0], opened[2]
 
 
 def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
