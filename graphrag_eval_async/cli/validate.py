@@ -68,13 +68,13 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     format_ = trace_format(given)
-    known, limit = reference.questions, given.max_line_bytes  # An `Evaluator` would want queries to be run.
-    read: Callable[[Record], Response | Reject] = partial(read_record, known=known, max_line_bytes=limit)
+    by_id, limit = reference.questions, given.max_line_bytes  # An `Evaluator` would want queries to be run.
+    read: Callable[[Record], Response | Reject] = partial(read_record, known=by_id, max_line_bytes=limit)
     if format_ is not None:
-        read = record_reader(format_for(known, format_), known, limit)
+        read = record_reader(format_for(by_id, format_), by_id, limit)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
-    names_known = reference.step_names
-    meant = step_names(names_by_alias(aliases, names_known), names_known)
+    known = reference.step_names
+    meant = step_names(names_by_alias(aliases, known), known)
 
     async def take(record: Record) -> None:
         response = read(record)
@@ -85,7 +85,7 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
             return
         answered[response.question_id] += 1
         if question := reference.questions.get(response.question_id):
-            rename_steps(response, names_known, meant)
+            rename_steps(response, known, meant)
             steps = response.fields.get("actual_steps", ())
             found, questions = names[question.template_id]
             found.update(step["name"] for step in steps if step.get("name") is not None)
