@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction, signature
 from math import inf
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, Never, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from graphrag_eval_async.errors import UsageError, describe_exception
 
@@ -17,7 +17,11 @@ Range: TypeAlias = tuple[float, float] | None
 is_key = re.compile(r"[A-Za-z0-9_-]{1,128}(?<!_cost)(?<!_error)").fullmatch
 
 
-def metric(*given: Never, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]:  # noqa: A002
+@overload
+def metric(function: F, /) -> F: ...
+@overload
+def metric(*, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]: ...
+def metric(function: Any = None, /, *, range: Range = None, keys: Sequence[str] = ()) -> Any:  # noqa: A002
     """Declare what a metric of your own returns; a function without this decorator is a metric, too.
 
     The function gets the `Question`, and the response and the complete result as dicts, which are copies. It
@@ -40,15 +44,15 @@ def metric(*given: Never, range: Range = None, keys: Sequence[str] = ()) -> Call
         is_valid = -inf < low < high < inf and all(isinstance(each, str) for each in keys)
     except (TypeError, ValueError, OverflowError):
         is_valid = False
-    if given or not is_valid or isinstance(keys, str):
+    if not (is_valid and (function is None or callable(function))) or isinstance(keys, str):
         wanted = '@metric(range=(0, 1), keys=["a", "b"])'
-        raise UsageError(f"metric: expected such as {wanted}; got {(*given, range, keys)!r}")
+        raise UsageError(f"metric: expected such as {wanted}; got {(function, range, keys)!r}")
 
     def declare(function: F) -> F:
         function._graphrag_eval = (low, high) if range is not None else None, tuple(keys)  # type: ignore[attr-defined]
         return function
 
-    return declare
+    return declare if function is None else declare(function)
 
 
 class CodeMetric(NamedTuple):

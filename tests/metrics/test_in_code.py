@@ -87,7 +87,12 @@ TONE = {"name": "t", "inputs": ["actual_answer"], "instructions": "?", "outputs"
 @each("judged", [False, True])
 async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     more: dict[str, Any] = {"judge": Judge(), "config": {"custom_evaluations": [TONE]}} if judged else {}
-    metrics = {"brevity": brevity, "counts": counts, "n": given({"a": 2, "b": None}), "none": given(None)}
+    metrics = {
+        "brevity": brevity,
+        "counts": counts,
+        "n": metric(given({"a": 2, "b": None})),
+        "none": given(None),
+    }
     stream = evaluate_stream(REFERENCE, ANSWERED, metrics=metrics, ordered=True, stages=True, **more)
     async with stream:
         parts = [result async for result in stream]
@@ -172,7 +177,7 @@ async def test_bounds_and_declared_keys_are_checked() -> None:
     wrong_ranges: Any = (1, 0), (0, math.inf), 5, ("a", "b"), (0, 1, 2), (), (0, 10**400)
     wrong_keys: Any = "x", [1], 5
     wrong = [{"range": bounds} for bounds in wrong_ranges] + [{"keys": keys} for keys in wrong_keys]
-    for declare in [partial(metric, **arguments) for arguments in wrong] + [partial(metric, given(1))]:
+    for declare in [partial(metric, **arguments) for arguments in wrong] + [partial(metric, (0, 1))]:
         with pytest.raises(UsageError, match="metric: expected such as"):
             declare()
 
