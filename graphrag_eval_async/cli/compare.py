@@ -255,8 +255,7 @@ def check_regressions(
     if given.allow_missing or not (lacking := missing(snapshot)):
         return gates
     return [
-        gate._replace(holds=False, told=f"{gate.told}, but {lacking}") if gate.holds else gate
-        for gate in gates
+        gate._replace(holds=False, told=f"{lacking}; {gate.told}") if gate.holds else gate for gate in gates
     ]
 
 
@@ -273,7 +272,7 @@ def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[st
     told += _errors(gate.metric, drop)
     worse = means["difference"] if lower_is_better(gate.metric) else -means["difference"]
     lacking = drop.lacking(gate.metric)
-    return CheckedGate(name, worse <= gate.most + 1e-12 and not lacking, told + lacking)
+    return CheckedGate(name, worse <= gate.most + 1e-12 and not lacking, lacking + told)
 
 
 def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGate:
@@ -297,6 +296,6 @@ def _errors(metric: str, drop: Drop) -> str:
 def _check_count(most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]) -> CheckedGate:
     told = f"{plural(count := len(snapshot['regressions']), 'regression')}, at most {most} allowed"
     if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
-        told += f", but no question has any of these on both sides: {', '.join(RIGHT)}"
+        told = f"no question has any of these on both sides: {', '.join(RIGHT)}; {told}"
     lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
-    return CheckedGate("--max-regressions", count <= most and bool(decided) and not lacking, told + lacking)
+    return CheckedGate("--max-regressions", count <= most and bool(decided) and not lacking, lacking + told)

@@ -203,9 +203,9 @@ class Drop(NamedTuple):
     fills: bool
 
     def lacking(self, metric: str) -> str:
-        """Return how many results lack a value if it is a larger share than in the baseline; else ""."""
+        """How many results lack a value, and "; ", if their share is larger than in the baseline; else ""."""
         (lost, more_lost), (of, more_of) = self.missing, self.results
-        told = f"; {more_lost} of {more_of} results lack {metric}, in the baseline {lost} of {of}"
+        told = f"{more_lost} of {more_of} results lack {metric}, in the baseline {lost} of {of}; "
         return told if more_lost * of > lost * more_of else ""
 
 

@@ -269,5 +269,5 @@ def non_inferiority(drop: Drop, metric: str, margin: float, level: float, *, bou
         return found | {"reason": "too few questions have it on both sides, or all changes agree"}
     found["interval"] = {"level": level, "low": ends[0], "high": ends[1], "kind": "one_look"}
     if told := drop.lacking(metric):
-        return found | {"reason": told.removeprefix("; ")}
+        return found | {"reason": told.removesuffix("; ")}
     return found | ({"verdict": NON_INFERIOR} if min(sign * end for end in ends) > -margin else {})

@@ -82,7 +82,7 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--max-regressions 4", 1, "5 regressions, at most 4 allowed"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.1", 0, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.05", 1, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05"),
-        ((JUDGED, UNJUDGED), "--max-drop answer_f1=0 --allow-missing", 1, "8 of 20 results lack answer_f1"),
+        ((JUDGED, UNJUDGED), "--max-drop answer_f1=0 --allow-missing", 1, ": 8 of 20 results lack answer_f1"),
         ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95 % interval"),
         ((FIFTY, FIVE), "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02", 1, "may be worse"),
         ((FIVE, FIFTY), "--non-inferior steps_score=0.05", 0, ": not worse by more than 0.05"),
@@ -117,7 +117,7 @@ def test_missing_questions_fail_each_gate(
     command = [*both(folder, TWENTY, TWENTY[:12]), *gate]
     capfd.readouterr()
     assert run(*command, "-o", folder.file("c.json")) == 1
-    assert f", but {LACKING}" in capfd.readouterr().err
+    assert f": {LACKING}" in capfd.readouterr().err
     written = orjson.loads((folder.path / "c.json").read_bytes())
     assert written["missing"] == [f"t-{i}" for i in range(12, 20)]
     assert run(*command, "--allow-missing") == 0
