@@ -247,11 +247,15 @@ def check_boolean(name: str, value: object) -> None:
         raise UsageError(f"{name}: expected a boolean, got {describe(value)}")
 
 
+def needs(extra: str) -> str:
+    """How to install an extra. The package is not on the package index."""
+    return f"needs the extra {extra}; in the checkout, run pip install '.[{extra}]'"
+
+
 def check_extra(what: str, extra: str, *modules: str) -> None:
     """Import the packages of an extra that `what` needs; a missing one is a `UsageError`."""
     for module in modules:
         try:
             import_module(module)
-        except ImportError as error:
-            install = f"pip install 'graphrag-eval-async[{extra}]'"
-            raise UsageError(f"{what} needs {error.name}: {install}") from None
+        except ImportError:
+            raise UsageError(f"{what} {needs(extra)}") from None

@@ -9,12 +9,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, needs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-INSTALL = "pip install 'graphrag-eval-async[redis]'"
 
 SCHEMES = ("redis://", "rediss://")
 
@@ -99,7 +97,7 @@ def is_redis(path: object) -> bool:
 def check_redis() -> None:
     """Raise a `UsageError` if the package redis is not installed, without importing it."""
     if find_spec("redis") is None:
-        raise UsageError(f"needs the package redis: {INSTALL}")
+        raise UsageError(f"redis {needs('redis')}")
 
 
 def connect(address: RedisAddress, seconds: float) -> Any:
@@ -112,7 +110,7 @@ def connect(address: RedisAddress, seconds: float) -> Any:
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
     except ImportError as error:
-        raise UsageError(f"redis cannot be imported ({error}): {INSTALL}") from error
+        raise UsageError(f"redis cannot be imported ({error}); it {needs('redis')}") from error
     return Redis(
         host=address.host,
         port=address.port,

@@ -13,7 +13,7 @@ from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -48,10 +48,7 @@ class Run:
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
-    try:
-        import matplotlib as _  # noqa: F401
-    except ModuleNotFoundError:
-        raise UsageError("plot needs matplotlib: pip install 'graphrag-eval-async[plot]'") from None
+    check_extra("plot", "plot", "matplotlib")
     if len(given.results) > 2:
         raise UsageError(f"plot: one or two RESULTS, got {len(given.results)}")
     if not is_score(given.metric):

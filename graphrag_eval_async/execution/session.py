@@ -6,7 +6,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import ConfigError
+from graphrag_eval_async.errors import ConfigError, needs
 from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
 from graphrag_eval_async.execution.engine import Setup
 from graphrag_eval_async.execution.outcomes import (
@@ -48,14 +48,10 @@ class Executing:
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
         """Check that the packages are there."""
         self.config, self._checks = config, checks
-        needs = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
+        wanted = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
         if config is not None:
-            needs.append(("execute", "pyoxigraph" if config.endpoint is None else "httpx", "execute"))
-        problems = [
-            f'{key}: needs the package {package}: pip install "graphrag-eval-async[{extra}]"'
-            for key, package, extra in needs
-            if find_spec(package) is None
-        ]
+            wanted.append(("execute", "pyoxigraph" if config.endpoint is None else "httpx", "execute"))
+        problems = [f"{key}: {needs(extra)}" for key, package, extra in wanted if find_spec(package) is None]
         if problems:
             raise ConfigError(problems)
 

@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 from urllib.request import proxy_bypass_environment as is_excluded  # type: ignore[attr-defined]
 
 from graphrag_eval_async.config.load import wrong_with_url
-from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.errors import ConfigError, JudgeError, needs
 from graphrag_eval_async.judge.call import Rewritten
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
     from graphrag_eval_async.judge.call import Way
 
-INSTALL = "pip install 'graphrag-eval-async[llm]'"
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"
 NO_KEY = "unused"  # Sent to self-hosted servers: most need no key, but some require a header with one.
@@ -109,7 +108,7 @@ def import_aiohttp() -> Any:
     try:
         import aiohttp
     except ImportError as error:
-        raise ConfigError([f"llm: aiohttp cannot be imported ({error}): {INSTALL}"]) from error
+        raise ConfigError([f"llm: aiohttp cannot be imported ({error}); it {needs('llm')}"]) from error
     return aiohttp
 
 

@@ -13,10 +13,10 @@ import msgspec
 
 from graphrag_eval_async.config import GenerationConfig, secrets
 from graphrag_eval_async.config.llm import GENERATION
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError, in_utf8
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError, in_utf8, needs
 from graphrag_eval_async.judge.cache import CallCache, check_cache
 from graphrag_eval_async.judge.call import Call, checked_reply, checked_vectors
-from graphrag_eval_async.judge.endpoint import INSTALL, Client, endpoint_of
+from graphrag_eval_async.judge.endpoint import Client, endpoint_of
 from graphrag_eval_async.judge.limits import Clock, Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.sender import JudgeSetup, Sender
@@ -71,7 +71,7 @@ def judge_setup(
 def check(llm: LLMConfig, name: str = GENERATION) -> None:
     """Check that the judge `name` can be called, as far as possible without a request."""
     if find_spec("aiohttp") is None:
-        raise ConfigError([f"llm: needs the package aiohttp: {INSTALL}"])
+        raise ConfigError([f"llm: {needs('llm')}"])
     models = [(llm.key(name), llm.model(name)), ("llm.embedding", llm.embedding)]
     problems = [endpoint_of(llm, model).problems(key) for key, model in models if model is not None]
     if found := [problem for each in problems for problem in each]:

@@ -12,15 +12,13 @@ from operator import mul
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import ConfigError, JudgeError
+from graphrag_eval_async.errors import ConfigError, JudgeError, needs
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, strict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from graphrag_eval_async.metrics.metric import Calls
-
-INSTALL = "pip install 'graphrag-eval-async[ragas]'"
 
 BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 """The fields of ragas' output models that must be 0 or 1, although their types allow any int."""
@@ -29,7 +27,7 @@ BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 def ragas_prompts(metric: str, *names: str) -> list[str]:
     """Return the `prompts` of a metric that uses prompts of ragas, without importing it."""
     if find_spec("ragas") is None:
-        raise ConfigError([f"{metric}: needs the package ragas: {INSTALL}"])
+        raise ConfigError([f"{metric}: {needs('ragas')}"])
     return [f"ragas {metadata.version('ragas')} {', '.join(names)}"]
 
 
@@ -41,7 +39,7 @@ def load_ragas() -> None:
         from ragas import _analytics
         from ragas.metrics import collections  # noqa: F401
     except ImportError as error:
-        raise ConfigError([f"ragas: cannot be imported ({error}): {INSTALL}"]) from error
+        raise ConfigError([f"ragas: cannot be imported ({error}); it {needs('ragas')}"]) from error
     _analytics.do_not_track.cache_clear()  # Holds the old setting if ragas was imported before.
     _analytics._analytics_batcher.shutdown()  # Ends its thread, which wakes up every second.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import check_extra
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
 from graphrag_eval_async.sinks.files import check_replaceable, drafted
 
@@ -29,8 +28,8 @@ def is_table(path: str | None) -> bool:
 
 def check_table(path: str) -> None:
     """Raise a `UsageError` if a table cannot be written."""
-    if path.endswith(".parquet") and not find_spec("pyarrow"):
-        raise UsageError(f"{path!r}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
+    if path.endswith(".parquet"):
+        check_extra(f"{path!r}: Parquet", "table", "pyarrow")
     check_replaceable(path)
 
 

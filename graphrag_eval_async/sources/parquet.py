@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from datetime import timedelta
-from importlib.util import find_spec
 from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.errors import SourceError, check_extra
 from graphrag_eval_async.records import Line, write_line
 from graphrag_eval_async.sources.files import in_thread, open_binary, read_start
 from graphrag_eval_async.sources.lines import line_of
@@ -60,8 +59,7 @@ class ParquetRows:
 
     def __init__(self, path: str) -> None:
         self._name = shown(path)
-        if not find_spec("pyarrow"):
-            raise UsageError(f"{self._name}: Parquet needs pyarrow: pip install 'graphrag-eval-async[table]'")
+        check_extra(f"{self._name}: Parquet", "table", "pyarrow")
         import pyarrow
         from pyarrow import parquet
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import orjson
 
-from graphrag_eval_async.errors import UsageError, check_extra, check_integer
+from graphrag_eval_async.errors import UsageError, check_extra, check_integer, needs
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 
@@ -193,8 +193,7 @@ def _from_protobuf(body: bytes) -> Any:
         from google.protobuf.message import DecodeError
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     except ImportError:
-        text = "protobuf needs the extra otel: pip install 'graphrag-eval-async[otel]'; or send JSON"
-        raise _Refused(415, text) from None
+        raise _Refused(415, f"protobuf {needs('otel')}; or send JSON") from None
     try:
         request = MessageToDict(ExportTraceServiceRequest.FromString(body))
     except (DecodeError, ValueError) as error:

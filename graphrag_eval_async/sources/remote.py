@@ -7,11 +7,10 @@ import os
 import re
 import time
 from functools import partial
-from importlib.util import find_spec
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.errors import SourceError, UsageError, check_extra
 from graphrag_eval_async.redis_client import is_redis
 
 if TYPE_CHECKING:
@@ -153,8 +152,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     if is_redis(address):
         how = "aggregate reads all results of a Redis server, and redis_results yields them in Python"
         raise UsageError(f"{name}: expected a file; {how}")
-    if not find_spec("fsspec"):
-        raise UsageError(f"{name}: addresses need fsspec: pip install 'graphrag-eval-async[cloud]'")
+    check_extra(f"{name}: a URL", "cloud", "fsspec")
     import fsspec
 
     try:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from graphrag_eval_async.errors import needs
 from graphrag_eval_async.steps.numbers import numbers_in
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
         try:
             _finds(reference, "")
         except ImportError:
-            raise ValueError("match: regex needs pyarrow: pip install 'graphrag-eval-async[table]'") from None
+            raise ValueError(f"match: regex {needs('table')}") from None
         except ValueError as error:
             raise ValueError(f"reference_answer: {error}; the syntax is that of RE2") from None
 

@@ -51,7 +51,7 @@ def test_only_the_page_needs_the_extra_web(
     assert report(folder) == report(folder, "--github") == 0
     capfd.readouterr()
     assert report(folder, "-o", folder.file("page.html")) == 2
-    assert "a report needs jinja2: pip install 'graphrag-eval-async[web]'" in capfd.readouterr().err
+    assert "a report needs the extra web; in the checkout, run pip install '.[web]'" in capfd.readouterr().err
 
 
 @each("scores", [(0.25, 0.75), (0.75, 0.25), (0.25, None)])

@@ -106,7 +106,7 @@ def test_ragas_is_imported_on_demand_sends_nothing_and_leaves_nothing(tmp_path: 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ragas_prompts("m", "A", "B") == ["ragas 0.4.3 A, B"]
     monkeypatch.setitem(sys.modules, "ragas", None)
-    with pytest.raises(ConfigError, match=r"m: needs the package ragas: .*graphrag-eval-async\[ragas\]"):
+    with pytest.raises(ConfigError, match="m: needs the extra ragas; "):
         ragas_prompts("m")
 
 

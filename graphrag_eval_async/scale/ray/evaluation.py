@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from graphrag_eval_async import errors
-from graphrag_eval_async.errors import GraphragEvalError, SourceError, UsageError, WorkerError, check_integer
+from graphrag_eval_async.errors import (
+    GraphragEvalError,
+    SourceError,
+    UsageError,
+    WorkerError,
+    check_integer,
+    needs,
+)
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.posix import require_posix
@@ -43,8 +50,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference, Templates
 
     Responses = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any
-
-INSTALL = "pip install 'graphrag-eval-async[ray]'"
 
 BATCH, JUDGED_BATCH = 2048, 256
 """Responses in a batch, which is also a file of results: without a judge, and with one."""
@@ -146,7 +151,7 @@ def evaluate_dataset(
     """
     require_posix("evaluate_dataset")
     if find_spec("ray") is None or find_spec("pyarrow") is None:
-        raise UsageError(f"evaluate_dataset needs ray[data]: {INSTALL}")
+        raise UsageError(f"evaluate_dataset {needs('ray')}")
     check_integer("concurrency", concurrency)
     check_integer("max_in_flight", max_in_flight)
     evaluator = Evaluator(reference, **options)

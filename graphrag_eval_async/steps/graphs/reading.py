@@ -16,7 +16,7 @@ from xml.parsers import expat
 import msgspec
 import orjson
 
-from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.errors import MalformedStep, needs
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.records.shapes import GRAPHS, plain_type
 from graphrag_eval_async.steps.formats.reading import without_fence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
-
-INSTALL = "pip install 'graphrag-eval-async[rdf]'"
 
 MAX_DEPTH = 100  # Maximum levels of JSON-LD and RDF/XML, and of triple terms.
 MAX_CONTEXT_ENTRIES = 500  # Maximum members of the contexts of a JSON-LD document, at all levels.
@@ -135,7 +133,7 @@ def import_pyoxigraph() -> Any:
     try:
         import pyoxigraph
     except ImportError:
-        raise MalformedStep(f"output_media_type: graphs need pyoxigraph: {INSTALL}") from None
+        raise MalformedStep(f"output_media_type: a graph {needs('rdf')}") from None
     return pyoxigraph
 
 
