@@ -36,6 +36,7 @@ def test_written_folder_works(
     out, err = capfd.readouterr()
     assert sorted(out.splitlines()) == ["films-of-tati 0.0 wrong_query_result", "films-of-varda 1.0 none"]
     assert not err
+    assert run("compare", "results.jsonl", str(folder / "results.jsonl")) == 0
 
 
 def commands_in(out: str) -> list[list[str]]:
