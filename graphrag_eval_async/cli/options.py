@@ -63,12 +63,12 @@ Input
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to detect it; otlp for spans; or, in lines or one array, text2sparql for answers of that
-    benchmark and plain for responses with `question` in place of question_id.
+    mcp, or auto to detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses
+    with `question` in place of question_id. text2sparql and plain take lines or an array.
   --format FORMAT /convert = auto : cli.parsing:parse_format
     Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to detect it; otlp for spans; or, in lines or one array, text2sparql for answers of that
-    benchmark and plain for responses with `question` in place of question_id.
+    mcp, or auto to detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses
+    with `question` in place of question_id. text2sparql and plain take lines or an array.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE
@@ -159,11 +159,11 @@ Agent
 Output
   -o, --output FILE : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
-    redis://HOST/RESULTS for responses from Redis.  [default: -, but nowhere if that is a terminal or
-    responses come from Redis]
+    redis://HOST/RESULTS for responses from Redis.  [default: standard output, unless that is a
+    terminal or responses come from Redis]
   -o, --output FILE /agent : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output.
-    [default: -, but nowhere if that is a terminal]
+    [default: standard output, unless that is a terminal]
   -o, --output FILE /watch : cli.files:lines_path
     Write results here, as JSONL.  [default: nowhere]
   -o, --output FILE /lines = - : cli.files:lines_path
@@ -249,8 +249,8 @@ Resume
   --retry-errors
     With --resume: repeat the questions whose responses are errors or were rejected.
   --retry-failed
-    With --resume: re-evaluate responses with failed metrics, such as after a spent budget. Judges all of
-    their metrics again.
+    With --resume: evaluate responses with failed metrics again, for example after raising budget_usd. Judges
+    all of their metrics again.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position
@@ -283,13 +283,13 @@ Gates
     Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an error
     counts as 0. Repeatable.
   --non-inferior METRIC=X... : cli.compare:parse_max_drop
-    Fail unless the confidence interval of the change rules out a drop of METRIC by X. In metrics up to 1, an
-    error counts as 0. Repeatable.
+    Fail unless the confidence interval rules out a drop of METRIC by X or more. In metrics up to 1, an error
+    counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural
     Fail if more than N questions were right in the baseline and no longer are.
   --fail-on-regression
-    Fail if a primary metric got worse by more than chance, overall or in a template, if questions no longer
-    have values of it, or if there is no primary metric to compare.
+    Fail if a primary metric got significantly worse, overall or in a template; if significantly more
+    questions lost it than gained it; or if there is no primary metric to compare.
   --allow-missing
     Pass these gates even if questions of the baseline are missing.
 Statistics

@@ -1,4 +1,4 @@
-"""Reports a run at its end: rejects, aggregates, the page of metrics, and gates."""
+"""Reports a run at its end: rejects, aggregates, the summary, and gates."""
 
 from __future__ import annotations
 

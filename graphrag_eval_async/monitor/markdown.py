@@ -195,7 +195,7 @@ def _scores(summary: Summary) -> Iterator[Section]:
             for metric, row in group.items()
             if row.get("verdict", UNDECIDED) != UNDECIDED
         ]
-        title = f"{title} that changed by more than chance"
+        title = f"{title} that changed significantly"
         yield from _table(title, [heading, "metric", *CHANGE], changed)
 
 

@@ -200,7 +200,7 @@ class MetricsServer:
 
     def __init__(self, host: str, port: int) -> None:
         """Listen; until `run`, the page is empty."""
-        check_extra("a page of metrics", "prometheus", "prometheus_client")
+        check_extra("serving metrics", "prometheus", "prometheus_client")
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 
         check, self._registry = HostCheck(host), CollectorRegistry()

@@ -58,7 +58,7 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
             f"{template}:steps_score is worse: 1 -> 0.275, -0.725; {told.format(0, '= 0.002')}",
         )
     ]
-    # More tokens are no regression; what is worse need not be so by more than chance.
+    # More tokens are no regression; what is worse need not be significantly worse.
     assert run(*both(folder, GOOD, BETTER), "--fail-on-regression") == 0
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999999") == 0
 
@@ -86,7 +86,7 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95 % interval"),
         ((FIFTY, FIVE), "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02", 1, "may be worse"),
         ((FIVE, FIFTY), "--non-inferior steps_score=0.05", 0, ": not worse by more than 0.05"),
-        ((FIFTY, FIVE), "--fail-on-regression", 0, "no regression by more than chance"),
+        ((FIFTY, FIVE), "--fail-on-regression", 0, "no significant regression"),
         ((JUDGED, FAILING), "--max-drop steps_score=0.3 --allow-missing", 1, f"1 -> 0.6, -0.4: {DROP} 0.3"),
     ],
 )
