@@ -86,8 +86,8 @@ def configuration() -> str:
         "# Configuration",
         "",
         "Every key of the configuration, which `--config` and `config=` take as YAML, JSON or a dict.",
-        "[Judges](judges.md) has examples; `graphrag-eval-async schema configuration` prints the JSON Schema for",
-        "your editor. This page is made from the code.",
+        "[Judges](judges.md) and [metrics](own-metrics.md) have examples; `graphrag-eval-async schema configuration` prints",
+        "the JSON Schema for your editor. This page is made from the code.",
     ]
     for key, section in sections():
         described = attributes(section)

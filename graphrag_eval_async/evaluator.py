@@ -102,7 +102,7 @@ class Evaluator:
                 `judges` of the metrics. Without a configuration, it judges answer correctness.
             metrics: metrics of your own, by name, added to `custom_metrics` of the configuration: functions
                 ``(question, response, result) -> float | bool | dict[str, float] | None``, plain or async, or
-                paths such as ``mypackage.mymodule:brevity``. See "Metrics of your own" on the page Judges.
+                paths such as ``mypackage.mymodule:brevity``. See the page "Write your own metric".
             on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise"
                 raises `JudgeUnavailable`, "continue" makes it the error of each metric.
             format: the responses are traces in this format, such as "openai" or "auto"; or a `TraceFormat`,

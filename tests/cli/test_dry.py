@@ -105,7 +105,6 @@ def test_a_run_makes_as_many_calls(
 def test_the_requests_for_a_record_with_five_documents(
     mode: str, requests: list[int], folder: Folder, dry: Callable[..., str]
 ) -> None:
-    """The first of these numbers stand in docs/judges.md."""
     reference = folder.path / "five.json"
     reference.write_text(json.dumps(templates(1, 5)))
     metrics: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {"mode": mode}}
