@@ -230,7 +230,8 @@ def _side_by_side(expected: Result, actual: Result | None) -> tuple[Step, Step |
 def _step(step: Result, documents: Sequence[Marked] | None = None) -> Step:
     if documents is None:
         documents = [_document(each, "") for each in _documents(step)]
-    output, error, args = step.get("output"), step.get("error"), step.get("args", step.get(REFERENCE_QUERY))
+    output, error, query = step.get("output"), step.get("error"), step.get(REFERENCE_QUERY)
+    args = step.get("args", None if query is None else {"query": query})  # As agents have it.
     if isinstance(args, Mapping):  # As lines; queries keep their line breaks.
         args = _cut("\n".join(f"{key}: {_text(value)}" for key, value in args.items()))
     table = _table(step)

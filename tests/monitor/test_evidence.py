@@ -50,6 +50,8 @@ def test_differences_of_tables_are_told_and_marked() -> None:
     assert {each.mark for each in pair.differences} == {MISSING}
     (pair,) = pairs_of(result([[query("a")]], [query("b", id="1")]))
     assert (pair.verdict, pair.differences) == ("different", [])
+    (pair,) = pairs_of(result([[{"name": "sparql_query", "reference_query": "SELECT"}]], [query("b")]))
+    assert [step and step.args for step in (pair.expected, pair.actual)] == ["query: SELECT"] * 2
     # Those of a result that was scored.
     diff = [
         {"kind": "missing_column", "column": "since"},
