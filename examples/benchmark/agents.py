@@ -93,7 +93,7 @@ def way(start: str, end: str) -> str:
 
 
 def keywords(text: str) -> dict[str, Any]:
-    """Returns the first entity's neighbours of the first class."""
+    """For "Which lines does Voltara operate?", returns all lines next to Voltara."""
     found = mentions(text, NOUNS)
     kind = next((f"?x a grid:{each.kind} ." for each in found if not each.iri), "")
     iri = next((each.iri for each in found if each.iri), None)
@@ -130,7 +130,7 @@ TEMPLATES = {
 
 
 def templates(text: str) -> dict[str, Any]:
-    """Knows the exact wording of some questions, and a right query for each."""
+    """Knows the exact wording of some questions, and the right query for each."""
     for sentence, where in TEMPLATES.items():
         match = re.fullmatch(re.escape(sentence).replace("NAME", "(.+)"), text)
         if match and match[1] in names():
@@ -140,7 +140,7 @@ def templates(text: str) -> dict[str, Any]:
 
 
 def paths(text: str) -> dict[str, Any]:
-    """Walks the shortest path from the first class to each entity, and can count."""
+    """For "Which outages hit lines of Voltara?", takes the shortest path from outages to Voltara. Counts."""
     found = mentions(text, NOUNS)
     kind = next((each.kind for each in found if not each.iri), None)
     if kind is None:
@@ -153,7 +153,7 @@ def paths(text: str) -> dict[str, Any]:
 
 
 def grammar(text: str) -> dict[str, Any]:
-    """Reads a question as a chain of classes and entities, and can count, rank, negate and group."""
+    """Takes the path that the question names: outages, lines, Voltara. Counts, ranks, negates and groups."""
     found = mentions(text, NOUNS | SYNONYMS | {"no": "", "not": ""})
     if not found or found[0].iri or not found[0].kind:
         return SILENT
