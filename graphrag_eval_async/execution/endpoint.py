@@ -95,6 +95,8 @@ class Connections:
                         raise QueryFailed(
                             "unavailable", "it redirects to another host, which is not followed"
                         )
+                    if response.status_code == 303 or (response.status_code < 303 and "json" in content):
+                        method, content = "GET", {"headers": content.get("headers")}
                     address = new
             raise QueryFailed("unavailable", "it redirects again and again")
         except TimeoutError:

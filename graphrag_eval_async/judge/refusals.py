@@ -72,7 +72,7 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         # Longest first: replacing a prefix of a secret would leave the rest visible.
         self._secrets = [
-            (len(secret), re.compile(SPECIAL.sub(_spelled, secret)))
+            (len(secret), max(SPECIAL.split(secret), key=len), re.compile(SPECIAL.sub(_spelled, secret)))
             for secret in sorted({*secrets} - {""}, key=len, reverse=True)
         ]
 
@@ -84,8 +84,8 @@ class Scrubber:
         return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
     def hide(self, text: str, min_characters: int = 0) -> str:
-        for length, pattern in self._secrets:
-            if length >= min_characters:
+        for length, plain, pattern in self._secrets:
+            if length >= min_characters and plain in text:  # As plain characters are never escaped.
                 text = pattern.sub("***", text)
         return text
 
