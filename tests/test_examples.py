@@ -120,9 +120,10 @@ async def test_the_server_answers_as_endpoints_do() -> None:
         refused: list[tuple[dict[str, Any], str]] = [
             ({"params": {"dataset": "urn:x"}}, "unknown dataset; the only one is https://example.org/grid/"),
             ({"params": {"text": "{question}"}}, "expected the parameter dataset, which is text"),
-            ({"method": "POST", "body": {"question": 1}}, "expected the parameter question, which is text"),
+            ({"method": "POST", "body": {"dataset": "", "question": ["{question}"]}},
+             "expected the parameter question, which is text"),
             ({"method": "POST", "body": ["{question}"]}, "expected a JSON object with dataset and question"),
-        ]
+        ]  # fmt: skip
         for options, error in refused:
             async with aclosing(http_agent(url, **options)) as agent:
                 response = await agent(next(iter(reference)))

@@ -141,7 +141,7 @@ Agent
     JSON to send, with {question} and {KEY} in its texts.
   --header NAME:VALUE... : cli.ask:parse_header
     Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.
-    The header is never shown or stored. Repeatable.
+    Errors never show the header; results hide ${NAME} if it has 8 characters or more. Repeatable.
   --answer PATH = $.answer
     Where the answer is in the JSON of a reply; '' for none.
   --query PATH = $.query

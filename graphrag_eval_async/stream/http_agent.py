@@ -7,7 +7,6 @@ import json
 import os
 import re
 from base64 import b64encode
-from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
@@ -22,12 +21,14 @@ from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS, VARIABLE
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
-from graphrag_eval_async.execution.endpoint import MAX_WAIT_SECONDS, PAUSES, Connections
+from graphrag_eval_async.execution.endpoint import LARGE, MAX_WAIT_SECONDS, PAUSES, Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
-from graphrag_eval_async.records.decoding import InvalidRecord
-from graphrag_eval_async.records.response import check_steps
+from graphrag_eval_async.records.decoding import InvalidRecord, decode
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.records.response import read_response
 from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.traces.listed import steps_of_query
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
 PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
 TIMEOUT_SECONDS, RETRIES, MAX_REPLY_BYTES = 60.0, 2, 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
-OF_HTTPX = frozenset({"connection", "content-length", "transfer-encoding"})  # Headers that httpx sets.
+OF_HTTPX = frozenset({"accept-encoding", "connection", "content-length", "transfer-encoding"})  # Of httpx.
 MIN_HIDDEN = 8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
+_LIMITS = {"too_long": "the reply has too many values", "too_deep": "the reply is nested too deeply"}
 _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_bytes"}
 
 
@@ -52,26 +54,26 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params`
     with GET, to `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of
     this library shows its value, headers, or user and password of the URL, even if the server repeats them.
-    In replies, the password and headers named like auth, cookie, key, secret or token become ``***`` if they
-    have at least 8 characters.
+    In replies, the password, headers named like auth, cookie, key, secret or token, and values of ``${NAME}``
+    become ``***`` if they have at least 8 characters; addresses do so only in headers, or with @ or ?.
 
-    What goes wrong is the `error` of the response. Failed connections and HTTP 429, 502, 503 and 504 are
-    tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts only the last
-    attempt. Redirects are followed on the same host only. `evaluate_agent` closes the connections at its end;
-    outside of it, use `contextlib.aclosing`.
+    What goes wrong is the `error` of the response; so is a reply's `error`. Failed connections and HTTP 429,
+    502, 503 and 504 are tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts
+    only the last attempt. Redirects are followed on the same host only, with GET if the status is 301 to 303.
+    `evaluate_agent` closes the connections at its end; outside of it, use `contextlib.aclosing`.
 
     Args:
         url: an http or https address; `params` are added to its query.
         method: "GET" or "POST", which sends `body` as JSON.
-        params: parameters by name.
+        params: parameters by name: texts, numbers, or lists of them.
         body: a JSON value.
         headers: HTTP headers to add.
         answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only the
             default place may lack it. A list of texts becomes lines, any other value JSON.
         query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no step. A
             reply with neither query nor steps took no steps, unless both places are None. If it lacks the
-            answer, too, it is an error unless it repeats `question` or `dataset` and has no `error`.
-        steps: place of a list of steps, as in `actual_steps`.
+            answer, too, it is an error unless it repeats `question` or `dataset`.
+        steps: place of a list of steps, as in `actual_steps`. Integers of more than 64 bits become text.
         timeout: seconds for each attempt.
         retries: maximum number of attempts after the first.
         max_reply_bytes: maximum size of a reply.
@@ -112,12 +114,19 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         wrong = wrong_with_url(url) or ""
         if names or wrong.startswith("expected"):  # Else about what is allowed here.
             raise UsageError(f"url: {'placeholders belong in params' if names else wrong}")
-        self._sent, self._names = _mapped(json.loads(sent), read, ""), names - {""}
+        for name, value in (given := json.loads(sent))["params"].items():
+            for each in value if isinstance(value, list) else [value]:
+                if not isinstance(each, str | int | float):
+                    raise UsageError(f"{join('params', name)}: expected text, numbers or a list of them")
+        self._sent, self._names = _mapped(given, read, ""), names - {""}
         if "question" not in names and not isinstance(body, Mapping | None):
             raise UsageError("body: expected a mapping, unless it has {question}")
+        if names.isdisjoint({"question", "id"}) and "question" in {**(params or {}), **(body or {})}:
+            raise UsageError("question: has no {question}, so that all questions would be the same")
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         self._to, self._retries = (method, url, self._config.timeout_sec), retries
         own, rest = _secrets(url, self._config.headers)
+        own |= {text for text in variables if not re.fullmatch("https?://[^@?]*", text)}  # Queries have IRIs.
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
         hidden = {text for text in own | rest | variables if len(text) >= MIN_SECRET_CHARACTERS}
         self._scrub = Scrubber(secrets(self._config) | hidden)
@@ -133,16 +142,20 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             for attempt in range(self._retries + 1):
                 started, wait = perf_counter(), None
                 try:
-                    response = self._response(*await self._request(connections, question))
+                    try:
+                        reply = await self._request(connections, question)
+                    finally:
+                        elapsed = perf_counter() - started
+                    read = partial(self._read, question.id, *reply)
+                    response = await run_in_thread(read) if len(reply[-1]) > LARGE else read()
                 except QueryFailed as failed:
                     response, wait = {"error": failed.message}, failed.wait
-                response["elapsed_sec"] = perf_counter() - started
                 if wait is None or attempt == self._retries:
                     break
                 await asyncio.sleep(max(wait, PAUSES[min(attempt, len(PAUSES) - 1)]))
         finally:
             connections.calls -= 1
-        return {"question_id": question.id, **response}
+        return {"question_id": question.id, **response, "elapsed_sec": elapsed}
 
     async def _request(self, connections: Connections, question: Question) -> tuple[int, Any, bytes]:
         own = {"question": question.text, "id": question.id, "template": question.template_id}
@@ -157,8 +170,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             sent[target] = added | (sent[target] or {})
         return await connections.request(*self._to, sent["params"], json=sent["body"])
 
-    def _response(self, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """The response that a reply stands for."""
+    def _read(self, question_id: str, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """The response that a reply stands for; raises `QueryFailed` for what would be rejected, too."""
         if not 200 <= status < 300:
             said = self._scrub(body.decode(errors="replace"), limit=500)
             wait = (retry_after(headers) or 0.0) if status in RETRIED else None
@@ -166,10 +179,23 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
                 said, wait = f"it asks to wait for {wait:.0f} s: {said}", None
             raise QueryFailed("failed", f"HTTP {status}: {said}", wait=wait)
         try:
-            document = orjson.loads(body.removeprefix(BOM_UTF8))
-        except orjson.JSONDecodeError as error:
-            begin = self._scrub(body.decode(errors="replace"), limit=200)
-            raise QueryFailed("failed", f"not JSON: {error}: {begin}") from None
+            document = decode(body)
+            if re.search(rb"\d{19}", body):  # For these, decode again: orjson rounds integers beyond 64 bits.
+                document = json.loads(body, parse_int=lambda t: n if type(n := orjson.loads(t)) is int else t)
+            response = self._response(document, body)
+            line = orjson.dumps({"question_id": question_id, "elapsed_sec": 0.5, **response})
+            if len(line) > MAX_LINE_BYTES:
+                raise InvalidRecord("too_long", "")
+            read_response(line, {question_id: None})
+        except InvalidRecord as error:
+            what = _LIMITS.get(error.reason) or self._scrub(f"{error}")
+            if error.reason in ("invalid_json", "invalid_utf8"):
+                begin = self._scrub(body.decode(errors="replace"), limit=200)
+                what = f"not JSON: {what}: {begin}" if body.strip() else "the reply is empty"
+            raise QueryFailed("failed", what) from None
+        return response
+
+    def _response(self, document: Any, body: bytes) -> dict[str, Any]:
         found, lacking = dict[str, Any](), ""
         for name, path in self._paths.items():
             try:
@@ -177,8 +203,11 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             except LookupError:
                 lacking = lacking if path == PATHS[name] else f"{name} at {path}"
         keys = document if isinstance(document, dict) else {}
-        has_no_query = ("question" in keys or "dataset" in keys) and not keys.get("error")
-        if lacking or not (found or (has_no_query and "query" in self._paths)):
+        if error := keys.get("error"):
+            said = error if isinstance(error, str) else orjson.dumps(error).decode()
+            return {"error": self._scrub(said, limit=500), **self._as_response(found)}
+        has_no_query = ("question" in keys or "dataset" in keys) and "query" in self._paths
+        if lacking or not (found or has_no_query):
             has = f"has the keys {', '.join(keys)}" if keys else f"is {body.decode(errors='replace')}"
             what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has, limit=200)}"
             raise QueryFailed("failed", what)
@@ -188,13 +217,6 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):
                 raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
-        try:
-            orjson.dumps(found)
-            check_steps(found.get("steps") or [])
-        except TypeError:
-            raise QueryFailed("failed", "the reply is nested too deeply") from None
-        except InvalidRecord as error:
-            raise QueryFailed("failed", self._scrub(f"{error}")) from None
         found = _mapped(found, lambda text, _: self._hide(text), "")
         response, answer = dict[str, Any](), found.get("answer")
         if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
@@ -243,6 +265,7 @@ def _secrets(url: str, headers: Mapping[str, object]) -> tuple[set[str], set[str
     for name, value in headers.items():
         words = [part.rpartition(" ")[2] for part in f"{value}".split(";")]
         values = [f"{value}", *words, *(word.partition("=")[2] for word in words)]  # Of cookies.
+        own.update(getattr(value, "read", ()))
         (own if re.search("(?i)auth|cookie|key|secret|token", name) else rest).update(values)
     return own, rest
 

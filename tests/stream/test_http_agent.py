@@ -85,6 +85,9 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"answer": ["a", "b"], "steps": [STEP], "query": QUERY}, {},
          {"actual_answer": "a\nb", "actual_steps": [STEP, STEP]}),
         ({"answer": 4.5}, {}, {"actual_answer": "4.5", "actual_steps": []}),
+        ({"answer": 10**25, "steps": [{**STEP, "n": [-(2**63), 2**64 - 1, 2**64, 1e20]}]}, {},
+         {"actual_answer": "1" + "0" * 25,
+          "actual_steps": [{**STEP, "n": [-(2**63), 2**64 - 1, "18446744073709551616", 1e20]}]}),
         ({"answer": {"a": [True]}}, {}, {"actual_answer": '{"a":[true]}', "actual_steps": []}),
         ("text", {"answer": "$"}, {"actual_answer": "text", "actual_steps": []}),
         ({"answer": "x", "steps": 7}, {"steps": None}, {"actual_answer": "x", "actual_steps": []}),
@@ -99,8 +102,10 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"a": 1}, {}, {"error": "the reply has no answer or query or steps; it has the keys a"}),
         ({"dataset": "d", "question": "Who?"}, {}, {"actual_steps": []}),
         ({"question": "Who?", "error": None}, {"answer": None}, {"actual_steps": []}),
-        ({"question": "Who?", "error": "busy"}, {},
-         {"error": "the reply has no answer or query or steps; it has the keys question, error"}),
+        ({"question": "Who?", "error": "busy\n!"}, {}, {"error": "busy !", "actual_steps": []}),
+        ({"query": QUERY, "error": {"code": 5}}, {}, {"error": '{"code":5}', "actual_steps": [STEP]}),
+        ({"query": None, "error": "x"}, {"answer": "$.a"}, {"error": "x", "actual_steps": []}),
+        ({"query": QUERY, "error": ""}, {}, {"actual_steps": [STEP]}),
         ({"question": "Who?"}, {"query": "$.q"},
          {"error": "the reply has no query at $.q; it has the keys question"}),
         ({"question": "Who?"}, {"query": None, "steps": None},
@@ -111,7 +116,7 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
     ],
 )  # fmt: skip
 async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> None:
-    response, _ = await asked(json_reply(reply), **options)
+    response, _ = await asked(Reply(json.dumps(reply).encode()), **options)
     assert response == expected
 
 
@@ -127,9 +132,12 @@ async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> 
         (Reply(b" " * 1001), 1, "it returns more than 1,000 bytes"),
         (Reply(b"<html>"), 1, "not JSON: unexpected character"),
         (Reply(b"\xff"), 1, "not JSON: "),
+        (Reply(b" "), 1, "the reply is empty"),
         (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, "it compresses results"),
         (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, "it redirects to another host"),
         (Reply(b'{"answer": %b%b}' % (b"[" * 300, b"]" * 300)), 1, "the reply is nested too deeply"),
+        (Reply(b'{"steps": [{"name": "a", "args": %b%b}]}' % (b"[" * 200, b"]" * 200)), 1,
+         "the reply is nested too deeply"),
         (Reply(b"", 302), 1, "HTTP 302: "),
         (Reply(b"", 304), 1, "HTTP 304: "),
         (Reply(b"", 302, (("Location", "/"),)), 4, "it redirects again and again"),
@@ -157,6 +165,33 @@ async def test_pauses_and_redirects() -> None:
     assert now() - began == pytest.approx(0.2 + 7, abs=0.1)
     assert response == {"actual_steps": [STEP]}
     assert sent(requests[-1]) == ("/new", [("a", "b")], dict(ENDPOINT))
+
+
+@each(
+    ("status", "method", "body"),
+    [
+        *((status, "GET", None) for status in (301, 302, 303)),
+        *((status, "POST", dict(ENDPOINT)) for status in (307, 308)),
+    ],
+)  # fmt: skip
+async def test_what_a_redirect_repeats(status: int, method: str, body: Any) -> None:
+    moved = Reply(b"", status, (("Location", "/new"),))
+    new = json_reply({"query": QUERY})
+    response, [_, last] = await asked(lambda request: moved if request.path == "/" else new, method="POST")
+    assert response == {"actual_steps": [STEP]}
+    assert last.head.startswith(f"{method} /new".encode())
+    assert last.body == body
+
+
+async def test_replies_beyond_the_limits_of_records_are_errors_and_not_rejects() -> None:
+    many = b'{"steps": [{"name": "a", "args": [%b1]}]}' % (b"1," * 600_000)
+    large = Reply(b'{"steps": [{"name": "a", "args": [%b1]}]}' % (b" " * 2**20))
+    async with (
+        JudgeServer(lambda request: Reply(many) if "q0" in request.query else large) as server,
+        evaluate_agent(REFERENCE, http_agent(server.origin, params={"id": "{id}"})) as stream,
+    ):
+        errors = {result["question_id"]: result.get("error") async for result in stream}
+    assert errors == {"q0": "the reply has too many values", "q1": None}
 
 
 async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
@@ -189,20 +224,28 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
 
 
 @each(
-    ("headers", "text", "shown"),
+    ("options", "text", "shown"),
     [
-        ({"X-Key": "s3cret<&>"}, "a s3cret<&> s3cret%3C&amp;%3E", "a *** ***"),
-        ({"Cookie": "sid=s3cr3tvalue==; lang=en"}, "s3cr3tvalue==, lang=en", "***, lang=en"),
-        ({"Cookie": "sid=s3cr3tvalue; lang=en"}, "sid=s3cr3tvalue; lang=en", "***"),
-        ({"Authorization": "Bearer bearer-of-it"}, "Bearer bearer-of-it", "***"),
-        ({"X-Api-Key": "Berlin"}, "Berlin", "Berlin"),
-        ({"Accept-Language": "de-formal"}, "de-formal", "de-formal"),
+        ({"headers": {"X-Key": "s3cret<&>"}}, "a s3cret<&> s3cret%3C&amp;%3E", "a *** ***"),
+        ({"headers": {"Cookie": "sid=s3cr3tvalue==; lang=en"}}, "s3cr3tvalue==, lang=en", "***, lang=en"),
+        ({"headers": {"Cookie": "sid=s3cr3tvalue; lang=en"}}, "sid=s3cr3tvalue; lang=en", "***"),
+        ({"headers": {"Authorization": "Bearer bearer-of-it"}}, "Bearer bearer-of-it", "***"),
+        ({"headers": {"X-Api-Key": "Berlin"}}, "Berlin", "Berlin"),
+        ({"headers": {"Accept-Language": "de-formal"}}, "de-formal", "de-formal"),
+        ({"headers": {"X-Sub": "a ${HELD}"}}, "s3cret+held s3cret%2bheld a", "*** *** a"),
+        ({"params": {"p": ["${HELD}"]}}, "s3cret+held", "***"),
+        ({"url": "/?p=${HELD}", "method": "POST"}, "s3cret+held", "***"),
+        ({"method": "POST", "body": {"p": "${HELD}"}}, "s3cret+held", "***"),
+        ({"params": {"p": "${CITY}", "dataset": "${IRI}"}}, "Berlin <http://h/d#>", "Berlin <http://h/d#>"),
     ],
 )  # fmt: skip
-async def test_which_secrets_are_hidden_in_replies(headers: Any, text: str, shown: str) -> None:
+async def test_which_secrets_are_hidden_in_replies(options: Any, text: str, shown: str) -> None:
     step = {"name": text, "args": {text: [text]}}
     reply = json_reply({"answer": text, "query": text, "steps": [step]})
-    response, _ = await asked(reply, headers=headers)
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {"HELD": "s3cret+held", "CITY": "Berlin", "IRI": "http://h/d#"}.items():
+            environment.setenv(name, value)
+        response, _ = await asked(reply, **options)
     assert response["actual_answer"] == shown
     query = {"name": "sparql", "status": "success", "args": {"query": shown}}
     assert response["actual_steps"] == [{"name": shown, "args": {shown: [shown]}}, query]
@@ -233,7 +276,12 @@ async def test_users_without_password_are_hidden() -> None:
         ({"headers": {"Content-Length": "5"}}, "headers: content-length is set by the HTTP client"),
         ({"params": "a=b"}, "params, body: expected JSON values"),
         ({"params": {"a": "{question"}}, "params.a: has a single brace"),
-        ({"params": {"a": {"b": ["{}"]}}}, r"params.a.b[0]: has a single brace"),
+        *(({"params": {"a b": value}}, "params['a b']: expected text, numbers or a list of them")
+          for value in (None, {"b": 1}, ["x", ["y"]])),
+        ({"method": "POST", "body": {"a": {"b": ["{}"]}}}, "body.a.b[0]: has a single brace"),
+        ({"params": {"question": "x"}}, "question: has no {question}"),
+        ({"method": "POST", "body": {"question": "{lang}"}}, "question: has no {question}"),
+        ({"headers": {"Accept-encoding": "gzip"}}, "headers: accept-encoding is set by the HTTP client"),
         ({"headers": {"X": "ü"}}, "headers.X: expected printable ASCII, on one line"),
         ({"headers": {"X": "${NOT_SET_AT_ALL}"}}, "headers.X: the environment variable NOT_SET_AT_ALL"),
         ({"headers": 5}, "headers: expected a mapping"),
