@@ -60,7 +60,7 @@ CHANGES: dict[str, tuple[Draw, float]] = {
 
 
 def print_coverage(runs: int) -> None:
-    print(f"{'share of intervals that cover, 95 %':42}{'n=20':>8}{'30':>8}{'50':>8}{'100':>8}")
+    print(f"{'share of intervals that cover, 95%':42}{'n=20':>8}{'30':>8}{'50':>8}{'100':>8}")
     for name, (draw, true) in CHANGES.items():
         row = []
         for n in (20, 30, 50, 100):
@@ -102,7 +102,7 @@ def print_power(runs: int) -> None:
             row = compare(*pair(planned, fall))["overall"]["steps_score"]
             found += row["verdict"] == "worse"
         share = found / max(1, runs // 4)
-        print(f"a fall of {fall} among {planned} questions as planned for 80 %: found in {share:.3f}")
+        print(f"a fall of {fall} among {planned} questions as planned for 80%: found in {share:.3f}")
 
 
 def print_repeats(runs: int) -> None:

@@ -48,7 +48,7 @@ def rows() -> list[Row]:
     soon = (
         f"{within} of {RUNS} (median {median(after):.0f}, 95th {after[95 * RUNS // 100]}, most {after[-1]})"
     )
-    return [Row(unchanged, f"{sum(said)} of {RUNS}", "at most 5 %"), Row(fall, soon, "nearly all")]
+    return [Row(unchanged, f"{sum(said)} of {RUNS}", "at most 5%"), Row(fall, soon, "nearly all")]
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ def interval() -> str:
             *labels,
             '<text x="60" y="24">steps_score</text>',
             '<rect x="380" y="150" width="24" height="14" fill="#9ecae1" opacity="0.6"/>',
-            '<text x="412" y="162">95 % interval, valid at any time</text>',
+            '<text x="412" y="162">95% interval, valid at any time</text>',
             '<path d="M380,182 h24" stroke="#08519c" stroke-width="2"/>',
             '<text x="412" y="186">mean of all responses so far</text>',
             '<text x="330" y="266" text-anchor="middle">responses</text>',

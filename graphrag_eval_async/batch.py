@@ -176,8 +176,8 @@ def compare(
     fewer. A metric that one side lacks because its judge failed does not count. A missing answer is wrong.
 
     Primary metrics share the error evenly (Bonferroni). So do the rows of templates, and those of tags. With
-    three primary metrics at 95 %, p is multiplied by 3 and intervals are at 98.33 %. In simulated comparisons
-    of 40 questions, one of these three intervals missed in 3.5 %. A verdict needs a small p and an interval
+    three primary metrics at 95%, p is multiplied by 3 and intervals are at 98.33%. In simulated comparisons
+    of 40 questions, one of these three intervals missed in 3.5%. A verdict needs a small p and an interval
     that excludes 0; if only one of them says so, the other is adapted.
 
     Args:
@@ -213,7 +213,7 @@ def compare(
         A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over them, their
         `difference`, the candidate's `wins`, `losses` and `ties`, and the `interval` of the difference. Rows
         of primary metrics also have `p`, `p_adjusted`, `verdict` and `detectable`: the change that so many
-        questions show with a power of 80 %, None if there is none. Metrics from 0 to 1 have `confidence`, an
+        questions show with a power of 80%, None if there is none. Metrics from 0 to 1 have `confidence`, an
         interval that is valid at any time.
 
     Raises:
@@ -257,8 +257,8 @@ def plan_questions(
     Returns:
         a dict with `rows`: by `power` and `repeats` (samples of each question), the number of questions if
         they are `paired`, the same in both runs, or `unpaired`. Its other keys are what the plan assumes. In
-        1,000 simulated comparisons each, of as many questions as planned for 80 %, falls of 0.15, 0.1 and
-        0.05 were found in 79, 76 and 80 %.
+        1,000 simulated comparisons each, of as many questions as planned for 80%, falls of 0.15, 0.1 and
+        0.05 were found in 79, 76 and 80%.
 
     Raises:
         AggregationError: something is not a result; of files, the message has its place.
@@ -296,7 +296,7 @@ def calibrate(
 
     The mean is corrected if 100 results or more are labelled and were drawn at random. Its interval is for
     one look, and clustered by question. In 3,000 simulated runs with 100 labels of 150 to 5,000 results, at
-    least 94.5 % of intervals at 95 % contained the truth. They were 0.157 to 0.132 wide; with the labels
+    least 94.5% of intervals at 95% contained the truth. They were 0.157 to 0.132 wide; with the labels
     alone, 0.168.
 
     Args:

@@ -82,8 +82,8 @@ def describe(error: Exception) -> str:
 
 
 def percent(level: float) -> str:
-    """A level with all its digits: 99.9999 % is not 100 %."""
-    return f"{Decimal(str(level)) * 100:f}".rstrip("0").rstrip(".") + " %"
+    """A level with all its digits: 99.9999% is not 100%."""
+    return f"{Decimal(str(level)) * 100:f}".rstrip("0").rstrip(".") + "%"
 
 
 def number(value: float) -> str:

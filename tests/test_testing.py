@@ -44,7 +44,10 @@ def test_the_page_shows_the_message() -> None:
     [question] = [each for each in films if each.id == "films-of-tati"]
     response = asyncio.run(names["agent"](question))
     [result] = run_evaluation_sync(films, {question.id: response}, missing="skip")
-    assert told(result, steps_score=">= 0.8", failure="none") == shown
+    begin, end = shown.split("...\n")
+    message = told(result, steps_score=">= 0.8", failure="none")
+    assert message.startswith(begin)
+    assert message.endswith(end)
 
 
 def test_conditions_that_hold() -> None:
@@ -121,7 +124,7 @@ def test_shortened_and_with_differences() -> None:
     [
         (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
         (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
-        (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80 %, write 0.8"),
+        (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80%, write 0.8"),
         (SKIPPED, {"brevty": 1}, "brevty: not a key of results; did you mean brevity?"),
         ({"template_id": "t"}, {"error": None}, "assert_evaluation: expected a result and conditions"),
         (RIGHT, {}, "assert_evaluation: expected a result and conditions"),

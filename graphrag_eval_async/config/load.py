@@ -179,7 +179,7 @@ def _check_values(config: Config, problem: Problem) -> None:
         and how.tolerance
         and not (how.match == "number" and how.tolerance < 1)
     ):
-        problem("answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5 %")
+        problem("answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5%")
     _check_custom(config.custom_evaluations, problem)
     own = check_metrics(
         config, config.custom_metrics, lambda name, what: problem(f"custom_metrics.{name}", what)

@@ -114,7 +114,7 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     semicolons, line breaks, ``&`` and "and", and ignores bullets, quotes and brackets.
 
     "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, and the words zero and
-    two to twelve. 12.345 may be English or German, and is right if either reading is. 45 % is both 45 and
+    two to twelve. 12.345 may be English or German, and is right if either reading is. 45% is both 45 and
     0.45. Dates, times, versions, fractions, ranges and other numbers in words are not numbers.
 
     Attributes:

@@ -35,7 +35,7 @@ class Until:
     The level is valid for one stream in one order: trying seeds of `read_jsonl` until the condition holds
     voids it. A stream ends when the mean is far enough from the bound, so the mean in its aggregates is
     biased away from the bound; the interval of the `Decision` is not. In 2,000 simulated runs of 5,000
-    results with the true mean exactly on the bound, 1.0 to 3.2 % were decided at all.
+    results with the true mean exactly on the bound, 1.0 to 3.2% were decided at all.
 
     Results count in the order of the input, so a decision does not depend on how quick judges are.
 

@@ -40,7 +40,7 @@ NOTES = {
     "accordingly: with a probability of at least level, none of them is wrong. The interval of any other "
     "metric is at level, for itself alone.",
     "detectable": "The change that a comparison of as many questions, with the spread of these changes, "
-    "decides with a power of 80 %; null if they are too few for any.",
+    "decides with a power of 80%; null if they are too few for any.",
     "confidence": "The confidence sequence of the mean difference is valid at any time, and so wider.",
     "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
     "sides: did more of them lose their value than gain one?",

@@ -80,7 +80,7 @@ def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
     low, high = limits
     if not low <= bound <= high:
         told = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"
-        cure = f"; for {bound:g} %, write {bound / 100:g}" if high == 1 and 1 < bound <= 100 else ""
+        cure = f"; for {bound:g}%, write {bound / 100:g}" if high == 1 and 1 < bound <= 100 else ""
         raise UsageError(f"{name} is {told}, not {bound:.15g}{cure}")
 
 

@@ -34,7 +34,7 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
     if tolerance is not None and match != "number":
         raise ValueError("tolerance: needs `match: number`")
     if tolerance is not None and tolerance >= 1:
-        raise ValueError("tolerance: is relative and must be below 1; 0.05 is 5 %")
+        raise ValueError("tolerance: is relative and must be below 1; 0.05 is 5%")
     if reference is None:
         raise ValueError("match: needs a reference_answer")
     if not reference.strip() or (match == "list" and not _items(reference)):

@@ -83,7 +83,7 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--max-drop steps_score=0.1", 0, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.05", 1, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05"),
         ((JUDGED, UNJUDGED), "--max-drop answer_f1=0 --allow-missing", 1, ": 8 of 20 results lack answer_f1"),
-        ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95 % interval"),
+        ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95% interval"),
         ((FIFTY, FIVE), "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02", 1, "may be worse"),
         ((FIVE, FIFTY), "--non-inferior steps_score=0.05", 0, ": not worse by more than 0.05"),
         ((FIFTY, FIVE), "--fail-on-regression", 0, "no significant regression"),

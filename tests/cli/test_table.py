@@ -49,7 +49,7 @@ def test_rows_and_columns() -> None:
         "three                 1       1",
         "",
         "all results           5       1  0.458 [0.04, 0.95]  123456     1.25",
-        "[low, high]: 95 % interval, for one look at a finished run (3 questions).",
+        "[low, high]: 95% interval, for one look at a finished run (3 questions).",
         "Means are over questions, each the mean of its samples.",
         "",
         "samples  pass@k  pass^k  questions",
@@ -67,7 +67,7 @@ def test_details() -> None:
     lines = render_detail(snapshot, stream()).splitlines()
     assert lines[2] == "steps_score                0.5             0.5           0.5"
     trust = lines.index("of all results    values        interval     were 0 or 1  missing")
-    assert lines[trust - 1] == "                                    90 %       if errors"
+    assert lines[trust - 1] == "                                     90%       if errors"
     assert lines[trust + 2 : trust + 8] == [
         f"steps_score            2  {low} to {high}  0.250 to 0.750  1 no_steps",
         "                                                          1 response_error",
@@ -76,8 +76,8 @@ def test_details() -> None:
         "                                                          1 timeout",
         "                                                          1 pending",
     ]
-    assert "90 % interval           score" in lines
-    assert f"t              {low} to {high}" in lines
+    assert "90% interval           score" in lines
+    assert f"t             {low} to {high}" in lines
     assert "steps_score         0.5    0.9   0.95   0.99" in lines
     lacking = "only 1 of 5 values of answer_relevance: 1 budget, 1 response_error, 1 timeout"
     assert failure_reasons(snapshot) == ["failure: 2 no_steps, 1 empty_result", lacking]

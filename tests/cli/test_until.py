@@ -44,7 +44,7 @@ def test_it_ends_when_it_is_decided(
     template = condition.rpartition(":")[0]
     counted = [each for each in folder.read("results.jsonl") if template in {"", each["template_id"]}]
     asked = {each["question_id"] for each in counted}
-    told = f"decided after {len(counted)} responses to {len(asked)} questions: {condition} {found} (95 %: "
+    told = f"decided after {len(counted)} responses to {len(asked)} questions: {condition} {found} (95%: "
     assert decided.startswith(told)
     assert saved == f"skipped: {1000 - count} responses"
     aggregates = orjson.loads((folder.path / "aggregates.json").read_bytes())
@@ -59,7 +59,7 @@ def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[
     assert evaluate(folder, "--until", "steps_score > 0.5", items=[*[response("q1")] * 5, failed("q3")]) == 1
     out, err = capfd.readouterr()
     assert out.splitlines()[-1].startswith(
-        "not decided after 6 responses to 2 questions: steps_score > 0.5 is open (95 %: 0.1"
+        "not decided after 6 responses to 2 questions: steps_score > 0.5 is open (95%: 0.1"
     )
     assert err.splitlines()[-1] == "gate failed: steps_score > 0.5: not decided"
 

@@ -57,7 +57,7 @@ def test_what_has_no_value_does_not_flatter() -> None:
     ("margins", "told"),
     [
         ({"steps_score": 0}, "steps_score: expected a margin above 0, got 0"),
-        ({"steps_score": 2}, "a change of steps_score is from 0 to 1, not 2; for 2 %, write 0.02"),
+        ({"steps_score": 2}, "a change of steps_score is from 0 to 1, not 2; for 2%, write 0.02"),
         ({"step_score": 0.1}, "no result has the metric 'step_score'; did you mean steps_score"),
         (0.1, "non_inferior: expected a dict of margins by metric, got 0.1"),
     ],

@@ -188,7 +188,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (["a"], {}, "reference_answer: a list needs"),
     ([1], {"match": "list"}, "reference_answer[0]: Expected `str`, got `int`; put it in quotes"),
     ("5", {"tolerance": 0.1}, "tolerance: needs `match: number`"),
-    ("5", {"match": "number", "tolerance": 5}, "tolerance: is relative and must be below 1; 0.05 is 5 %"),
+    ("5", {"match": "number", "tolerance": 5}, "tolerance: is relative and must be below 1; 0.05 is 5%"),
     ("5", {"match": "number", "tolerance": -1}, "tolerance: Expected `float` >= 0.0"),
     (
         "5",

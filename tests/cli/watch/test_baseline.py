@@ -39,8 +39,8 @@ def test_results_are_compared_as_they_come(folder: Folder, capfd: pytest.Capture
     assert (live["warnings"], live["only_in_baseline"], live["only_in_candidate"]) == ([], 0, 0)
     assert live["overall"]["steps_score"]["difference"] == -0.25
     told = err[err.index("compared with the baseline:") :].splitlines()
-    assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (98.75 %: ")
-    assert told[3].startswith("steps_score: 1 -> 0.75, -0.25 (98.75 %: ")
+    assert told[1].startswith("error_rate: 0 -> 0.3333, +0.333 (98.75%: ")
+    assert told[3].startswith("steps_score: 1 -> 0.75, -0.25 (98.75%: ")
     assert "sign test" not in err
 
 
