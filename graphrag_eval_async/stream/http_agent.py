@@ -122,7 +122,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         if "question" not in names and not isinstance(body, Mapping | None):
             raise UsageError("body: expected a mapping, unless it has {question}")
         if names.isdisjoint({"question", "id"}) and "question" in {**(params or {}), **(body or {})}:
-            raise UsageError("question: has no {question}, so that all questions would be the same")
+            raise UsageError("question: every question would send the same text; write {question}")
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         self._to, self._retries = (method, url, self._config.timeout_sec), retries
         own, rest = _secrets(url, self._config.headers)
