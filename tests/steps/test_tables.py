@@ -44,6 +44,14 @@ def test_required_columns() -> None:
             compared(expected, expected, required_columns=required)
 
 
+@each("keys", [{}, {"score": "f1"}, {"ignore_duplicates": False}, {"ordered": True}])
+def test_rows_without_columns_are_not_those_of_any_table(keys: dict[str, Any]) -> None:
+    """`SELECT *` of a pattern without variables returns them."""
+    assert compared([[]], [[]], **keys).score == 1
+    assert compared([[]], [["a"]], **keys).score == 0
+    assert compared([], [["a"]], names="", **keys).score == 0
+
+
 def shuffled(rows: list[list[str]], rng: random.Random) -> list[list[str]]:
     order = rng.sample(range(len(rows[0])), len(rows[0]))
     return rng.sample([[row[index] for index in order] for row in rows], len(rows))

@@ -143,6 +143,7 @@ def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
         actual.boolean is None
         and len(actual.columns) >= len(reference.columns)
         and len(actual.variables) - len(actual.columns) >= unbound
+        and bool(reference.names or not (wanted and actual.columns))  # Rows of nothing are not any rows.
         and (bool(wanted) == bool(found) if reference.rows_as is frozenset else wanted == found)
     )
 
