@@ -26,8 +26,9 @@ OTHER_NAMES = {
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     """The error for a response without a question id."""
     if "trace_format" in record:  # Its keys are of this package.
-        message = "its question is not found; add it to the reference set, or give its question_id "
-        return InvalidRecord("missing_question_id", f"{message}(--question-id PATH)")
+        key = "qname" if record["trace_format"] == "text2sparql" else "question_id (--question-id PATH)"
+        message = f"its question is not found; add it to the reference set, or give its {key}"
+        return InvalidRecord("missing_question_id", message)
     message = "no question_id; every response must name its question"
     for key, value in record.items():
         if _resembles(key, ("question_id", "qid")):

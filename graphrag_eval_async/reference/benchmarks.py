@@ -92,7 +92,8 @@ def _output(answers: list[_Answer]) -> str:
     listed = dict.fromkeys(name for each in answers for name in (each.head or {}).get("vars") or ())
     bound = dict.fromkeys(name for row in rows for name in row)
     names = [*(listed if bound.keys() <= listed.keys() else bound)]
-    return json.dumps({"head": {"vars": names}, "results": {"bindings": rows}}, ensure_ascii=False)
+    results = {"bindings": rows if names else []}  # Rows of nothing would be those of any table.
+    return json.dumps({"head": {"vars": names}, "results": results}, ensure_ascii=False)
 
 
 def read_benchmark(
@@ -158,7 +159,8 @@ class _Reader:
         if problems:
             raise ReferenceDataError(problems, source)
         for note, ids in self._noted.items():
-            warn_caller(f"{source}: {note}: {', '.join(ids)}")
+            if len(ids) < len(items):
+                warn_caller(f"{source}: {note}: {', '.join(ids)}")
         return templates
 
     def _read(self, given: _Question, own: str | int) -> list[dict[str, Any]]:
@@ -177,6 +179,8 @@ class _Reader:
         elif not {"reference_query", "output"} & step.keys():
             self._noted["skipped, no query and no answers"].append(str(own))
             languages = []
+        elif self._is_qald and "output" not in step:
+            self._noted["no answers, only a query, which `execute` runs"].append(str(own))
         return [
             {
                 "id": str(own) if self._is_qald else f"{self._prefix}:{own}-{language}",

@@ -129,6 +129,8 @@ def table(*rows: Any, names: Any = "x") -> dict[str, Any]:
         ([{"head": {}, "results": {}, "boolean": True}], {"head": {}, "boolean": True}),
         ([{"head": {"vars": ["x"]}, "results": {}}], table()),
         ([{"head": {}}], table(names="")),
+        ([table({}, {"x": None}, names="")], table(names="")),
+        ([table({})], table({})),
         ([table(X), {"boolean": True}], "question 7: answers: a boolean stands beside other answers"),
         ([table({"x": {}})], "question '7': reference_steps[0][0].output: not SPARQL JSON: results"),
         ([{"results": {"bindings": [7]}}], "question 7: answers[0].results.bindings[0]: Expected `object`"),
@@ -155,6 +157,7 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
         {"id": 2, "question": EN, "query": out},
         {"id": 3, "question": EN, "query": None, "answers": [table(X)]},
         {"id": 4, "question": EN, "query": out, "answers": [{"boolean": False}]},
+        {"id": 5, "question": EN, "query": ASK, "answers": []},
     ]
     path = written(tmp_path / "qald.json", questions=questions)
     with pytest.warns(GraphragEvalWarning) as warnings:
@@ -162,10 +165,12 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
     assert [str(warning.message).removeprefix(f"{path}: ") for warning in warnings] == [
         "skipped, no text in language 'en': 1",
         "skipped, no query and no answers: 2",
+        "no answers, only a query, which `execute` runs: 5",
     ]
-    assert [*reference.questions] == ["3", "4"]
+    assert [*reference.questions] == ["3", "4", "5"]
     with pytest.raises(ReferenceDataError, match=r"in language 'fr'; the file has \['de', 'en'\]"):
         load_reference(path, format="qald", language="fr")
+    load_reference(written(path, questions=questions[4:]), format="qald")  # It tells of none if all are so.
     written(path, questions=questions[1:2])
     with pytest.raises(ReferenceDataError, match="no question with a query or answers in language 'en'"):
         load_reference(path, format="qald")
@@ -263,6 +268,7 @@ async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: P
     if isinstance(found, str):
         [reject] = stream.rejects
         assert found in f"{reject.reason}: {reject.message}"
+        assert "question_id" not in reject.message.replace("question_id 'c:1'", "qname")
         assert (reject.line, "--format" in reject.message) == (2, False)
     else:
         [result] = others
