@@ -123,8 +123,9 @@ def _worst(aggregates: RunningAggregates) -> list[str]:
     told = []
     for each in (worst := worst_questions(aggregates, WORST_QUESTIONS)):
         results = each.values + each.errors
-        errors = f", {each.errors} of {results} errors" if results > 1 else ", an error"
-        told.append(f"{one_line(each.question, limit=80)} ({each.mean:.3g}{errors * bool(each.errors)})")
+        mean = [f"{each.mean:.3g}"] * bool(each.values)
+        errors = [f"{each.errors} of {results} errors" if results > 1 else "an error"] * bool(each.errors)
+        told.append(f"{one_line(each.question, limit=80)} ({', '.join(mean + errors)})")
     return [f"worst questions by {worst[0].metric}: {', '.join(told)}"] if worst else []
 
 

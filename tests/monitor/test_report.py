@@ -107,6 +107,7 @@ def test_every_screen_names_the_same_worst_questions_in_the_same_order(
     lines, page, html = folder.lines(*results()), folder.file("page.md"), folder.file("page.html")
     assert run("aggregate", lines) == 0
     told = capfd.readouterr()
+    assert "worst questions by steps_score: gone (3 of 3 errors), bad (0.09, 1 of 100" in told.out
     assert order_in((told.out + told.err).partition("worst questions by steps_score:")[2]) == WORST
     assert run("report", lines, "--markdown", page, "--github", "-o", html) == 0
     annotations = capfd.readouterr().out
