@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps import Budget, Comparator
     from graphrag_eval_async.traces.format import TraceFormat
 
-RESULTS_VERSION = "6"
+RESULTS_VERSION = "7"
 """To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
 
 
@@ -123,7 +123,8 @@ class Evaluator:
         )
         self._known = known = self.reference.step_names
         self._aliases = names_by_alias(self._step_aliases, known)
-        self._names = step_names(self._aliases, known)
+        forbidden = (name for question in self.reference for name in question.forbidden_steps)
+        self._names = step_names(self._aliases, known, forbidden)
         if reference is None or self.reference is reference:  # Else loading it has warned.
             for doubt in idle_comparators(comparators or {}, known):
                 warn_caller(doubt)

@@ -74,7 +74,7 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
         read = record_reader(format_for(by_id, format_), by_id, limit)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
     known = reference.step_names
-    meant = step_names(names_by_alias(aliases, known), known)
+    meant = step_names(names_by_alias(aliases, known), known, ())
 
     async def take(record: Record) -> None:
         response = read(record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ UNNAMED = "unknown"
 """Name of a step of a trace that names no tool."""
 
 BENCHMARK_STEP = "sparql"  # The only step of questions of TEXT2SPARQL and QALD, and of answers to them.
+_SAME = {"sparql": "sparqlquery", "sparqlquery": "sparql"}  # Unless the reference set has both.
 
 _IGNORED = str.maketrans("", "", "-_ ")
 
@@ -51,10 +52,14 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
     return found
 
 
-def step_names(aliases: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
+def step_names(aliases: Mapping[str, str], known: Collection[str], others: Iterable[str]) -> dict[str, str]:
     """The `known` name of a step by its plain name, and by its aliases, which may be plain or not."""
     plain = {plain_name(alias): name for alias, name in aliases.items()}
-    return plain | {plain_name(name): name for name in sorted(known)} | {**aliases}
+    own = {plain_name(name): name for name in sorted(known)}
+    same = {
+        _SAME[name]: own[name] for name in own.keys() & _SAME if _SAME[name] not in map(plain_name, others)
+    }
+    return same | plain | own | {**aliases}
 
 
 def meant_name(name: str, names: Mapping[str, str]) -> str | None:
