@@ -267,11 +267,14 @@ class Evaluator:
     async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
         """Run the queries of a response and of its reference steps; None if there are none to run."""
         question = response.question or self.reference.questions[response.question_id]
+        steps = response.fields.get("actual_steps") or ()
+        for step in steps if session is not None else ():  # No agent can say what was run.
+            for key in ("executed_at", "executed_output", "execution_error", "query_facts"):
+                step.pop(key, None)
         if session is None or question.data is None:
             return None
         rename_steps(response, self._known, self._names)
-        steps = () if response.failed else response.fields.get("actual_steps") or ()
-        return await session.run(self._scoring.prepared[question.id].groups, steps)
+        return await session.run(self._scoring.prepared[question.id].groups, () if response.failed else steps)
 
     def fingerprints(self) -> dict[str, str]:
         """Return words and hashes, by name, that differ if another evaluator could give other results."""

@@ -140,6 +140,23 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
         assert str(step_of(result).get("execution_error")).startswith(error), query
 
 
+async def test_what_an_agent_says_was_run_is_dropped(tmp_path: Path) -> None:
+    said: dict[str, Any] = {
+        "executed_output": "rows",
+        "executed_at": "1",
+        "execution_error": "why",
+        "query_facts": {},
+    }
+    responses = [ran("SELECT nonsense", **said), ran("", **said), ran(RIGHT, **said), ran(RIGHT, **said)]
+    results = await results_of([*responses[:3], responses[3] | {"error": "gone"}], graph(tmp_path))
+    found = [step_of(result).keys() & said for result in results]
+    assert found == [{"execution_error"}, set(), {"executed_at", "executed_output"}, set()]
+    assert json.loads(step_of(results[2])["executed_output"])["head"]["vars"] == ["n"]
+    assert responses[0]["actual_steps"][0].items() >= said.items()
+    [result] = await results_of(responses[:1], None, templates({**STEP, "output": EMPTY}))
+    assert step_of(result).items() >= said.items()  # Nothing is run.
+
+
 async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
     """The process itself, without the checks before it."""
     engine = Processes(Setup(graph(tmp_path)["execute"]["graph"], {}, 30, 9, 999, 1 << 28), 1, "graph")
