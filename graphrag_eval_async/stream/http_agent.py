@@ -126,7 +126,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         self._to, self._retries = (method, url, self._config.timeout_sec), retries
         own, rest = _secrets(url, self._config.headers)
-        own |= {text for text in variables if not re.fullmatch("https?://[^@?]*", text)}  # Queries have IRIs.
+        own |= {text for text in variables if not re.fullmatch("(https?://|urn:)[^@?]*", text)}  # Queries have IRIs.
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
         hidden = {text for text in own | rest | variables if len(text) >= MIN_SECRET_CHARACTERS}
         self._scrub = Scrubber(secrets(self._config) | hidden)
