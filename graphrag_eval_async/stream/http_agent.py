@@ -19,13 +19,12 @@ import orjson
 from graphrag_eval_async.config import ExecuteConfig, secrets
 from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.config.reading import Reader, join
-from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS, VARIABLE
+from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
 from graphrag_eval_async.execution.endpoint import LARGE, MAX_WAIT_SECONDS, PAUSES, Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
-from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.response import read_response
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.threads import run_in_thread
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
 TIMEOUT_SECONDS, RETRIES, MAX_REPLY_BYTES = 60.0, 2, 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
-OF_HTTPX = frozenset({"accept-encoding", "connection", "content-length", "transfer-encoding"})  # Of httpx.
 MIN_HIDDEN = 8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+_TOKEN = re.compile(r"\{\{|\}\}|(\$?)\{([^{}]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
+_IRI = re.compile("(https?://|urn:)[^@?]*")  # Queries have them; they are no secrets.
 _LIMITS = {"too_long": "the reply has too many values", "too_deep": "the reply is nested too deeply"}
 _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_bytes"}
 
@@ -98,37 +97,17 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         check_extra("http_agent", "execute", "httpx")
-        if method not in {"GET", "POST"} or (body is not None and method == "GET"):
-            raise UsageError(f'method: expected "GET", or "POST" for a body, got {describe(method)}')
         check_integer("retries", retries, 0)
-        self._paths = _given(answer=answer, query=query, steps=steps)
-        try:
-            sent = json.dumps({"params": {**(params or {})}, "body": body}, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"params, body: expected JSON values: {error}") from None
-        written = [method, re.sub("//[^/?#]*@", "//", str(url)), sent, self._paths]
-        self.fingerprint = sha256(f"{written}".encode()).hexdigest()  # Of all but headers and login.
-        variables, names = set[str](), set[str]()
-        read = partial(_template, variables=variables, names=names)
-        url = read(str(url), "url")
-        wrong = wrong_with_url(url) or ""
-        if names or wrong.startswith("expected"):  # Else about what is allowed here.
-            raise UsageError(f"url: {'placeholders belong in params' if names else wrong}")
-        for name, value in (given := json.loads(sent))["params"].items():
-            for each in value if isinstance(value, list) else [value]:
-                if not isinstance(each, str | int | float):
-                    raise UsageError(f"{join('params', name)}: expected text, numbers or a list of them")
-        self._sent, self._names = _mapped(given, read, ""), names - {""}
-        if "question" not in names and not isinstance(body, Mapping | None):
-            raise UsageError("body: expected a mapping, unless it has {question}")
-        if names.isdisjoint({"question", "id"}) and "question" in {**(params or {}), **(body or {})}:
-            raise UsageError("question: every question would send the same text; write {question}")
+        self._retries, self._paths = retries, _given(answer=answer, query=query, steps=steps)
+        self._template = template = _Template(method, str(url), params or {}, body)
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
-        self._to, self._retries = (method, url, self._config.timeout_sec), retries
-        own, rest = _secrets(url, self._config.headers)
-        own |= {text for text in variables if not re.fullmatch("(https?://|urn:)[^@?]*", text)}  # Queries have IRIs.
+        written = [method, re.sub("//[^/?#]*@", "//", str(url)), template.written, self._paths]
+        self.fingerprint = sha256(f"{written}".encode()).hexdigest()  # Of all but headers and login.
+        own, rest = _secrets(template.url, self._config.headers)
+        read = {*template.variables.values()}
+        own |= {text for text in read if not _IRI.fullmatch(text)}
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
-        hidden = {text for text in own | rest | variables if len(text) >= MIN_SECRET_CHARACTERS}
+        hidden = {text for text in own | rest | read if len(text) >= MIN_SECRET_CHARACTERS}
         self._scrub = Scrubber(secrets(self._config) | hidden)
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
@@ -143,7 +122,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
                 started, wait = perf_counter(), None
                 try:
                     try:
-                        reply = await self._request(connections, question)
+                        reply = await self._template.send(connections, question, self._config.timeout_sec)
                     finally:
                         elapsed = perf_counter() - started
                     read = partial(self._read, question.id, *reply)
@@ -157,19 +136,6 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             connections.calls -= 1
         return {"question_id": question.id, **response, "elapsed_sec": elapsed}
 
-    async def _request(self, connections: Connections, question: Question) -> tuple[int, Any, bytes]:
-        own = {"question": question.text, "id": question.id, "template": question.template_id}
-        values = dict(question.tags) | own
-        for name in sorted(self._names.difference(values)):
-            raise QueryFailed("failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}")
-        fill = partial(_PLACEHOLDER.sub, lambda found: values.get(found[1], found[0][0]))
-        sent = _mapped(self._sent, lambda text, _: fill(text), "")
-        if "question" not in self._names:
-            target = "body" if self._to[0] == "POST" else "params"
-            added = {name: values[name] for name in ("dataset", "question") if name in values}
-            sent[target] = added | (sent[target] or {})
-        return await connections.request(*self._to, sent["params"], json=sent["body"])
-
     def _read(self, question_id: str, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """The response that a reply stands for; raises `QueryFailed` for what would be rejected, too."""
         if not 200 <= status < 300:
@@ -182,11 +148,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             document = decode(body)
             if re.search(rb"\d{19}", body):  # For these, decode again: orjson rounds integers beyond 64 bits.
                 document = json.loads(body, parse_int=lambda t: n if type(n := orjson.loads(t)) is int else t)
-            response = self._response(document, body)
-            line = orjson.dumps({"question_id": question_id, "elapsed_sec": 0.5, **response})
-            if len(line) > MAX_LINE_BYTES:
-                raise InvalidRecord("too_long", "")
-            read_response(line, {question_id: None})
+            response = self._response(document)
+            read_response(body, {question_id: None}, decoded={"question_id": question_id, **response})
         except InvalidRecord as error:
             what = _LIMITS.get(error.reason) or self._scrub(f"{error}")
             if error.reason in ("invalid_json", "invalid_utf8"):
@@ -195,34 +158,28 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             raise QueryFailed("failed", what) from None
         return response
 
-    def _response(self, document: Any, body: bytes) -> dict[str, Any]:
+    def _response(self, document: Any) -> dict[str, Any]:
         found, lacking = dict[str, Any](), ""
         for name, path in self._paths.items():
             try:
                 found[name] = _at(document, path)
             except LookupError:
                 lacking = lacking if path == PATHS[name] else f"{name} at {path}"
-        keys = document if isinstance(document, dict) else {}
-        if error := keys.get("error"):
-            said = error if isinstance(error, str) else orjson.dumps(error).decode()
-            return {"error": self._scrub(said, limit=500), **self._as_response(found)}
+        keys, response = document if isinstance(document, dict) else {}, dict[str, Any]()
         has_no_query = ("question" in keys or "dataset" in keys) and "query" in self._paths
-        if lacking or not (found or has_no_query):
-            has = f"has the keys {', '.join(keys)}" if keys else f"is {body.decode(errors='replace')}"
+        if error := keys.get("error"):
+            response["error"] = self._scrub(_text(error), limit=500)
+        elif lacking or not (found or has_no_query):
+            has = f"has the keys {', '.join(keys)}" if keys else f"is {_text(document)}"
             what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has, limit=200)}"
             raise QueryFailed("failed", what)
-        return self._as_response(found)
-
-    def _as_response(self, found: dict[str, Any]) -> dict[str, Any]:
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):
                 raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
         found = _mapped(found, lambda text, _: self._hide(text), "")
-        response, answer = dict[str, Any](), found.get("answer")
-        if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
-            answer = "\n".join(answer)
-        if answer is not None:
-            response["actual_answer"] = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
+        if (answer := found.get("answer")) is not None:
+            is_lines = isinstance(answer, list) and all(isinstance(item, str) for item in answer)
+            response["actual_answer"] = "\n".join(answer) if is_lines else _text(answer)
         if "query" in self._paths or "steps" in self._paths:
             response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
         return response
@@ -232,6 +189,70 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         loop = asyncio.get_running_loop()
         if loop in self._connections and not self._connections[loop].calls:
             await self._connections.pop(loop).aclose()
+
+
+class _Template:
+    """What is sent: its texts have tokens, ``{NAME}`` of a question and ``${NAME}`` of the environment."""
+
+    def __init__(self, method: str, url: str, params: Mapping[str, Any], body: Any) -> None:
+        if method not in {"GET", "POST"} or (body is not None and method == "GET"):
+            raise UsageError(f'method: expected "GET", or "POST" for a body, got {describe(method)}')
+        try:
+            self.written = json.dumps({"params": {**params}, "body": body}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"params, body: expected JSON values: {error}") from None
+        self.variables: dict[str, str] = {}  # By token.
+        self._names, self._method = set[str](), method
+        self._check(url, "url")
+        if self._names:
+            raise UsageError("url: placeholders belong in params")
+        self.url = self._filled(url, {})
+        if (wrong := wrong_with_url(self.url) or "").startswith("expected"):  # Else what is allowed here.
+            raise UsageError(f"url: {wrong}")
+        self._content = _mapped(json.loads(self.written), self._check, "")
+        for name, value in self._content["params"].items():
+            for each in value if isinstance(value, list) else [value]:
+                if not isinstance(each, str | int | float):
+                    raise UsageError(f"{join('params', name)}: expected text, numbers or a list of them")
+        if "question" not in self._names and not isinstance(body, Mapping | None):
+            raise UsageError("body: expected a mapping, unless it has {question}")
+        if self._names.isdisjoint({"question", "id"}) and "question" in {**params, **(body or {})}:
+            raise UsageError("question: every question would send the same text; write {question}")
+
+    def _check(self, text: str, place: str) -> str:
+        """The text; its names and variables are kept."""
+        if re.search("[{}]", _TOKEN.sub("", text)):
+            raise UsageError(f"{place}: has a single brace; write {{question}}, or {{{{ and }}}} for braces")
+        for dollar, name in _TOKEN.findall(text):
+            if dollar and name not in os.environ:
+                raise UsageError(f"{place}: the environment variable {name} is not set")
+            if dollar:
+                self.variables[f"${{{name}}}"] = os.environ[name]
+            elif name:
+                self._names.add(name)
+        return text
+
+    def _filled(self, value: Any, values: Mapping[str, str]) -> Any:
+        by_token = {"{{": "{", "}}": "}", **self.variables}
+        by_token |= {f"{{{name}}}": text for name, text in values.items()}
+        return _mapped(value, lambda text, _: _TOKEN.sub(lambda found: by_token[found[0]], text), "")
+
+    async def send(
+        self, connections: Connections, question: Question, seconds: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Ask a question once; return the status, headers and body of the reply, or raise `QueryFailed`."""
+        own = {"question": question.text, "id": question.id, "template": question.template_id}
+        values = dict(question.tags) | own
+        for name in sorted(self._names.difference(values)):
+            raise QueryFailed("failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}")
+        content = self._filled(self._content, values)
+        if "question" not in self._names:
+            target = "body" if self._method == "POST" else "params"
+            added = {name: values[name] for name in ("dataset", "question") if name in values}
+            content[target] = added | (content[target] or {})
+        return await connections.request(
+            self._method, self.url, seconds, content["params"], json=content["body"]
+        )
 
 
 def _given(**paths: str | None) -> dict[str, str]:
@@ -252,8 +273,6 @@ def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
     config: ExecuteConfig = reader.section(ExecuteConfig, given, "execute")
     for key, what in reader.problems.items():
         raise UsageError(f"{_OPTIONS.get(key, key.removeprefix('execute.'))}: {what}")
-    if refused := sorted(OF_HTTPX.intersection(map(str.lower, config.headers))):
-        raise UsageError(f"headers: {refused[0]} is set by the HTTP client; leave it out")
     return config
 
 
@@ -279,18 +298,8 @@ def _mapped(value: Any, change: Callable[[str, str], str], place: str) -> Any:
     return change(value, place) if isinstance(value, str) else value
 
 
-def _template(text: str, place: str, variables: set[str], names: set[str]) -> str:
-    """A text with placeholders, and with the values of its variables; adds the values and the names."""
-    try:
-        values = {name: os.environ[name] for name in VARIABLE.findall(text)}
-    except KeyError as error:
-        raise UsageError(f"{place}: the environment variable {error.args[0]} is not set") from None
-    variables.update(values.values())
-    read = VARIABLE.sub(lambda found: re.sub(r"([{}])", r"\1\1", values[found[1]]), text)
-    if re.search("[{}]", _PLACEHOLDER.sub("", read)):
-        raise UsageError(f"{place}: has a single brace; write {{question}}, or {{{{ and }}}} for braces")
-    names.update(_PLACEHOLDER.findall(read))
-    return read
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _at(value: Any, path: str) -> Any:

@@ -113,6 +113,8 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"query": 7}, {}, {"error": "query: expected str, got int"}),
         ({"steps": "x"}, {}, {"error": "steps: expected list, got str"}),
         ({"steps": [1], "query": QUERY}, {}, {"error": "actual_steps[0]: expected an object, got 1"}),
+        ({"steps": [{**STEP, "n": [1] * 600_000}]}, {}, {"error": "the reply has too many values"}),
+        ("x" * 2**20, {"answer": "$"}, {"actual_answer": "x" * 2**20, "actual_steps": []}),
     ],
 )  # fmt: skip
 async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> None:
@@ -152,19 +154,17 @@ async def test_what_fails(reply: Reply, attempts: int, error: str) -> None:
 
 
 @without_waiting
-async def test_pauses_and_redirects() -> None:
+async def test_pauses() -> None:
     def busy(request: Request) -> Reply:
         if request.number < 2:
             return Reply(b"", 503, (("Retry-After", f"{7 * request.number}"),))
-        if request.path == "/":
-            return Reply(b"", 307, (("Location", f"/new?{request.query}"),))
         return json_reply({"query": QUERY})
 
     began = now()
     response, requests = await asked(busy, method="POST", params={"a": "b"})
     assert now() - began == pytest.approx(0.2 + 7, abs=0.1)
     assert response == {"actual_steps": [STEP]}
-    assert sent(requests[-1]) == ("/new", [("a", "b")], dict(ENDPOINT))
+    assert sent(requests[-1]) == ("/", [("a", "b")], dict(ENDPOINT))
 
 
 @each(
@@ -181,17 +181,6 @@ async def test_what_a_redirect_repeats(status: int, method: str, body: Any) -> N
     assert response == {"actual_steps": [STEP]}
     assert last.head.startswith(f"{method} /new".encode())
     assert last.body == body
-
-
-async def test_replies_beyond_the_limits_of_records_are_errors_and_not_rejects() -> None:
-    many = b'{"steps": [{"name": "a", "args": [%b1]}]}' % (b"1," * 600_000)
-    large = Reply(b'{"steps": [{"name": "a", "args": [%b1]}]}' % (b" " * 2**20))
-    async with (
-        JudgeServer(lambda request: Reply(many) if "q0" in request.query else large) as server,
-        evaluate_agent(REFERENCE, http_agent(server.origin, params={"id": "{id}"})) as stream,
-    ):
-        errors = {result["question_id"]: result.get("error") async for result in stream}
-    assert errors == {"q0": "the reply has too many values", "q1": None}
 
 
 async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,7 +209,7 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
     assert results[0]["error"].startswith("HTTP 500: /***?key=***")
     shown = json.dumps(results) + repr(agent) + caplog.text
     assert "s3cret" not in shown
-    assert "bWU6" not in shown
+    assert "bWU6" not in shown  # me:
 
 
 @each(
@@ -251,14 +240,6 @@ async def test_which_secrets_are_hidden_in_replies(options: Any, text: str, show
     assert response["actual_steps"] == [{"name": shown, "args": {shown: [shown]}}, query]
 
 
-async def test_users_without_password_are_hidden() -> None:
-    async with JudgeServer(lambda request: Reply(request.headers["authorization"].encode(), 400)) as server:
-        agent = http_agent(server.origin.replace("//", "//s3cret-user@"))
-        response = await agent(TAGGED)
-        await agent.aclose()
-    assert response["error"] == "HTTP 400: Basic ***"
-
-
 @each(
     ("options", "message"),
     [
@@ -273,7 +254,6 @@ async def test_users_without_password_are_hidden() -> None:
         *(({"method": "POST", "body": {"a": value}}, "params, body: expected JSON values")
           for value in (object(), float("nan"), {(1, 2): 3})),
         ({"answer": None, "query": None, "steps": None}, "answer, query, steps: give at least one path"),
-        ({"headers": {"Content-Length": "5"}}, "headers: content-length is set by the HTTP client"),
         ({"params": "a=b"}, "params, body: expected JSON values"),
         ({"params": {"a": "{question"}}, "params.a: has a single brace"),
         *(({"params": {"a b": value}}, "params['a b']: expected text, numbers or a list of them")
@@ -281,7 +261,6 @@ async def test_users_without_password_are_hidden() -> None:
         ({"method": "POST", "body": {"a": {"b": ["{}"]}}}, "body.a.b[0]: has a single brace"),
         ({"params": {"question": "x"}}, "question: every question would send"),
         ({"method": "POST", "body": {"question": "{lang}"}}, "question: every question would send"),
-        ({"headers": {"Accept-encoding": "gzip"}}, "headers: accept-encoding is set by the HTTP client"),
         ({"headers": {"X": "ü"}}, "headers.X: expected printable ASCII, on one line"),
         ({"headers": {"X": "${NOT_SET_AT_ALL}"}}, "headers.X: the environment variable NOT_SET_AT_ALL"),
         ({"headers": 5}, "headers: expected a mapping"),
