@@ -20,7 +20,8 @@ from graphrag_eval_async.cli.run import (
     check_files,
     config_of,
     exporting,
-    open_stream,
+    make_stream,
+    open_results,
     reference_of,
     report_stream,
     stopping,
@@ -200,11 +201,11 @@ def evaluate_here(
 
         collected = ReportResults()
     add = [each.add for each in (collected, asked) if each is not None]
-    more |= {"on_restored": add, "rejudge": given.rejudge, "show": partial(_shown_in_browser, given)}
-    with (
-        open_stream(given, reference, source, config, interrupts, **more) as (stream, results, lines),
-        exporting(given, stream, lines, *add) as send,
-    ):
+    stream, writer = make_stream(given, reference, source, config, rejudge=given.rejudge, **more)
+    for take in add:
+        stream.tell_restored(take)
+    results = _shown_in_browser(given, stream)
+    with open_results(given, writer, interrupts) as lines, exporting(given, stream, lines, *add) as send:
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:

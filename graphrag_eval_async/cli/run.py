@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.report import Found
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.scale.redis.source import RedisStream
@@ -126,33 +125,26 @@ def _journal(given: Given) -> Journal:
     )
 
 
-@contextmanager
-def open_stream(
+def make_stream(
     given: Given,
     reference: Reference,
     source: Responses | RedisStream | Callable[[Question], Any],
     config: Config | None,
-    interrupts: Interrupts,
     *,
     make: Callable[..., EvaluationStream] = evaluate_stream,
-    on_restored: Iterable[Callable[[Mapping[str, Any]], object]] = (),
-    show: Callable[[EvaluationStream], EvaluationStream | Dashboard] = lambda stream: stream,
     **more: Any,
-) -> Iterator[tuple[EvaluationStream, EvaluationStream | Dashboard, LineFile | None]]:
-    """A stream, what `show` makes of it, and the file for results; None without one, or with a journal."""
+) -> tuple[EvaluationStream, RejectWriter]:
+    """A stream, and what writes its rejects once `open_results` has opened their file."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
-    journal = _journal(given) if given.resume else None
-    output, rejects = (given.output, given.rejects) if journal is None else (None, None)
     writer = RejectWriter(max_bytes=given.max_reject_bytes)
-    # Before any file is opened, since it may find the configuration wanting.
     stream = make(
         reference,
         source,
         config=config,
         aggregates=RunningAggregates(include_errors=given.include_errors),
-        on_reject=writer if rejects else "collect",
-        journal=journal,
+        on_reject=writer if given.rejects and not given.resume else "collect",
+        journal=_journal(given) if given.resume else None,
         dedupe=given.dedupe,
         on_fatal=given.on_fatal,
         stages=given.stages,
@@ -163,18 +155,24 @@ def open_stream(
         max_line_bytes=given.max_line_bytes,
         **more,
     )
-    for take in on_restored:
-        stream.tell_restored(take)
     load_for(config)
-    shown = show(stream)  # Opening a file empties it.
     _ = stream.rejects  # They are shown at the end.
+    return stream, writer
+
+
+@contextmanager
+def open_results(given: Given, writer: RejectWriter, interrupts: Interrupts) -> Iterator[LineFile | None]:
+    """The file for results, emptied, unless there is none or a journal; and that for rejects."""
     with ExitStack() as files:
-        results = files.enter_context(open_lines(output)) if output is not None else None
-        if (late := late_file(given)) is not None and journal is None:  # It is that of the results before.
+        if given.resume:
+            yield None
+            return
+        results = files.enter_context(open_lines(given.output)) if given.output is not None else None
+        if (late := late_file(given)) is not None:  # It is that of the results before.
             Path(late).unlink(missing_ok=True)
-        if rejects is not None:
-            writer.lines = files.enter_context(open_lines(rejects, interrupts))
-        yield stream, shown, results
+        if given.rejects is not None:
+            writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
+        yield results
 
 
 @contextmanager

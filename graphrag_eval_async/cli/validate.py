@@ -67,10 +67,9 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
     problems = open_output(LineFile, "-")
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    format_ = trace_format(given)
     by_id, limit = reference.questions, given.max_line_bytes  # An `Evaluator` would want queries to be run.
     read: Callable[[Record], Response | Reject] = partial(read_record, known=by_id, max_line_bytes=limit)
-    if format_ is not None:
+    if (format_ := trace_format(given)) is not None:
         read = record_reader(format_for(by_id, format_), by_id, limit)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
     known = reference.step_names
@@ -84,7 +83,7 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
             await problems.send(line.encode(errors="backslashreplace") + b"\n")
             return
         answered[response.question_id] += 1
-        if question := reference.questions.get(response.question_id):
+        if question := by_id.get(response.question_id):
             rename_steps(response, known, meant)
             steps = response.fields.get("actual_steps", ())
             found, questions = names[question.template_id]
@@ -92,18 +91,15 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
             questions.add(question.id)
 
     ending = run_to_end(_read(given, path, format_, reference, take), interrupts)
-    summary = f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}"
-    misnamed = None
-    if ending.is_complete:
-        missing = [question_id for question_id in reference.questions if question_id not in answered]
-        for question_id in missing:
-            tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
-        if (misnamed := misnamed_steps(reference, names)) is not None:
-            tell(sys.stdout, f"warning: {misnamed}")
-        unanswered = f", questions without a response: {len(missing)}" if len(reference) else ""
-        tell(sys.stdout, f"{summary}{unanswered}")
-    else:
-        tell(sys.stdout, f"{summary}, not all lines were read")
+    missing = [question_id for question_id in by_id if ending.is_complete and question_id not in answered]
+    for question_id in missing:
+        tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
+    misnamed = misnamed_steps(reference, names) if ending.is_complete else None
+    if misnamed is not None:
+        tell(sys.stdout, f"warning: {misnamed}")
+    more = f", questions without a response: {len(missing)}" if len(reference) else ""
+    more = more if ending.is_complete else ", not all lines were read"
+    tell(sys.stdout, f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}{more}")
     code = end(ending, rejects)
     return Exit.USAGE if code == Exit.OK and given.strict and misnamed is not None else code
 

@@ -253,18 +253,10 @@ class TraceFormat:
             raise TraceError("it is empty")
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
-        own: dict[str, Any] = {}
-        taken_whole = TAKEN[self.name] if self.is_listed else opened(trace)[1]
-        for holder, *taken in (*way, (trace, *taken_whole)):
-            if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
-                is_api = not self.is_listed and holder.keys() & _APIS
-                keys = holder.keys() & _OF_APIS if is_api else holder.keys() - taken
-                own |= {key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None}
-        if self.question_id is not None:
-            own.pop(self.question_id.partition(".")[0], None)
-            if question_id is None:
-                holder, key = _way(value, self.question_id, "the question id")[-1]
-                question_id = str(holder[key])
+        own = self._beside(way, trace)
+        if self.question_id is not None and question_id is None:
+            holder, key = _way(value, self.question_id, "the question id")[-1]
+            question_id = str(holder[key])
         read = read_listed if self.is_listed else read_trace
         response = read(
             trace,
@@ -275,9 +267,22 @@ class TraceFormat:
             step_names=self.step_names or {},
             turn=self.turn,
         )
+        return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
+
+    def _beside(self, way: list[tuple[Any, Any]], trace: Any) -> dict[str, Any]:
+        """What the objects on the way to a trace, and the trace itself, have beside the trace."""
+        own: dict[str, Any] = {}
+        taken_whole = TAKEN[self.name] if self.is_listed else opened(trace)[1]
+        for holder, *taken in (*way, (trace, *taken_whole)):
+            if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
+                is_api = not self.is_listed and holder.keys() & _APIS
+                keys = holder.keys() & _OF_APIS if is_api else holder.keys() - taken
+                own |= {key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None}
+        if self.question_id is not None:
+            own.pop(self.question_id.partition(".")[0], None)
         if own.get("status") not in (None, "success", "error"):  # Another is none of a response.
             own["trace_status"] = own.pop("status")
-        return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
+        return own
 
 
 _APIS = {"object", "class", "$schemaVersion"}

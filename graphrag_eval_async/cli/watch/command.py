@@ -18,7 +18,8 @@ from graphrag_eval_async.cli.run import (
     check_files,
     config_of,
     exporting,
-    open_stream,
+    make_stream,
+    open_results,
     reference_of,
     report_stream,
     stopping,
@@ -208,9 +209,10 @@ def _opened(
         with nullcontext() if given.output is None else open_lines(given.output) as lines:
             yield RedisRun(source.settings, reference), lines
     else:
-        restored = counting.restore
-        with open_stream(given, reference, source, config, interrupts, on_restored=[restored]) as opened:
-            yield opened[0], opened[2]
+        stream, writer = make_stream(given, reference, source, config)
+        stream.tell_restored(counting.restore)
+        with open_results(given, writer, interrupts) as lines:
+            yield stream, lines
 
 
 def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
