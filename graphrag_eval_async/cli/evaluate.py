@@ -195,7 +195,9 @@ def evaluate_here(
     **more: Any,
 ) -> Exit:
     """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
-    problems, not_run, collected = Counter[str](), list[str](), None
+    problems, firsts, collected = Counter[str](), dict[str, str](), None
+    places = {f"{name}_error": f"first error of {name}" for name in (config.custom_metrics if config else ())}
+    places[EXECUTION_ERROR] = "first query that could not be run"
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults
 
@@ -209,10 +211,10 @@ def evaluate_here(
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-            work = _write_results(results, send, advance, problems, not_run)
+            work = _write_results(results, send, advance, problems, firsts, places)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
-    told += [one_line(f"first query that could not be run: {first}", limit=300) for first in not_run]
+    told += [one_line(first, limit=300) for first in firsts.values()]
     if asked is not None and asked.error:
         told.append(asked.error)
         if not asked.answered and ending.error is None:
@@ -260,15 +262,17 @@ async def _write_results(
     send: Send | None,
     advance: Callable[[], None],
     kinds: Counter[str],
-    not_run: list[str],
+    firsts: dict[str, str],
+    places: Mapping[str, str],
 ) -> None:
     async with stream:
         async for result in stream:
             if "pending" not in result:
                 advance()
                 kinds.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
-                if EXECUTION_ERROR in result and not not_run:
-                    not_run.append(f"{result['question_id']}: {result[EXECUTION_ERROR]}")
+                for key, what in places.items():
+                    if key in result and key not in firsts:
+                        firsts[key] = f"{what}: {result['question_id']}: {result[key]}"
             if send is not None:
                 await send(result)
 
@@ -324,7 +328,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     )
     rejects = stream.rejects
     with progress(source) as advance:
-        ending = run_to_end(_write_results(stream, None, advance, Counter(), []), interrupts)
+        ending = run_to_end(_write_results(stream, None, advance, Counter(), {}, {}), interrupts)
     list_rejects(given, rejects)
     tell(sys.stdout, "\n".join(estimates(stream, config)))
     return end(ending, rejects)

@@ -286,11 +286,11 @@ def _journaling(stream: Run, given: Given) -> list[str]:
     told = f"journal {journal.path}: {before}"
     if journal.damaged:
         told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
-    lines = [f"{told}, {stream.skipped} lines skipped as done"]
+    lines = [f"{told}, {plural(stream.skipped, 'line')} skipped as done"]
     if journal.failed and hasattr(given, "retry_failed"):
-        stay = "stay as they are; --retry-failed evaluates them again"
-        stay = f"were set aside in {journal.path}.damaged" if given.retry_failed else stay
-        lines.append(f"results with failed metrics: {journal.failed} of those from before {stay}")
+        stay = "kept; --retry-failed evaluates them again"
+        stay = f"set aside in {journal.path}.damaged" if given.retry_failed else stay
+        lines.append(f"{plural(journal.failed, 'result')} from before with failed metrics: {stay}")
     return [*map(one_line, lines)]
 
 

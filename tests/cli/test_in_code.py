@@ -44,6 +44,7 @@ def test_a_configuration_names_them(
     out, err = capfd.readouterr()
     assert "brevity >= 0.5: the mean is 0.333" in err
     assert "sizes" in out
+    assert "first error of brevity: q2: KeyError: " in out + err
     assert "KeyError: " in (folder.path / "page.html").read_text()
     results = folder.file("results.jsonl")
     assert run("aggregate", results, "--gate", "brevity >= 0.9") == 1

@@ -142,8 +142,8 @@ def test_results_with_failed_metrics_are_evaluated_again(
             assert run(*command, "--resume", "-c", path, *more) == 0
             told.append(" ".join(capfd.readouterr().out.split()))
         assert server.counts.requests == 3
-    assert "failed metrics: 1 of those from before stay as they are; --retry-failed evaluates" in told[1]
-    assert f"failed metrics: 1 of those from before were set aside in {folder.file('out')}.damaged" in told[2]
+    assert "1 result from before with failed metrics: kept; --retry-failed evaluates" in told[1]
+    assert f"1 result from before with failed metrics: set aside in {folder.file('out')}.damaged" in told[2]
     assert "3 lines skipped as done" in told[2]
     assert "$0.0009, $0.0006 of it before" in told[2]
     assert "failed metrics" not in told[0] + told[3]
