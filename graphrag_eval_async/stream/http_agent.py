@@ -103,12 +103,12 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         written = [method, re.sub("//[^/?#]*@", "//", str(url)), template.written, self._paths]
         self.fingerprint = sha256(f"{written}".encode()).hexdigest()  # Of all but headers and login.
-        own, rest = _secrets(template.url, self._config.headers)
+        user, own = _secrets(template.url, self._config.headers)
         read = {*template.variables.values()}
         own |= {text for text in read if not _IRI.fullmatch(text)}
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
-        hidden = {text for text in own | rest | read if len(text) >= MIN_SECRET_CHARACTERS}
-        self._scrub = Scrubber(secrets(self._config) | hidden)
+        hidden = {text for text in own | read | {user} if len(text) >= MIN_SECRET_CHARACTERS}
+        self._scrub = Scrubber(secrets(self._config) | hidden)  # Of the configuration, all headers.
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
     async def __call__(self, question: Question) -> dict[str, Any]:
@@ -276,17 +276,17 @@ def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
     return config
 
 
-def _secrets(url: str, headers: Mapping[str, object]) -> tuple[set[str], set[str]]:
-    """Secrets of the URL and of headers: those to hide in replies, too, and those to hide in errors only."""
+def _secrets(url: str, headers: Mapping[str, object]) -> tuple[str, set[str]]:
+    """The user, and what replies may not show, either: other secrets of the URL and of headers."""
     login = unquote(urlsplit(url).netloc.rpartition("@")[0])
     user, _, password = login.partition(":")
-    own, rest = {login, password, b64encode(f"{user}:{password}".encode()).decode()}, {user}
+    own = {login, password, b64encode(f"{user}:{password}".encode()).decode()}
     for name, value in headers.items():
-        words = [part.rpartition(" ")[2] for part in f"{value}".split(";")]
-        values = [f"{value}", *words, *(word.partition("=")[2] for word in words)]  # Of cookies.
         own.update(getattr(value, "read", ()))
-        (own if re.search("(?i)auth|cookie|key|secret|token", name) else rest).update(values)
-    return own, rest
+        if re.search("(?i)auth|cookie|key|secret|token", name):
+            words = [part.rpartition(" ")[2] for part in f"{value}".split(";")]
+            own.update([f"{value}", *words, *(word.partition("=")[2] for word in words)])  # Of cookies.
+    return user, own
 
 
 def _mapped(value: Any, change: Callable[[str, str], str], place: str) -> Any:
