@@ -236,15 +236,9 @@ def report_stream(
     """
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
-    model, decision = judge_of(config), stream.decision
-    about = _journaling(stream, given)
-    if config is not None and model is not None:
-        about += judging(model, stream.usage)
-        if "budget" in stream.usage.errors:
-            how = " and start again; llm.cache or --resume would have kept what is paid"
-            if given.resume and hasattr(given, "retry_failed"):
-                how = ", which counts earlier costs, and resume with --retry-failed"
-            about.append(f"to judge the rest, raise llm.limits.budget_usd{how}")
+    decision, about = stream.decision, _journaling(stream, given)
+    if config is not None and (model := judge_of(config)) is not None:
+        about += judging(model, stream.usage) + _after_budget(given, stream)
         metrics = stream.aggregates.snapshot()["micro"]
         if ending.error is None:
             ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
@@ -267,6 +261,16 @@ def report_stream(
         noise=repeated,
         **more,
     )
+
+
+def _after_budget(given: Given, stream: Run) -> list[str]:
+    """Return a line about how to judge what the budget did not suffice for, if anything."""
+    if "budget" not in stream.usage.errors:
+        return []
+    how = " and start again; llm.cache or --resume would have kept what is paid"
+    if given.resume and hasattr(given, "retry_failed"):
+        how = ", which counts earlier costs, and resume with --retry-failed"
+    return [f"to judge the rest, raise llm.limits.budget_usd{how}"]
 
 
 def unmatched(found: Found, reference: Reference | None, config: Config | None) -> list[str]:

@@ -6,13 +6,12 @@ import asyncio
 import os
 import resource
 import sys
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.exits import run_to_end
-from graphrag_eval_async.cli.files import open_lines
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
 from graphrag_eval_async.cli.run import (
     check_files,
@@ -39,6 +38,7 @@ from graphrag_eval_async.monitor.webhooks import SECRET, Deliveries, Webhook
 from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.scale.redis.results import RedisRun
 from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
+from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.stream import EvaluationStream
@@ -46,7 +46,7 @@ from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.scale.redis.results import Run
-    from graphrag_eval_async.sinks import LineFile
 
 Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver | RedisStream
 
@@ -75,10 +74,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     )
     ended = asyncio.Event()
     source = _source(given, ended)
+    stream, writer = _stream(given, reference, source, config, counting)
     with (
         nullcontext() if given.metrics is None else MetricsServer(*given.metrics) as metrics,
         nullcontext() if given.web is None else DashboardServer(*given.web) as web,
-        _opened(given, reference, source, config, interrupts, counting) as (stream, lines),
+        open_results(given, writer, interrupts) as lines,
         exporting(given, stream, lines) as send,
     ):
         stop = ended.set if isinstance(source, Follower) else stream.stop
@@ -195,24 +195,15 @@ def _source(given: Given, ended: asyncio.Event) -> Source:
     )
 
 
-@contextmanager
-def _opened(
-    given: Given,
-    reference: Reference,
-    source: Source,
-    config: Config | None,
-    interrupts: Interrupts,
-    counting: Counting,
-) -> Iterator[tuple[Run, LineFile | None]]:
-    """The results to show, and the file for them, if any."""
+def _stream(
+    given: Given, reference: Reference, source: Source, config: Config | None, counting: Counting
+) -> tuple[Run, RejectWriter]:
+    """The results to show, and what writes the rejects."""
     if isinstance(source, RedisStream):
-        with nullcontext() if given.output is None else open_lines(given.output) as lines:
-            yield RedisRun(source.settings, reference), lines
-    else:
-        stream, writer = make_stream(given, reference, source, config)
-        stream.tell_restored(counting.restore)
-        with open_results(given, writer, interrupts) as lines:
-            yield stream, lines
+        return RedisRun(source.settings, reference), RejectWriter()
+    stream, writer = make_stream(given, reference, source, config)
+    stream.tell_restored(counting.restore)
+    return stream, writer
 
 
 def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
