@@ -294,10 +294,8 @@ class QuestionTexts:
     """Finds questions by their texts; built once for many traces."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
-        self._exact: dict[str, list[Question]] = {}
         self._normalised: dict[str, list[Question]] = {}
         for question in questions:
-            self._exact.setdefault(question.text.strip(), []).append(question)
             self._normalised.setdefault(_normalised(question.text), []).append(question)
 
     def find(self, question: str | None, problem: Callable[[str], None], dataset: Any = None) -> str | None:
@@ -305,15 +303,16 @@ class QuestionTexts:
         if question is None:
             problem("no question id, and no text of a question")
             return None
-        asked = question.strip()
-        found, where = self._exact.get(asked) or self._normalised.get(_normalised(asked), []), ""
+        asked, where = question.strip(), ""
+        alike = self._normalised.get(_normalised(asked), [])
+        found = [each for each in alike if each.text.strip() == asked] or alike
         if found and dataset is not None:
             tags = [dict(each.tags).get("dataset") for each in found]
             own = dataset if dataset in tags else None
             found = [each for each, tag in zip(found, tags, strict=True) if tag == own]
             where = f" in the dataset {str(dataset)[:100]!r}"
         if len(found) == 1:
-            if asked not in self._exact:
+            if found[0].text.strip() != asked:
                 problem("the question was found by its text, ignoring case, blanks and punctuation")
             return found[0].id
         how = f"{len(found)} questions of the reference set have" if found else "no question has"

@@ -141,12 +141,7 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
 
 
 async def test_what_an_agent_says_was_run_is_dropped(tmp_path: Path) -> None:
-    said: dict[str, Any] = {
-        "executed_output": "rows",
-        "executed_at": "1",
-        "execution_error": "why",
-        "query_facts": {},
-    }
+    said = dict.fromkeys(("executed_output", "executed_at", "execution_error", "query_facts"), "said")
     responses = [ran("SELECT nonsense", **said), ran("", **said), ran(RIGHT, **said), ran(RIGHT, **said)]
     results = await results_of([*responses[:3], responses[3] | {"error": "gone"}], graph(tmp_path))
     found = [step_of(result).keys() & said for result in results]

@@ -104,14 +104,6 @@ def test_orders() -> None:
     }
 
 
-def test_the_mean_of_first_samples_has_a_row() -> None:
-    repeated = facts()
-    repeated["overall"]["metrics"]["steps_score"]["confidence"]["mean"] = 0.123
-    for columns in (80, 120):
-        [line] = [each for each in shown(repeated, columns, 60) if each.startswith("  first samples ")]
-        assert line.split()[-1] == "0.123"
-
-
 def test_the_worst_results_say_why_they_failed() -> None:
     reason = "right_steps_wrong_answer"
     results = [result(1, judged=True) | {"failure": reason}, result(2, judged=True) | {"failure": "none"}]
