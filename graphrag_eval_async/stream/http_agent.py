@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
 
 PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
-TIMEOUT_SECONDS, RETRIES, MAX_REPLY_BYTES = 60.0, 2, 16 << 20
+MAX_REPLY_BYTES = 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
 MIN_HIDDEN = 8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 
@@ -92,8 +92,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         answer: str | None = PATHS["answer"],
         query: str | None = PATHS["query"],
         steps: str | None = PATHS["steps"],
-        timeout: float = TIMEOUT_SECONDS,
-        retries: int = RETRIES,
+        timeout: float = 60.0,
+        retries: int = 2,
         max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         check_extra("http_agent", "execute", "httpx")
@@ -121,14 +121,13 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             for attempt in range(self._retries + 1):
                 started, wait = perf_counter(), None
                 try:
-                    try:
-                        reply = await self._template.send(connections, question, self._config.timeout_sec)
-                    finally:
-                        elapsed = perf_counter() - started
+                    reply = await self._template.send(connections, question, self._config.timeout_sec)
+                    elapsed = perf_counter() - started
                     read = partial(self._read, question.id, *reply)
                     response = await run_in_thread(read) if len(reply[-1]) > LARGE else read()
                 except QueryFailed as failed:
                     response, wait = {"error": failed.message}, failed.wait
+                    elapsed = perf_counter() - started
                 if wait is None or attempt == self._retries:
                     break
                 await asyncio.sleep(max(wait, PAUSES[min(attempt, len(PAUSES) - 1)]))
@@ -159,6 +158,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         return response
 
     def _response(self, document: Any) -> dict[str, Any]:
+        """What stands at the paths, as a response, with the error of the reply, if it tells one."""
         found, lacking = dict[str, Any](), ""
         for name, path in self._paths.items():
             try:
@@ -220,7 +220,7 @@ class _Template:
             raise UsageError("question: every question would send the same text; write {question}")
 
     def _check(self, text: str, place: str) -> str:
-        """The text; its names and variables are kept."""
+        """Check a text, and keep its names and variables."""
         if re.search("[{}]", _TOKEN.sub("", text)):
             raise UsageError(f"{place}: has a single brace; write {{question}}, or {{{{ and }}}} for braces")
         for dollar, name in _TOKEN.findall(text):
@@ -233,6 +233,7 @@ class _Template:
         return text
 
     def _filled(self, value: Any, values: Mapping[str, str]) -> Any:
+        """A JSON value whose tokens are replaced by `values` and by those of the environment."""
         by_token = {"{{": "{", "}}": "}", **self.variables}
         by_token |= {f"{{{name}}}": text for name, text in values.items()}
         return _mapped(value, lambda text, _: _TOKEN.sub(lambda found: by_token[found[0]], text), "")
@@ -250,9 +251,8 @@ class _Template:
             target = "body" if self._method == "POST" else "params"
             added = {name: values[name] for name in ("dataset", "question") if name in values}
             content[target] = added | (content[target] or {})
-        return await connections.request(
-            self._method, self.url, seconds, content["params"], json=content["body"]
-        )
+        params, body = content["params"], content["body"]
+        return await connections.request(self._method, self.url, seconds, params, json=body)
 
 
 def _given(**paths: str | None) -> dict[str, str]:
