@@ -23,8 +23,6 @@ SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"
 SHARED = "redis://HOST[:PORT]/[DB/][NAME][?run=RUN]"
 """Shape of the address of limits that several workers share."""
 
-MIN_SECRET_CHARACTERS = 4  # Shorter texts are no secrets, and occur in every message.
-
 
 class FromEnvironment(str):
     """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the ``${NAME}``."""
@@ -80,10 +78,10 @@ def secrets(config: Struct) -> set[str]:
     """The texts to remove from a server's messages, for a loaded configuration or section.
 
     They are API keys, including those in the SDK's environment variables, and everything else that was read
-    from the environment except names of models. Texts of less than 4 characters are left out.
+    from the environment except names of models.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
-    return {str(text) for text in found if len(text) >= MIN_SECRET_CHARACTERS}
+    return {str(text) for text in found if text}
 
 
 def _secrets(name: str, value: Any) -> Iterator[str]:

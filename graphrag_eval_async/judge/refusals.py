@@ -34,6 +34,7 @@ MAX_SCRUBBED = 1 << 16
 MAX_BODY_VALUES = 100_000
 """Maximum number of values in a body: besides the reply, servers send data such as log probabilities."""
 
+MIN_SECRET_CHARACTERS = 4  # Shorter texts are no secrets, and occur in every message.
 SPECIAL = re.compile(r"\\+|[^A-Za-z0-9]")  # Parts of a secret that a server may escape.
 LETTERS = {" ": "+", "\n": "n", "\r": "r", "\t": "t"}  # How forms, and JSON after a backslash, write these.
 
@@ -73,7 +74,8 @@ class Scrubber:
         # Longest first: replacing a prefix of a secret would leave the rest visible.
         self._secrets = [
             (len(secret), max(SPECIAL.split(secret), key=len), re.compile(SPECIAL.sub(_spelled, secret)))
-            for secret in sorted({*secrets} - {""}, key=len, reverse=True)
+            for secret in sorted({*secrets}, key=len, reverse=True)
+            if len(secret) >= MIN_SECRET_CHARACTERS
         ]
 
     def __call__(self, text: str, limit: int = MAX_TEXT) -> str:

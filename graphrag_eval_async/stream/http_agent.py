@@ -19,7 +19,6 @@ import orjson
 from graphrag_eval_async.config import ExecuteConfig, secrets
 from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.config.reading import Reader, join
-from graphrag_eval_async.config.secrecy import MIN_SECRET_CHARACTERS
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
 from graphrag_eval_async.execution.endpoint import LARGE, MAX_WAIT_SECONDS, PAUSES, Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
@@ -107,8 +106,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         read = {*template.variables.values()}
         own |= {text for text in read if not _IRI.fullmatch(text)}
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
-        hidden = {text for text in own | read | {user} if len(text) >= MIN_SECRET_CHARACTERS}
-        self._scrub = Scrubber(secrets(self._config) | hidden)  # Of the configuration, all headers.
+        self._scrub = Scrubber(secrets(self._config) | own | read | {user})  # The first are all headers.
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
     async def __call__(self, question: Question) -> dict[str, Any]:
