@@ -195,9 +195,7 @@ def evaluate_here(
     **more: Any,
 ) -> Exit:
     """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
-    problems, firsts, collected = Counter[str](), dict[str, str](), None
-    places = {f"{name}_error": f"first error of {name}" for name in (config.custom_metrics if config else ())}
-    places[EXECUTION_ERROR] = "first query that could not be run"
+    problems, collected = _Problems(config), None
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults
 
@@ -211,10 +209,9 @@ def evaluate_here(
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
-            work = _write_results(results, send, advance, problems, firsts, places)
+            work = _write_results(results, send, advance, problems)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
-    told = [one_line(f"trace problems: {counts(problems)}")] if problems else []
-    told += [one_line(first, limit=300) for first in firsts.values()]
+    told = problems.lines()
     if asked is not None and asked.error:
         told.append(asked.error)
         if not asked.answered and ending.error is None:
@@ -228,6 +225,26 @@ def evaluate_here(
         notes=told if notes is None else notes,
         page=None if collected is None else partial(_write_page, given, stream, config, collected),
     )
+
+
+class _Problems:
+    """The problems of traces, and the first of each other kind, that results tell."""
+
+    def __init__(self, config: Config | None) -> None:
+        self._of_traces, self._firsts = Counter[str](), dict[str, str]()
+        names = config.custom_metrics if config is not None else ()
+        self._kinds = {f"{name}_error": f"first error of {name}" for name in names}
+        self._kinds[EXECUTION_ERROR] = "first query that could not be run"
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        self._of_traces.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
+        for key, kind in self._kinds.items():
+            if key in result and key not in self._firsts:
+                self._firsts[key] = f"{kind}: {result['question_id']}: {result[key]}"
+
+    def lines(self) -> list[str]:
+        told = [one_line(f"trace problems: {counts(self._of_traces)}")] if self._of_traces else []
+        return told + [one_line(first, limit=300) for first in self._firsts.values()]
 
 
 class Asked:
@@ -258,21 +275,13 @@ def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStrea
 
 
 async def _write_results(
-    stream: EvaluationStream | Dashboard,
-    send: Send | None,
-    advance: Callable[[], None],
-    kinds: Counter[str],
-    firsts: dict[str, str],
-    places: Mapping[str, str],
+    stream: EvaluationStream | Dashboard, send: Send | None, advance: Callable[[], None], problems: _Problems
 ) -> None:
     async with stream:
         async for result in stream:
             if "pending" not in result:
                 advance()
-                kinds.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
-                for key, what in places.items():
-                    if key in result and key not in firsts:
-                        firsts[key] = f"{what}: {result['question_id']}: {result[key]}"
+                problems.add(result)
             if send is not None:
                 await send(result)
 
@@ -328,7 +337,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     )
     rejects = stream.rejects
     with progress(source) as advance:
-        ending = run_to_end(_write_results(stream, None, advance, Counter(), {}, {}), interrupts)
+        ending = run_to_end(_write_results(stream, None, advance, _Problems(config)), interrupts)
     list_rejects(given, rejects)
     tell(sys.stdout, "\n".join(estimates(stream, config)))
     return end(ending, rejects)
