@@ -72,7 +72,13 @@ class Processes:
                 process = None
                 command = sys.executable, "-P", "-m", engine.__name__
                 process = await asyncio.create_subprocess_exec(
-                    *command, env=_environment(), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=1 << 20
+                    *command,
+                    env=_environment(),
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=DEVNULL,
+                    limit=1 << 20,
+                    start_new_session=True,  # Ctrl-C is not for it, not even while it starts.
                 )
                 await self._load(process)
             reply = await _exchange(process, request, self._setup.seconds) if request else (None, "")
