@@ -155,7 +155,8 @@ Agent
   --repeats N = 1 : cli.parsing:parse_count
     How often to ask each question.
   --retries N = 2 : cli.parsing:parse_natural
-    How often to ask again if the agent cannot be reached or is busy.
+    How often to ask again if the agent cannot be reached or is busy; waits that it asks for do not count
+    until they add up to 60 s for the question.
 Output
   -o, --output FILE : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;

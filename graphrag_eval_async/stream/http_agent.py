@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
+from random import random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -73,7 +74,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             answer, too, it is an error unless it repeats `question` or `dataset`.
         steps: place of a list of steps, as in `actual_steps`. Integers of more than 64 bits become text.
         timeout: seconds for each attempt.
-        retries: maximum number of attempts after the first.
+        retries: maximum number of attempts after the first. Those after a wait that the server asks for
+            (``Retry-After``) do not count until these waits add up to 60 s for the question.
         max_reply_bytes: maximum size of a reply.
 
     Raises:
@@ -115,8 +117,9 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         if (connections := self._connections.get(loop)) is None:
             connections = self._connections[loop] = Connections(self._config)
         connections.calls += 1
+        retries, waited = 0, 0.0
         try:
-            for attempt in range(self._retries + 1):
+            while True:
                 started, wait = perf_counter(), None
                 try:
                     reply = await self._template.send(connections, question, self._config.timeout_sec)
@@ -126,9 +129,13 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
                 except QueryFailed as failed:
                     response, wait = {"error": failed.message}, failed.wait
                     elapsed = perf_counter() - started
-                if wait is None or attempt == self._retries:
+                is_asked = wait and waited < MAX_WAIT_SECONDS
+                if wait is None or (retries == self._retries and not is_asked):
                     break
-                await asyncio.sleep(max(wait, PAUSES[min(attempt, len(PAUSES) - 1)]))
+                pause = max(wait, PAUSES[min(retries, len(PAUSES) - 1)])
+                pause += min(pause, 1.0) * random()  # noqa: S311  (else calls come back in the same instant)
+                retries, waited = (retries, waited + pause) if is_asked else (retries + 1, waited)
+                await asyncio.sleep(pause)
         finally:
             connections.calls -= 1
         return {"question_id": question.id, **response, "elapsed_sec": elapsed}
