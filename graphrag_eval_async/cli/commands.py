@@ -24,10 +24,9 @@ class Command(NamedTuple):
 TRACES = "select question_id failed step_name"
 REPORTED = "include_errors level max_reject_bytes"
 EVALUATING = (
-    f"{REPORTED} fsync embedding on_fatal stages steps_groups otel otlp_metrics otlp_json otel_metric "
-    "ordered max_in_flight"
+    f"{REPORTED} fsync embedding on_fatal stages steps_groups otel otlp_metrics otlp_json otel_metric ordered"
 )
-READING = f"{EVALUATING} {TRACES} grace dedupe max_line_bytes"
+READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe max_line_bytes"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
 COMMANDS = {
@@ -67,13 +66,13 @@ COMMANDS = {
         "ask:run",
         "ask reference.yaml http://localhost:8000 -o results.jsonl --gate 'steps_score >= 0.8'",
         "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
-        "retries output/agent report aggregates rejects detail by resume retry_errors config llm gate until "
-        "web",
+        "retries output/agent report aggregates rejects detail by resume retry_errors "
+        "config llm gate until web",
         """Ask an agent over HTTP and evaluate its answers.
 
         Asks each question of the reference set, writes one result per response, and prints a summary at the
         end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
-        f"{EVALUATING} interval/run rejudge",
+        f"{EVALUATING} max_in_flight/agent interval/run rejudge",
     ),
     "aggregate": Command(
         "aggregate:run",

@@ -323,6 +323,8 @@ Advanced
     Parquet, JSON arrays and judges use one.
   --max-in-flight N = 256 : cli.parsing:parse_count
     Maximum number of responses in progress.
+  --max-in-flight N /agent : cli.parsing:parse_count
+    Maximum number of questions in progress.  [default: 4 times --max-concurrency, at least 8]
   --max-in-flight N /worker = 256 : cli.parsing:parse_count
     Maximum number of responses that a worker judges at a time.
   --concurrency N = 1 : cli.parsing:parse_count

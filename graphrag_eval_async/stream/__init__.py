@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.errors import check_integer
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 from graphrag_eval_async.stream.agent import MAX_CONCURRENCY, Questions
@@ -137,13 +138,17 @@ def evaluate_agent(
         retry_errors: whether to ask again the questions whose responses in the journal are errors or were
             rejected. Their lines move to the file ``.damaged`` beside the journal. A journal does not know
             the agent: use another journal for another agent.
-        options: the other options of `evaluate_stream`. `dedupe` has no effect.
+        options: the other options of `evaluate_stream`. `max_in_flight` limits the questions asked and not
+            yet handed out; default: 4 times `max_concurrency`, at least 8. `dedupe` has no effect.
 
     Returns:
         a stream of results, which raises the same errors as `evaluate_stream`.
     """
     given: dict[str, Any] = dict(options)
     own = {name: given.pop(name) for name in EvaluatorOptions.__annotations__ if name in given}
+    check_integer("max_concurrency", max_concurrency)
+    if given.get("max_in_flight") is None:
+        given["max_in_flight"] = max(8, 4 * max_concurrency)
     evaluator, checked = Evaluator(reference, **own), StreamOptions(**given)
     questions = Questions(agent, evaluator, checked, max_concurrency, repeats, timeout, retry_errors)
     return EvaluationStream(evaluator, questions, checked)

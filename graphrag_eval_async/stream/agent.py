@@ -71,8 +71,7 @@ class Questions:
     ) -> None:
         if not callable(agent):
             raise UsageError(f"agent: expected a function of a question, got {agent!r}")
-        for name, number in {"max_concurrency": max_concurrency, "repeats": repeats}.items():
-            check_integer(name, number)
+        check_integer("repeats", repeats)
         if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < inf):
             raise UsageError(f"timeout: expected seconds, more than 0, or None, got {timeout!r}")
         check_boolean("retry_errors", retry_errors)

@@ -23,7 +23,7 @@ from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Record, Rejects
@@ -128,7 +128,8 @@ class EvaluationStream:
     @property
     def missing(self) -> list[str]:
         """Ids of questions without a response so far; none if others may have the responses."""
-        answered = self.reference.questions if self._is_part else self._counts.samples
+        answered: Collection[str] = self._counts.samples if self._until is None else self._until.answered
+        answered = self.reference.questions if self._is_part else answered
         return [question_id for question_id in self.reference.questions if question_id not in answered]
 
     @property

@@ -62,7 +62,8 @@ class Restored(NamedTuple):
 class UntilDecided:
     """Counts the results of an ordered stream until they decide; drops those behind the one that decides.
 
-    Quick answers are not a fair sample, so results count in the order of their lines.
+    Quick answers are not a fair sample, so results count in the order of their lines. `answered` has the ids
+    of their questions.
     """
 
     def __init__(self, until: str | Until, evaluator: Evaluator) -> None:
@@ -70,6 +71,7 @@ class UntilDecided:
         self._deciding = Deciding(self._until)
         self._restored: dict[str, dict[int, Sample | None]] = {}
         self._kept = self._out = 0
+        self.answered: set[str] = set()
         metric, template = self._deciding.condition.metric, self._deciding.condition.template
         templates, fractions = evaluator.reference.templates, evaluator.fractions
         if template is not None and templates and template not in templates:
@@ -88,7 +90,10 @@ class UntilDecided:
     def restore(self, line: DoneLine, result: dict[str, Any] | None) -> None:
         """Keep what a line of an earlier run counts until the line is read again."""
         assert line.occurrence is not None  # noqa: S101  (a part of a file has no condition)
-        sample = None if result is None else self._deciding.read(result)
+        sample = None
+        if result is not None:
+            sample = self._deciding.read(result)
+            self.answered.add(result["question_id"])
         self._restored.setdefault(line.sha256, {})[line.occurrence] = sample
         self._kept += 1
 
@@ -104,6 +109,8 @@ class UntilDecided:
         if self.is_over:
             return None
         own = None if isinstance(result, Restored) else result
+        if own is not None and not isinstance(own, Rejected):
+            self.answered.add(own.question_id)
         if not failed:
             self._out += not isinstance(result, Restored)
             if isinstance(result, Restored):

@@ -228,6 +228,20 @@ async def test_so_many_calls_at_a_time() -> None:
     assert samples == [(f"q{i}", repeat) for i in range(3) for repeat in range(1, 11)]
 
 
+async def test_an_agent_is_asked_a_few_questions_ahead() -> None:
+    cases: list[tuple[int, dict[str, Any]]] = [
+        (8, {"max_concurrency": 1}),
+        (12, {"max_concurrency": 3}),
+        (5, {"max_in_flight": 5}),
+    ]
+    for most, options in cases:
+        async with evaluate_agent(REFERENCE, agent := Agent(), repeats=100, **options) as stream:
+            await anext(stream)
+            for _ in range(300):
+                await asyncio.sleep(0)
+            assert len(agent.asked) == most + 1
+
+
 # Deciding
 
 
