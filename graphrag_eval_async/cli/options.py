@@ -138,7 +138,7 @@ Agent
     Repeatable.
     [default: question={question}, and dataset={dataset} if questions have that tag]
   --body FILE : cli.files:json_path
-    JSON to send, with {question} and {KEY} in its texts.
+    JSON to send, with {question} and {KEY} in its texts; write {{ and }} for braces.
   --header NAME:VALUE... : cli.ask:parse_header
     Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.
     Errors never show the header; results hide ${NAME} if it has 8 characters or more. Repeatable.

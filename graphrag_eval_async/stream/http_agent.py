@@ -38,7 +38,7 @@ MAX_REPLY_BYTES = 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
 MIN_HIDDEN = 8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
 
-_TOKEN = re.compile(r"\{\{|\}\}|(\$?)\{([^{}]+)\}")
+_TOKEN = re.compile(r"\{\{|\}\}|(\$?)\{([^{}\"',:\s]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
 _IRI = re.compile("(https?://|urn:)[^@?]*")  # Queries have them; they are no secrets.
 _LIMITS = {"too_long": "the reply has too many values", "too_deep": "the reply is nested too deeply"}
@@ -227,7 +227,7 @@ class _Template:
     def _check(self, text: str, place: str) -> str:
         """Check a text, and keep its names and variables."""
         if re.search("[{}]", _TOKEN.sub("", text)):
-            raise UsageError(f"{place}: has a single brace; write {{question}}, or {{{{ and }}}} for braces")
+            raise UsageError(f"{place}: has a stray brace; write {{question}}, or {{{{ and }}}} for braces")
         for dollar, name in _TOKEN.findall(text):
             if dollar and name not in os.environ:
                 raise UsageError(f"{place}: the environment variable {name} is not set")

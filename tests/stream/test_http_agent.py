@@ -257,10 +257,11 @@ async def test_which_secrets_are_hidden_in_replies(options: Any, text: str, show
           for value in (object(), float("nan"), {(1, 2): 3})),
         ({"answer": None, "query": None, "steps": None}, "answer, query, steps: give at least one path"),
         ({"params": "a=b"}, "params, body: expected JSON values"),
-        ({"params": {"a": "{question"}}, "params.a: has a single brace"),
+        *(({"params": {"a": text}}, "params.a: has a stray brace; write {question}, or {{ and }}")
+          for text in ("{question", '{question} {"a":1}', "{a b}", "{'a'}", "{:d}", "${A B}")),
         *(({"params": {"a b": value}}, "params['a b']: expected text, numbers or a list of them")
           for value in (None, {"b": 1}, ["x", ["y"]])),
-        ({"method": "POST", "body": {"a": {"b": ["{}"]}}}, "body.a.b[0]: has a single brace"),
+        ({"method": "POST", "body": {"a": {"b": ["{}"]}}}, "body.a.b[0]: has a stray brace"),
         ({"params": {"question": "x"}}, "question: every question would send"),
         ({"method": "POST", "body": {"question": "{lang}"}}, "question: every question would send"),
         ({"headers": {"X": "ü"}}, "headers.X: expected printable ASCII, on one line"),
