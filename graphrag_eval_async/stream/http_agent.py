@@ -101,6 +101,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         check_integer("retries", retries, 0)
         self._retries, self._paths = retries, _given(answer=answer, query=query, steps=steps)
         self._template = template = _Template(method, str(url), params or {}, body)
+        self._where = re.sub("^[^/]*//([^/?#]*@)?|[/?#].*", "", str(url))  # Host and port.
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         written = [method, re.sub("//[^/?#]*@", "//", str(url)), template.written, self._paths]
         self.fingerprint = sha256(f"{written}".encode()).hexdigest()  # Of all but headers and login.
@@ -127,7 +128,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
                     read = partial(self._read, question.id, *reply)
                     response = await run_in_thread(read) if len(reply[-1]) > LARGE else read()
                 except QueryFailed as failed:
-                    response, wait = {"error": failed.message}, failed.wait
+                    where = f"{self._where}: " if failed.kind == "unavailable" else ""
+                    response, wait = {"error": f"{where}{failed.message}"}, failed.wait
                     elapsed = perf_counter() - started
                 is_asked = wait and waited < MAX_WAIT_SECONDS
                 if wait is None or (retries == self._retries and not is_asked):

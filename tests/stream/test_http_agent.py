@@ -37,6 +37,8 @@ async def asked(reply: Reply | Callable[[Request], Reply], question: Any = TAGGE
         await agent.aclose()
     assert response.pop("question_id") == question.id
     assert response.pop("elapsed_sec") >= 0
+    if "error" in response:
+        response["error"] = response["error"].replace(server.origin.removeprefix("http://"), "HOST:PORT")
     return response, server.requests
 
 
@@ -131,25 +133,25 @@ async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> 
         (Reply(b"", 429, (("Retry-After", "90"),)), 1, "HTTP 429: it asks to wait for 90 s: "),
         (Reply(b"busy", 429, (("Retry-After", "35"),)), 5, "HTTP 429: busy"),
         (Reply(b"busy", 503, (("Retry-After", "0"),)), 3, "HTTP 503: busy"),
-        (Reply(how="reset"), 3, "it cannot be reached: ReadError"),
+        (Reply(how="reset"), 3, "HOST:PORT: it cannot be reached: ReadError"),
         (NEVER, 1, "it took more than 2 s"),
         (Reply(b" " * 1001), 1, "it returns more than 1,000 bytes"),
         (Reply(b"<html>"), 1, "not JSON: unexpected character"),
         (Reply(b"\xff"), 1, "not JSON: "),
         (Reply(b" "), 1, "the reply is empty"),
-        (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, "it compresses results"),
-        (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, "it redirects to another host"),
+        (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, "HOST:PORT: it compresses results"),
+        (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, "HOST:PORT: it redirects to another"),
         (Reply(b'{"answer": %b%b}' % (b"[" * 300, b"]" * 300)), 1, "the reply is nested too deeply"),
         (Reply(b'{"steps": [{"name": "a", "args": %b%b}]}' % (b"[" * 200, b"]" * 200)), 1,
          "the reply is nested too deeply"),
         (Reply(b"", 302), 1, "HTTP 302: "),
         (Reply(b"", 304), 1, "HTTP 304: "),
-        (Reply(b"", 302, (("Location", "/"),)), 4, "it redirects again and again"),
+        (Reply(b"", 302, (("Location", "/"),)), 4, "HOST:PORT: it redirects again and again"),
     ],
 )  # fmt: skip
 @without_waiting
 async def test_what_fails(reply: Reply, attempts: int, error: str) -> None:
-    response, requests = await asked(reply, timeout=2, max_reply_bytes=1000)
+    response, requests = await asked(reply, url="/a?b=c", timeout=2, max_reply_bytes=1000)
     assert response["error"].startswith(error)
     assert len(response["error"]) <= 500
     assert len(requests) == attempts
