@@ -13,7 +13,7 @@ from hashlib import sha256
 from random import random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 
@@ -50,9 +50,10 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
 
     In texts of `params` and `body`, keys included, ``{question}`` is the question, ``{id}`` its id,
     ``{template}`` the id of its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces.
-    If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are added: to `params`
-    with GET, to `body` with POST. In all texts, ``${NAME}`` is an environment variable. No error or log of
-    this library shows its value, headers, or user and password of the URL, even if the server repeats them.
+    If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are added, unless the
+    URL has them: to `params` with GET, to `body` with POST. In all texts, ``${NAME}`` is an environment
+    variable. No error or log of this library shows its value, headers, or user and password of the URL, even
+    if the server repeats them.
     In replies, the password, headers named like auth, cookie, key, secret or token, and values of ``${NAME}``
     become ``***`` if they have at least 8 characters; IRIs do so only in headers, or with @ or ?.
 
@@ -216,6 +217,8 @@ class _Template:
         self.url = self._filled(url, {})
         if (wrong := wrong_with_url(self.url) or "").startswith("expected"):  # Else what is allowed here.
             raise UsageError(f"url: {wrong}")
+        in_url = parse_qs(urlsplit(self.url).query, keep_blank_values=True)
+        self._added = [name for name in ("dataset", "question") if name not in in_url]
         self._content = _mapped(json.loads(self.written), self._check, "")
         for name, value in self._content["params"].items():
             for each in value if isinstance(value, list) else [value]:
@@ -223,7 +226,7 @@ class _Template:
                     raise UsageError(f"{join('params', name)}: expected text, numbers or a list of them")
         if "question" not in self._names and not isinstance(body, Mapping | None):
             raise UsageError("body: expected a mapping, unless it has {question}")
-        if self._names.isdisjoint({"question", "id"}) and "question" in {**params, **(body or {})}:
+        if self._names.isdisjoint({"question", "id"}) and "question" in {**params, **(body or {}), **in_url}:
             raise UsageError("question: every question would send the same text; write {question}")
 
     def _check(self, text: str, place: str) -> str:
@@ -256,7 +259,7 @@ class _Template:
         content = self._filled(self._content, values)
         if "question" not in self._names:
             target = "body" if self._method == "POST" else "params"
-            added = {name: values[name] for name in ("dataset", "question") if name in values}
+            added = {name: values[name] for name in self._added if name in values}
             content[target] = added | (content[target] or {})
         params, body = content["params"], content["body"]
         return await connections.request(self._method, self.url, seconds, params, json=body)
