@@ -71,14 +71,9 @@ class Processes:
             if process is None or process.returncode is not None:  # Somebody ended it, such as the system.
                 process = None
                 command = sys.executable, "-P", "-m", engine.__name__
-                process = await asyncio.create_subprocess_exec(
-                    *command,
-                    env=_environment(),
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    stderr=DEVNULL,
-                    limit=1 << 20,
-                    start_new_session=True,  # Ctrl-C is not for it, not even while it starts.
+                pipes: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": DEVNULL, "limit": 1 << 20}
+                process = await asyncio.create_subprocess_exec(  # Ctrl-C is not for it, even while it starts.
+                    *command, env=_environment(), start_new_session=True, **pipes
                 )
                 await self._load(process)
             reply = await _exchange(process, request, self._setup.seconds) if request else (None, "")
