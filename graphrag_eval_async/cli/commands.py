@@ -66,7 +66,7 @@ COMMANDS = {
         "ask:run",
         "ask reference.yaml http://localhost:8000 -o results.jsonl --gate 'steps_score >= 0.8'",
         "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
-        "retries output/agent report aggregates rejects detail by resume retry_errors "
+        "retries output/agent report aggregates rejects detail by resume retry_errors retry_failed/agent "
         "config llm gate until web",
         """Ask an agent over HTTP and evaluate its answers.
 

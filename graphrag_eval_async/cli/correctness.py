@@ -103,7 +103,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     tell(sys.stderr, f"rows: {len(done)} of {len(rows)}{before}{without}")
     tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
     if ending.error is None:
-        ending = ending._replace(error=nothing_judged(config, stream.usage, ()))
+        ending = ending._replace(error=nothing_judged(config, stream.usage))
     return end(ending)
 
 

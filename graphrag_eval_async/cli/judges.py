@@ -101,13 +101,13 @@ def load_for(config: Config | None) -> None:
         gc.freeze()
 
 
-def never_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> dict[str, str]:
-    """Return the judged metrics that have no value, and why; `metrics` are those with values."""
+def never_judged(config: Config, metrics: Collection[str], failed: Collection[str]) -> dict[str, str]:
+    """Return the judged metrics that have no value, and why; `metrics` have values, `failed` lack some."""
     needs = {metric.name: metric.needs for metric in JUDGED if metric.name in config.metrics}
     needs |= {each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations}
-    with_values = _with_values(config, metrics)
+    with_values, tried = _with_values(config, metrics), _with_values(config, failed)
     return {
-        name: "failed for each result" if name in usage.asked else f"needs {need}, which no result has"
+        name: "failed for each result" if name in tried else f"needs {need}, which no result has"
         for name, need in needs.items()
         if name not in with_values
     }
@@ -120,20 +120,22 @@ def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
     return [name for name, own in keys.items() if not {*own}.isdisjoint(metrics)]
 
 
-def nothing_judged(config: Config, usage: JudgeUsage, metrics: Collection[str]) -> GraphragEvalError | None:
-    """Return the error if no judged metric has a value; `metrics` are those with values, also restored."""
+def nothing_judged(
+    config: Config, usage: JudgeUsage, metrics: Collection[str] = (), failed: Collection[str] = ()
+) -> GraphragEvalError | None:
+    """Return the error if no judged metric has a value, also restored; for the names, see `never_judged`."""
     if usage.outcomes["ok"] or _with_values(config, metrics):
         return None
-    failed = sum(usage.errors.values())
-    if not failed:
-        text = "; ".join(f"{name} {why}" for name, why in never_judged(config, usage, metrics).items())
+    number = sum(usage.errors.values())
+    if not number:
+        text = "; ".join(f"{name} {why}" for name, why in never_judged(config, metrics, failed).items())
         is_none = text and usage.outcomes["skipped"]
         return GraphragEvalError(f"nothing was judged: {text}") if is_none else None
     from graphrag_eval_async.judge.sender import ADVICE, advice
 
     kind, message = next(iter(usage.examples.items()))
-    count = "the only metric" if failed == 1 else f"all {failed} metrics"
-    first = "" if failed == 1 else ", the first"
+    count = "the only metric" if number == 1 else f"all {number} metrics"
+    first = "" if number == 1 else ", the first"
     check = f"; {advice(kind, 'llm.generation')}" if kind in ADVICE and "; check " not in message else ""
     return JudgeUnavailable(f"{count} to judge failed{first}: {kind}: {message}{check}")
 

@@ -252,6 +252,9 @@ Resume
   --retry-failed
     With --resume: evaluate responses with failed metrics again, for example after raising budget_usd. Judges
     all of their metrics again.
+  --retry-failed /agent
+    With --resume: ask again the questions whose responses have failed metrics, for example after raising
+    budget_usd.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position

@@ -24,6 +24,7 @@ from graphrag_eval_async.cli.report import end, report
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.records.outcomes import OF_AGENT
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.journal import Journal
@@ -121,7 +122,7 @@ def _journal(given: Given) -> Journal:
         fsync=given.fsync,
         rejects=given.rejects,
         max_reject_bytes=given.max_reject_bytes,
-        retry_failed=getattr(given, "retry_failed", False),
+        retry_failed=given.retry_failed,
     )
 
 
@@ -240,11 +241,13 @@ def report_stream(
     if config is not None and (model := judge_of(config)) is not None:
         about += judging(model, stream.usage) + _after_budget(given, stream)
         metrics = stream.aggregates.snapshot()["micro"]
+        groups = stream.aggregates._groups.values()
+        failed = {what for group in groups for what, kind in group.outcomes if kind not in OF_AGENT}
         if ending.error is None:
-            ending = ending._replace(error=nothing_judged(config, stream.usage, metrics))
+            ending = ending._replace(error=nothing_judged(config, stream.usage, metrics, failed))
         if ending.error is None and metrics["number_of_success_samples"]:
-            never = never_judged(config, stream.usage, metrics)
-            about += [f"not judged: {name} {why}" for name, why in never.items()]
+            never = never_judged(config, metrics, failed).items()
+            about += [f"not judged: {name} {why}" for name, why in never]
     if (repeated := getattr(stream, "judge_noise", None)) is not None:
         about += noise(repeated)
     of = "question" if getattr(given, "repeats", 0) == 1 else "response"
@@ -268,7 +271,7 @@ def _after_budget(given: Given, stream: Run) -> list[str]:
     if "budget" not in stream.usage.errors:
         return []
     how = " and start again; llm.cache or --resume would have kept what is paid"
-    if given.resume and hasattr(given, "retry_failed"):
+    if given.resume:
         how = ", which counts earlier costs, and resume with --retry-failed"
     return [f"to judge the rest, raise llm.limits.budget_usd{how}"]
 
@@ -291,7 +294,7 @@ def _journaling(stream: Run, given: Given) -> list[str]:
     if journal.damaged:
         told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
     lines = [f"{told}, {plural(stream.skipped, 'line')} skipped as done"]
-    if journal.failed and hasattr(given, "retry_failed"):
+    if journal.failed:
         stay = "kept; --retry-failed evaluates them again"
         stay = f"set aside in {journal.path}.damaged" if given.retry_failed else stay
         lines.append(f"{plural(journal.failed, 'result')} from before with failed metrics: {stay}")

@@ -147,7 +147,6 @@ class JudgeUsage:
             slightly broken JSON was mended.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
-        asked: for how many responses or steps each metric asked the judge, by its name in the configuration.
         examples: message of the first failed metric, by kind of failure.
         in_flight, waiting: requests in flight now, and requests that wait for a slot.
         concurrency: current limit on requests in flight.
@@ -162,7 +161,6 @@ class JudgeUsage:
         self.unmetered = self.cache_hits = self.cache_errors = self.shared_calls = self.repaired = 0
         self.retries: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
         self.in_flight = self.waiting = self.concurrency = 0
         self.restored_dollars = self.timed_out_dollars = 0.0

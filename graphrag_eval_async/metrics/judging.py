@@ -190,7 +190,6 @@ class Judging:
                 if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
                     raise error
                 session.usage.examples.setdefault(error.kind, error.message)
-            session.usage.asked[task.metric] += 1
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             panel.add(keys if task.step is None else of_steps.setdefault(task.step, {}), task, own)
         return keys, of_steps, self.provenance(sorted(result.written))

@@ -90,10 +90,8 @@ class UntilDecided:
     def restore(self, line: DoneLine, result: dict[str, Any] | None) -> None:
         """Keep what a line of an earlier run counts until the line is read again."""
         assert line.occurrence is not None  # noqa: S101  (a part of a file has no condition)
-        sample = None
-        if result is not None:
-            sample = self._deciding.read(result)
-            self.answered.add(result["question_id"])
+        sample = None if result is None else self._deciding.read(result)
+        self.answered.update([] if result is None else [result["question_id"]])
         self._restored.setdefault(line.sha256, {})[line.occurrence] = sample
         self._kept += 1
 

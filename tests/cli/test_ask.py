@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.cli.judged import serving
+from tests.cli.judged import config, serving
 from tests.cli.support import response, run
 from tests.support.cases import each
 from tests.support.deadlines import WAIT_SECONDS
@@ -102,6 +102,26 @@ def test_what_is_answered_is_not_asked_again(folder: Folder, agent: Agent) -> No
         assert sorted(agent.asked) == texts
     found = sorted((each["question_id"], each["sample"]) for each in folder.read("results.jsonl"))
     assert found == [(name, sample) for name in ("q1", "q2", "q3") for sample in (1, 2)]
+
+
+def test_failed_metrics_are_asked_again(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reference = json.loads((folder.path / "reference.json").read_bytes())
+    for question in (question for template in reference for question in template["questions"]):
+        question["reference_answer"] = "q1"
+    folder.write("reference.json", json.dumps(reference).encode())
+    told = []
+    with serving() as server:
+        for budget, code, asked, *more in (0, 4, 3), (1, 0, 3), (1, 0, 6, "--retry-failed"):
+            path = config(folder.path, server, llm={"limits": {"budget_usd": budget}})
+            assert ask(folder, agent, "--resume", "-c", path, *more) == code
+            assert len(agent.asked) == asked
+            told.append(capfd.readouterr().out)
+    assert "budget_usd, which counts earlier costs, and resume with --retry-failed" in told[0]
+    assert "3 results from before with failed metrics: kept; --retry-failed evaluates them again" in told[1]
+    assert "not judged: answer_correctness failed for each result\n" in told[1]
+    assert all(each["answer_f1"] is not None for each in folder.read("results.jsonl"))
 
 
 def test_another_agent_does_not_resume(
