@@ -110,9 +110,11 @@ def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
     if form not in FORMS:
         raise QueryFailed("invalid", f"expected {', '.join(sorted(FORMS))}")
     if not allow_service and mentions(query, "SERVICE"):
-        raise QueryFailed("refused", "SERVICE is not allowed: it makes the server fetch addresses")
+        cure = "execute.allow_service permits it at an endpoint"
+        raise QueryFailed("refused", f"SERVICE is not allowed: it makes the server fetch addresses; {cure}")
     if not allow_from and mentions(query, "FROM"):
-        raise QueryFailed("refused", "FROM is not allowed: it may make the server fetch addresses")
+        cure = "execute.allow_from permits it"
+        raise QueryFailed("refused", f"FROM is not allowed: it may make the server fetch addresses; {cure}")
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -137,7 +139,7 @@ class Executed(msgspec.Struct, frozen=True):
         """Return the steps to score, with the outputs that their queries return now."""
         replaced = [*steps]
         for index, outcome in self.actual.items():
-            own: dict[str, Any] = {"output": None, "status": "error", "error": str(outcome)}
+            own: dict[str, Any] = {"output": None, "status": "error", "execution_error": str(outcome)}
             if isinstance(outcome, Answer):
                 own = {"status": "success", **_fetched(outcome)}
             replaced[index] = {**steps[index], **own}

@@ -67,7 +67,7 @@ ResultShape = shape(
     ("trace_problems", list[str] | None, None),
     key("execution", dict[str, str] | None, "where and when queries were run: endpoint or graph, and at"),
     key("failure", str | None, "why it failed; null if steps were not compared", examples=[*CLASSES]),
-    key("failure_detail", str | None, "which step is missing, or that IRIs differ in scheme or prefix"),
+    key("failure_detail", str | None, "which step is missing, or why a query failed, for example"),
     key("execution_error", str | None, "why the steps have no score, as queries could not be run"),
     key("custom_metrics", dict[str, list[str]] | None, "metrics in code: names, outputs and fractions"),
     *((name, Number | None, None) for name in RESULT_METRICS),

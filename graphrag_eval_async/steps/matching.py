@@ -264,7 +264,8 @@ class _Matcher:
         if blamed in invalid:
             return Facts("query_invalid")
         if usable[blamed] is None and steps[blamed].get("status") != "success":
-            return Facts("step_error")
+            error = steps[blamed].get("execution_error")  # An agent may write anything there.
+            return Facts("step_error", detail=error if isinstance(error, str) else None)
         if blamed in differing:
             self.diffs.append((*place, [*differing[blamed]]))
             return Facts(WRONG_ARGS, detail="; ".join(map(in_words, differing[blamed][:3])))

@@ -114,6 +114,9 @@ async def test_what_could_fetch_or_change_is_not_sent() -> None:
         for result, (query, word) in zip(results, queries.items(), strict=True):
             is_refused = word != allowed
             assert error_of(result).startswith(f"refused: {word} ") == is_refused
+            assert (f"execute.allow_{word.lower()} permits" in error_of(result)) == (
+                is_refused and word.isupper()
+            )
             assert (asked(server)[query] == 0) == is_refused
             assert result["failure"] == ("step_error" if is_refused else "empty_result")
 

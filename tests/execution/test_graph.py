@@ -137,7 +137,9 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
     results = await results_of([ran(query) for _, query, _ in NOT_RUN], settings)
     for (failure, query, error), result in zip(NOT_RUN, results, strict=True):
         assert (result["steps_score"], result["failure"]) == (0, failure), query
-        assert str(step_of(result).get("execution_error")).startswith(error), query
+        told = step_of(result).get("execution_error")
+        assert str(told).startswith(error), query
+        assert result.get("failure_detail") == (told if failure == "step_error" else None)
 
 
 async def test_what_an_agent_says_was_run_is_dropped(tmp_path: Path) -> None:
