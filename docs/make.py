@@ -281,7 +281,7 @@ def concepts() -> str:
         134,
         130,
         "aggregates",
-        ["mean: 0.83", "confidence interval", "number of errors", "reasons of failure"],
+        ["mean: 0.83", "confidence interval", "number of errors", "reasons for failure"],
     )
     arrows = ["M286,112 C340,112 330,122 374,122", "M310,217 C345,217 335,150 374,150", "M588,133 H652"]
     parts += [f'<path d="{each}" fill="none" stroke="#08519c" marker-end="url(#tip)"/>' for each in arrows]
