@@ -46,7 +46,7 @@ def metric(function: Any = None, /, *, range: Range = None, keys: Sequence[str] 
         is_valid = False
     if not (is_valid and (function is None or callable(function))) or isinstance(keys, str):
         wanted = '@metric(range=(0, 1), keys=["a", "b"])'
-        raise UsageError(f"metric: expected such as {wanted}; got {(function, range, keys)!r}")
+        raise UsageError(f"metric: expected, for example, {wanted}; got {(function, range, keys)!r}")
 
     def declare(function: F) -> F:
         function._graphrag_eval = (low, high) if range is not None else None, tuple(keys)  # type: ignore[attr-defined]

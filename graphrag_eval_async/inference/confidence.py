@@ -1,6 +1,6 @@
-"""Confidence sequences: intervals for a mean that are valid at any time, however often one looks.
+"""Confidence sequences: intervals for a mean that are valid at any time, however often you look.
 
-An interval for one look at n values is eventually wrong if one looks at each n. These intervals come from
+An interval for one look at n values is eventually wrong if you look at each n. These intervals come from
 betting: a gambler in fair games ever multiplies the stake by 20 with a probability of at most 1/20 (Ville
 1939, "Étude critique de la notion de collectif"). The interval contains each mean m against which the gambler
 has not yet done so, in games that are fair if the mean is m: Waudby-Smith and Ramdas (2024, "Estimating means

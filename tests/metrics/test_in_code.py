@@ -178,7 +178,7 @@ async def test_bounds_and_declared_keys_are_checked() -> None:
     wrong_keys: Any = "x", [1], 5
     wrong = [{"range": bounds} for bounds in wrong_ranges] + [{"keys": keys} for keys in wrong_keys]
     for declare in [partial(metric, **arguments) for arguments in wrong] + [partial(metric, (0, 1))]:
-        with pytest.raises(UsageError, match="metric: expected such as"):
+        with pytest.raises(UsageError, match="metric: expected, for example,"):
             declare()
 
 
