@@ -29,6 +29,8 @@ def __getattr__(name: str) -> object:
     for names, room in _ELSEWHERE.items():
         if re.fullmatch(names, name) and hasattr(import_module(f"{__name__}.{room}"), name):
             raise ImportError(f"import {name} from {__name__}.{room}", name=__name__)
+    if message := import_module(f"{__name__}.removed").explain_removed(f"{name}()"):
+        raise ImportError(message, name=__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

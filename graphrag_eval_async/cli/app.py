@@ -22,6 +22,7 @@ from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.cli.parsing import RESUMED
 from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
 from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.removed import explain_removed
 from graphrag_eval_async.text import describe, one_line, tell
 from graphrag_eval_async.version import version
 
@@ -47,14 +48,6 @@ COMPLETION = (
     "\b\nTo complete commands and options in bash (or zsh_source, fish_source):\n"
     f'  eval "$({COMPLETING}=bash_source {PROGRAM})"'
 )
-
-REMOVED = {
-    "--fail-under": ("--gate 'METRIC >= VALUE'", "--max-drop METRIC=X"),
-    "--fail-over": ("--gate 'METRIC <= VALUE'", "--max-drop METRIC=X"),
-    "--interval": ("--every TIME",),
-    "--results": ("-o OUTPUT",),
-}
-"""Options of earlier versions, and what to write instead: the first that a command has."""
 
 
 class Group(click.Group):
@@ -93,6 +86,7 @@ class GroupedCommand(click.Command):
 
     def __init__(self, name: str) -> None:
         command, known = COMMANDS[name], options()
+        self._command = name
         self._runs = command.runs
         self._options = [known[key] for key in f"{command.shown} {command.more}".split()]
         self._shown = self._options[: len(command.shown.split())]
@@ -124,11 +118,12 @@ class GroupedCommand(click.Command):
         With options of click, a file after `--resume` would be the value.
         """
         names = {name for option in self._options for name in option.names}
-        for name in (argument.partition("=")[0] for argument in args):
-            if name not in names and (
-                new := [each for each in REMOVED.get(name, ()) if each.split()[0] in names]
-            ):
-                raise UsageError(f"{name} is gone; write {new[0]}")
+        for argument in args:
+            name = argument.partition("=")[0]
+            if name not in names:
+                message = explain_removed(f"{self._command} {name}", name)
+                if message is not None:
+                    raise UsageError(message)
         if any(option.field == "resume" and not option.is_flag for option in self._options):
             args = [f"--resume={RESUMED}" if argument == "--resume" else argument for argument in args]
         return super().parse_args(ctx, args)

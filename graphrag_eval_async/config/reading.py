@@ -16,6 +16,7 @@ from graphrag_eval_async.config.llm import ModelConfig, Section
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.removed import explain_removed
 
 MAX_QUOTED = 20  # Longer strings are not quoted in errors: they may be secrets in the wrong place.
 
@@ -43,7 +44,9 @@ class Reader:
         given = _as_published(known, given) if issubclass(kind, ModelConfig) else given
         for name in given:
             if name not in known:
-                self.problem(join(key, name), f"unknown key; {did_you_mean(str(name), known)}")
+                place = join(key, name)
+                problem = explain_removed(place) or f"unknown key; {did_you_mean(str(name), known)}"
+                self.problem(place, problem)
         members = {}
         for name, field in known.items():
             if name in given:

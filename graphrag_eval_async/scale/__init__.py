@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.removed import explain_removed
+
 if TYPE_CHECKING:
     from graphrag_eval_async.scale.file_evaluation import EvaluatedFile as EvaluatedFile
     from graphrag_eval_async.scale.file_evaluation import evaluate_file as evaluate_file
@@ -27,5 +29,7 @@ __all__ = [*_MODULES]
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: most programs need one."""
     if name not in _MODULES:
+        if message := explain_removed(f"{name}()"):
+            raise ImportError(message, name=__name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

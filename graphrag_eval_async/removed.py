@@ -1,0 +1,63 @@
+"""What earlier versions had, and what to use instead.
+
+`REMOVED` is the only place that knows removed names; each entry stays for one release. Its keys are written
+as users wrote them:
+
+- ``--option``, or ``command --option`` if other commands still have the option,
+- ``command NAME`` for a command,
+- ``--option value`` for a value of an option,
+- ``scheme://`` and ``.suffix`` for addresses and files that were read,
+- ``section.key`` for a key of the configuration,
+- ``function()`` and ``argument=`` for names in Python.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from graphrag_eval_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+REMOVED: dict[str, str] = {
+    "--fail-under": "write --gate 'METRIC >= VALUE'",
+    "--fail-over": "write --gate 'METRIC <= VALUE'",
+    "compare --fail-under": "write --max-drop METRIC=X",
+    "compare --fail-over": "write --max-drop METRIC=X",
+    "watch --interval": "write --every TIME",
+    "--results": "write -o OUTPUT",
+}
+
+
+def explain_removed(*names: str) -> str | None:
+    """Return an error message about the first of `names` that was removed, or None if none was."""
+    for name in names:
+        if name in REMOVED:
+            return f"{name} is gone; {REMOVED[name]}"
+    return None
+
+
+def without_removed(
+    *arguments: str,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Decorate a function that once had these keyword arguments.
+
+    A call with one of them raises a `UsageError` that says what to use instead.
+    """
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @wraps(function)
+        def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            for name in arguments:
+                if name in kwargs:
+                    raise UsageError(explain_removed(f"{name}="))
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
