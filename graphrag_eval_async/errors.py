@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from math import isfinite
 from traceback import format_exception_only
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from warnings import warn
 
 if TYPE_CHECKING:
@@ -27,7 +27,17 @@ MAX_MESSAGE = 2000
 
 
 class GraphragEvalError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose. Can be pickled, with all attributes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), str(self), self.__dict__)
+
+
+def _restore(kind: type[GraphragEvalError], message: str, attributes: dict[str, Any]) -> GraphragEvalError:
+    """Return an error that was pickled, without the arguments of its class."""
+    error = kind.__new__(kind, message)
+    error.__dict__.update(attributes)
+    return error
 
 
 class GraphragEvalWarning(UserWarning):

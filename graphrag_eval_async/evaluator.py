@@ -66,6 +66,7 @@ class Evaluator:
 
     Attributes:
         reference: the reference set.
+        config: the checked configuration; None if there is none.
         trace_format: format of the traces; None if responses are no traces.
         in_code: the metrics in code; None if there are none.
     """
@@ -116,7 +117,7 @@ class Evaluator:
         check_arguments(comparators, steps_groups, metrics, on_fatal)
         has_reference = reference is not None and not isinstance(reference, NoReference)
         given = configure(config, judge, metrics or {}, on_fatal, steps_groups, step_aliases, has_reference)
-        self._config, rules, self._step_aliases, self._judging, self._executing, self.in_code = given
+        self.config, rules, self._step_aliases, self._judging, self._executing, self.in_code = given
         self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
         self.reference = (
             NoReference() if reference is None else load_reference(reference, comparators=comparators)
@@ -143,22 +144,6 @@ class Evaluator:
             check_matches(self.reference, rules.match, rules.tolerance)
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
-
-    def __reduce__(self) -> Any:
-        if self._judging is not None:
-            raise TypeError("an evaluator that judges cannot be pickled")
-        if self._executing is not None:
-            raise TypeError("an evaluator that runs or parses queries cannot be pickled")
-        make = partial(
-            Evaluator,
-            comparators=self._scoring.comparators,
-            steps_groups=self._scoring.rules.mode,
-            step_aliases=self._step_aliases,
-            config=self._config,
-            metrics=None if self.in_code is None else self.in_code.paths("another process"),
-            format=self.trace_format,
-        )
-        return make, (self.reference,)
 
     async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
         """Evaluate one response, given as a dict or as JSON text.

@@ -10,7 +10,6 @@ PACKAGE = "graphrag_eval_async"
 TESTS = Path(__file__).parent
 
 PATCHES = {
-    "scale.merging.ProcessPoolExecutor": "processes that would be started for each example",
     "steps.comparators.COMPARATORS": "the table to which the page for contributors adds a comparator",
 }
 """What tests replace in the package, since no option and no input of a fair size brings it about."""

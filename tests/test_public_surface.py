@@ -30,7 +30,9 @@ evaluate_stream(reference responses) ordered max_in_flight max_line_bytes aggreg
 journal dedupe until rejudge {OF_EVALUATOR}
 evaluate_agent(reference agent) max_concurrency repeats timeout retry_errors and streams
 http_agent(url) method params body headers answer query steps timeout retries max_reply_bytes
-evaluate_file(reference responses) jobs results shard on_reject max_line_bytes include_errors {OF_EVALUATOR}
+evaluate_file(reference responses) jobs results shard on_reject {OF_EVALUATOR}
+scale.evaluate_dataset(reference responses) results concurrency num_cpus on_reject \
+max_in_flight {OF_EVALUATOR}
 run_evaluation(reference responses) missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}
 compute_aggregates(results) reference config include_errors detail level interval
 compare(baseline candidate) level include_errors primary non_inferior labels by

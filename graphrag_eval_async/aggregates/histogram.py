@@ -44,6 +44,7 @@ class Histogram:
 
     def remove(self, values: Iterable[float]) -> None:
         """Remove values that were added."""
+        self._settle()
         self._count(values, -1)
 
     def merge(self, other: Histogram) -> None:
@@ -78,19 +79,20 @@ class Histogram:
         self._count(waiting, 1)
 
     def _count(self, values: Iterable[float], sign: int) -> None:
-        found: dict[int, list[float]] = {}
+        """Add values if `sign` is 1, and remove them if it is -1."""
+        by_place: dict[int, list[float]] = {}
         for value in values:
             if 0 <= value <= 1:
-                found.setdefault(min(int(value * BINS), BINS - 1), []).append(value)
+                by_place.setdefault(min(int(value * BINS), BINS - 1), []).append(value)
             else:
                 self._outside += sign
-        for place, some in found.items():
-            self._move(place, sign * len(some), sign * sum_floats(some))
+        for place, members in by_place.items():
+            self._move(place, sign * len(members), sign * sum_floats(members))
 
     def _move(self, place: int, count: int, units: int) -> None:
-        known, sum_known = self._bins.get(place, (0, 0))
-        if known + count:
-            self._bins[place] = known + count, sum_known + units
+        known_count, known_units = self._bins.get(place, (0, 0))
+        if known_count + count:
+            self._bins[place] = known_count + count, known_units + units
         else:
             del self._bins[place]
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.aggregates.series import Series
     from graphrag_eval_async.records.conditions import Condition
-    from graphrag_eval_async.records.tags import Tags
 
 # Maximum results to count in one batch, which takes about two milliseconds.
 BATCH = 2048
@@ -291,12 +290,13 @@ class Aggregates:
                 own = detail._replace(pending=pending.get(name, {}))
                 yield name, self._groups.get(name) or Group(), own
 
-    def _demote(self, template: str, metrics: Sequence[str], numbers: Sequence[float], tags: Tags) -> None:
-        """Count a first sample as a later one, since an earlier one became known."""
+    def _demote(self, result: Evaluation) -> None:
+        """Count a first sample, which was added, as a later one: another process has an earlier one."""
         self._flush()
-        groups = [self._groups[template], *map(self._tags.groups.get, tags)]
-        for name, values in first_values(metrics, [numbers]):
-            for series in (*(group.series[name] for group in groups if group is not None), self._micro[name]):
+        groups = [self._groups[result.template_id], *map(self._tags.groups.get, result.tags)]
+        for name, values in first_values(result.metrics, [result.numbers]):
+            all_series = [group.series[name] for group in groups if group is not None]
+            for series in (*all_series, self._micro[name]):
                 if series.histogram is not None:
                     series.histogram.remove(values)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
 from graphrag_eval_async.cli.gates import check_read, needs_reference, on_missing
-from graphrag_eval_async.cli.reading import collecting, processes_for, progress, read_to_end
+from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -20,6 +19,7 @@ from graphrag_eval_async.text import counts, one_line
 
 if TYPE_CHECKING:
     from graphrag_eval_async.cli.commands import Given
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 
 class Found:
@@ -61,12 +61,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     for path in states:
         merge_aggregates(found.aggregates, path)
     notes = [asyncio.run(_merge_group(found, path)) for path in groups]
-    can_be_cut = given.jobs != 1 and not any(map(is_redis, lines))
-    jobs = processes_for(given.jobs, lines, results=True) if can_be_cut else 1
-    if jobs > 1:
-        found.rejects, ending = _read_in_processes(given, lines, jobs, found, interrupts)
-    else:
-        found.rejects, ending = read_to_end(given, [(path, found.add) for path in lines], interrupts)
+    found.rejects, ending = read_to_end(given, [(path, found.add) for path in lines], interrupts)
     if ending.is_complete:
         found.aggregates.finish()
         if given.gate or given.by:
@@ -81,30 +76,6 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         notes=notes,
         lines_known=not states and not groups,
     )
-
-
-def _read_in_processes(
-    given: Given, lines: list[str], jobs: int, found: Found, interrupts: Interrupts
-) -> tuple[Rejects, Ending]:
-    from graphrag_eval_async.scale.merging import Merging
-    from graphrag_eval_async.scale.pieces import Work
-    from graphrag_eval_async.sources.reading import expand
-    from graphrag_eval_async.sources.shards import Window
-
-    work = Work(
-        max_line_bytes=given.max_line_bytes,
-        include_errors=given.include_errors,
-        content=given.rejects is not None,
-        steps=found.reference.step_names if found.reference is not None else frozenset(),
-    )
-    with collecting(given, interrupts) as (rejects, on_reject):
-        files = [Window(file) for path in lines for file in expand([path])]
-        merging = Merging(work, files, jobs, aggregates=found.aggregates, on_reject=on_reject, threaded=True)
-        with progress(merging) as advance:
-            ending = run_to_end(merging.run(advance=advance), interrupts)
-        found.answered.update(merging.samples)
-        found.names.merge(merging.names)
-        return rejects, ending
 
 
 async def _merge_group(found: Found, path: str) -> str:

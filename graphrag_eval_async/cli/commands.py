@@ -77,7 +77,7 @@ COMMANDS = {
     "aggregate": Command(
         "aggregate:run",
         "aggregate results.jsonl --aggregates aggregates.yaml",
-        f"results/merged reference aggregates rejects detail by gate {REPORTED} interval jobs "
+        f"results/merged reference aggregates rejects detail by gate {REPORTED} interval "
         "max_line_bytes/results",
         """Compute the aggregates of finished results.
 
@@ -185,13 +185,14 @@ COMMANDS = {
     ),
     "scale ray": Command(
         "scale:run",
-        "scale ray reference.yaml responses.jsonl --results results --concurrency 2",
-        "reference/needed responses/files results/folder aggregates rejects detail resume/folder config llm "
-        "gate concurrency batch_size",
+        "scale ray reference.yaml responses.jsonl -o results.jsonl --concurrency 2",
+        "reference/needed responses/files output/joined aggregates rejects detail config llm gate "
+        "concurrency",
         """Evaluate responses on a Ray cluster.
 
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All machines need
-        the files and DIR under the same path. Run it again with --resume after a failure.""",
+        the files, and the folder of OUTPUT, under the same path. After a failure, run the same command
+        again: it evaluates what is missing.""",
         f"{REPORTED} steps_groups max_in_flight/worker max_line_bytes",
     ),
 }

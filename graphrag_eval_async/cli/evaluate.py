@@ -15,7 +15,7 @@ from graphrag_eval_async.cli.files import open_lines, write_page
 from graphrag_eval_async.cli.gates import check_gates, on_missing
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
 from graphrag_eval_async.cli.reading import processes_for, progress
-from graphrag_eval_async.cli.report import end, list_rejects, report
+from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import (
     check_files,
     config_of,
@@ -23,10 +23,10 @@ from graphrag_eval_async.cli.run import (
     make_stream,
     open_results,
     reference_of,
+    report_shards,
     report_stream,
     stopping,
     trace_format,
-    unmatched,
 )
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.monitor.report import ReportResults
     from graphrag_eval_async.reference import Reference
@@ -83,7 +84,7 @@ def to_output(given: Given, work: Callable[[Given], Exit]) -> Exit:
     check_files(given, config_of(given), given.source, pages=[given.report])
     lines = draft_beside(table, ".jsonl")
     try:
-        code = work(given.replace(output=lines))
+        code = work(given.replace(output=lines, table=table))
         write_table(lines, table)
     except Exception:
         if os.path.exists(lines):
@@ -145,9 +146,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
         evaluator = Evaluator(
             reference, steps_groups=given.steps_groups, config=config, format=trace_format(given)
         )
-        jobs = processes_for(
-            given.jobs, [given.source], judged=evaluator.waits, traces=evaluator.trace_format
-        )
+        jobs = processes_for(given.jobs, [given.source], evaluator.trace_format)
         if jobs > 1:
             return _run_in_processes(given, evaluator, jobs, interrupts, counted, config)
         given = given.replace(ordered=True)
@@ -351,27 +350,40 @@ def _run_in_processes(
     counted: Reference | None,
     config: Config | None,
 ) -> Exit:
-    from graphrag_eval_async.scale.file_evaluation import FileEvaluation
+    from graphrag_eval_async.scale.evaluate_file import FileEvaluation
+    from graphrag_eval_async.scale.folder import SUFFIX
     from graphrag_eval_async.sources.reading import expand
     from graphrag_eval_async.sources.shards import as_shard
 
+    options: EvaluatorOptions = {
+        "steps_groups": given.steps_groups,
+        "config": config,
+        "format": trace_format(given),
+        "on_fatal": given.on_fatal,
+    }
+    output = getattr(given, "table", given.output)
+    writer = RejectWriter(max_bytes=given.max_reject_bytes)
+    evaluation = FileEvaluation(
+        evaluator,
+        options,
+        expand([given.source]),
+        jobs,
+        shards_path=None if output in (None, "-") else f"{output}{SUFFIX}",
+        part=None if given.shard is None else as_shard(given.shard),
+        max_in_flight=given.max_in_flight,
+        on_reject=writer if given.rejects else "collect",
+    )
+    run = evaluation.outcome
     with ExitStack() as files:
         results = files.enter_context(open_lines(given.output)) if given.output else None
-        rejects = given.rejects and files.enter_context(open_lines(given.rejects, interrupts))
-        evaluation = FileEvaluation(
-            evaluator,
-            expand([given.source]),
-            jobs,
-            on_reject=RejectWriter(rejects, max_bytes=given.max_reject_bytes) if rejects else "collect",
-            max_line_bytes=given.max_line_bytes,
-            include_errors=given.include_errors,
-            shard=None if given.shard is None else as_shard(given.shard),
-        )
-        with progress(evaluation.merging, shown=_shows_progress(given)) as advance:
+        if given.rejects:
+            writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
+        usage = run.usage if judge_of(config) else None
+        shown = _shows_progress(given)
+        with progress(run, shown=shown, usage=usage, aggregates=run.aggregates) as advance:
             work = evaluation.run(None if results is None else results.send, advance)
-            ending = run_to_end(work, interrupts, drain=evaluation.merging.stop)
-    notes = unmatched(evaluation, counted, config)
-    return report(given, evaluation, ending, reference=counted, notes=notes)
+            ending = run_to_end(work, interrupts, drain=run.stop)
+    return report_shards(given, run, ending, reference=counted, config=config)
 
 
 def _shows_progress(given: Given) -> bool:

@@ -165,6 +165,8 @@ Output
   -o, --output FILE /agent : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output.
     [default: standard output, unless that is a terminal]
+  -o, --output FILE! /joined : cli.files:resumable_path
+    Write results here, as JSONL. OUTPUT.shards/ holds finished parts until all are joined.
   -o, --output FILE /watch : cli.files:lines_path
     Write results here, as JSONL.  [default: nowhere]
   -o, --output FILE /lines = - : cli.files:lines_path
@@ -181,8 +183,6 @@ Output
     Write one row per answer here at the end, as TSV. An existing FILE needs its FILE.journal.
   --report FILE : cli.files:html_path
     Write a report here at the end: one HTML file with metrics, all results and details of the worst.
-  --results DIR! /folder
-    Directory for Parquet files: results in results/, rejects in rejects/.
   --aggregates FILE : cli.files:state_path
     Write the aggregates here: .yaml, .yml or .json; or .aggregates, to merge with aggregate.
   --rejects FILE : cli.files:output_path
@@ -245,8 +245,6 @@ Resume
   --resume [=force] : cli.parsing:parse_resume
     Keep the output as a journal, and skip lines that are done. --resume=force resumes even if the reference
     set, the version or a setting that affects results has changed.
-  --resume /folder
-    Skip responses that are done in DIR.
   --retry-errors
     With --resume: repeat the questions whose responses are errors or were rejected.
   --retry-failed
@@ -322,8 +320,8 @@ Advanced
   --max-reject-bytes N = 1073741824 : cli.parsing:parse_natural
     Size of the rejects file beyond which rejects are written without content.  [default: 1 GiB]
   --jobs N = 1 : cli.parsing:parse_natural
-    Number of worker processes; 0 means one per core. Standard input, pipes, addresses, compressed files,
-    Parquet, JSON arrays and judges use one.
+    Number of worker processes; 0 means one per core. They share the limits of the configuration. If the run
+    is killed, the same command evaluates only what is missing. Standard input, pipes and addresses use one.
   --max-in-flight N = 256 : cli.parsing:parse_count
     Maximum number of responses in progress.
   --max-in-flight N /agent : cli.parsing:parse_count
@@ -332,8 +330,6 @@ Advanced
     Maximum number of responses that a worker judges at a time.
   --concurrency N = 1 : cli.parsing:parse_count
     Number of workers (Ray actors).
-  --batch-size N : cli.parsing:parse_count
-    Responses in a batch. If a worker dies, its batch is repeated.  [default: 2048, but 256 with a judge]
   --max-line-bytes N = 33554432 : cli.parsing:parse_count
     Maximum length of a line; longer ones are rejected.  [default: 32 MiB]
   --max-line-bytes N /results = 134217728 : cli.parsing:parse_count

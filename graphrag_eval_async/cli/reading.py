@@ -118,23 +118,13 @@ def primary_of(given: Given) -> tuple[str, ...] | None:
     return None if given.config is None else load_part(given.config, "primary").primary
 
 
-def processes_for(
-    jobs: int,
-    paths: Sequence[str],
-    *,
-    judged: bool = False,
-    traces: TraceFormat | None = None,
-    results: bool = False,
-) -> int:
+def processes_for(jobs: int, paths: Sequence[str], traces: TraceFormat | None) -> int:
     """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
-    from graphrag_eval_async.scale.file_evaluation import count_jobs
-    from graphrag_eval_async.scale.pieces import unsplittable
+    from graphrag_eval_async.scale.evaluate_file import count_jobs, why_one_process
 
     jobs = count_jobs(jobs)
     if jobs > 1:
-        reason = "judged and async metrics share one limit and one budget" if judged else None
-        files = [file for path in paths for file in expand([path])]
-        reason = reason or unsplittable(files, traces, results=results)
+        reason = why_one_process(expand(paths), traces)
         if reason is not None:
             tell(sys.stderr, one_line(f"--jobs: {reason}; one process does the work"))
             return 1

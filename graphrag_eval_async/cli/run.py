@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.scale.redis.source import RedisStream
+    from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sinks import LineFile
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.stream.until import Decision
@@ -238,16 +239,8 @@ def report_stream(
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
     decision, about = stream.decision, _journaling(stream, given)
-    if config is not None and (model := judge_of(config)) is not None:
-        about += judging(model, stream.usage) + _after_budget(given, stream)
-        metrics = stream.aggregates.snapshot()["micro"]
-        groups = stream.aggregates._groups.values()
-        failed = {what for group in groups for what, kind in group.outcomes if kind not in OF_AGENT}
-        if ending.error is None:
-            ending = ending._replace(error=nothing_judged(config, stream.usage, metrics, failed))
-        if ending.error is None and metrics["number_of_success_samples"]:
-            never = never_judged(config, metrics, failed).items()
-            about += [f"not judged: {name} {why}" for name, why in never]
+    ending, of_judge = _about_judge(given, stream, ending, config)
+    about += of_judge
     if (repeated := getattr(stream, "judge_noise", None)) is not None:
         about += noise(repeated)
     of = "question" if getattr(given, "repeats", 0) == 1 else "response"
@@ -266,9 +259,41 @@ def report_stream(
     )
 
 
-def _after_budget(given: Given, stream: Run) -> list[str]:
+def report_shards(
+    given: Given, run: ShardedRun, ending: Ending, *, reference: Reference | None, config: Config | None
+) -> Exit:
+    """Report the outcome of a run in shards; only the error if none was joined."""
+    ending, notes = _about_judge(given, run, ending, config)
+    notes += unmatched(run, reference, config)
+    if run.resumed:
+        notes.append(f"finished by an earlier run: {plural(run.resumed, 'shard')}")
+    if not ending.is_complete and os.path.isdir(run.folder):
+        notes.append(one_line(f"finished shards stay in {run.folder}: the same command evaluates the rest"))
+    return report(given, run, ending, reference=reference, notes=notes)
+
+
+def _about_judge(
+    given: Given, run: Run | ShardedRun, ending: Ending, config: Config | None
+) -> tuple[Ending, list[str]]:
+    """Return lines about what the judge did; the ending has an error if nothing was judged."""
+    model = judge_of(config)
+    if config is None or model is None:
+        return ending, []
+    notes = judging(model, run.usage) + _after_budget(given, run)
+    metrics = run.aggregates.snapshot()["micro"]
+    groups = run.aggregates._groups.values()
+    failed = {what for group in groups for what, kind in group.outcomes if kind not in OF_AGENT}
+    if ending.error is None:
+        ending = ending._replace(error=nothing_judged(config, run.usage, metrics, failed))
+    if ending.error is None and metrics["number_of_success_samples"]:
+        never = never_judged(config, metrics, failed).items()
+        notes += [f"not judged: {name} {why}" for name, why in never]
+    return ending, notes
+
+
+def _after_budget(given: Given, run: Run | ShardedRun) -> list[str]:
     """Return a line about how to judge what the budget did not suffice for, if anything."""
-    if "budget" not in stream.usage.errors:
+    if "budget" not in run.usage.errors:
         return []
     how = " and start again; llm.cache or --resume would have kept what is paid"
     if given.resume:

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
+from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.judges import judge_config
-from graphrag_eval_async.cli.report import report
-from graphrag_eval_async.errors import JudgeError, SourceError, UsageError, WorkerError
+from graphrag_eval_async.cli.reading import progress
+from graphrag_eval_async.cli.run import report_shards
+from graphrag_eval_async.config.model import judge_of
+from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset
-from graphrag_eval_async.scale.ray.parts import stored_rejects
+from graphrag_eval_async.scale.ray import RayEvaluation
 from graphrag_eval_async.sinks import RejectWriter
-from graphrag_eval_async.text import dollars, tell
 
 if TYPE_CHECKING:
     from graphrag_eval_async.cli.commands import Given
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.evaluator import EvaluatorOptions
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
+    """Run ``scale ray``."""
     if "-" in given.responses:
         raise UsageError("standard input cannot be read by several workers")
-    check_distinct([given.reference, given.config, *given.responses], [given.rejects, given.aggregates])
+    check_distinct(
+        [given.reference, given.config, *given.responses], [given.output, given.rejects, given.aggregates]
+    )
+    check_extra("scale ray", "ray", "ray", "pyarrow")
     config, reference = judge_config(given.config, given.llm), load_reference(given.reference)
     check_gates(given, reference, config)
-    try:
-        found = evaluate_dataset(
-            reference,
-            given.responses,
-            results=given.results,
-            resume=given.resume,
-            concurrency=given.concurrency,
-            batch_size=given.batch_size,
-            include_errors=given.include_errors,
-            max_in_flight=given.max_in_flight,
-            max_line_bytes=given.max_line_bytes,
-            config=config,
-            steps_groups=given.steps_groups,
-        )
-    except (SourceError, JudgeError, WorkerError):
-        tell(sys.stderr, f"batches that are done stay in {given.results}; --resume evaluates the rest")
-        raise
-    if given.rejects is not None:
-        with open_lines(given.rejects, interrupts) as lines:
-            write = RejectWriter(lines, max_bytes=given.max_reject_bytes)
-            for reject in stored_rejects(given.results):
-                write(reject)
-    notes = [f"skipped as done: {found.skipped}"] if found.skipped else []
-    if found.usage:
-        calls, attempts = int(found.usage["calls"]), int(found.usage["attempts"])
-        notes.append(f"judge: {calls} calls, {attempts} attempts, {dollars(found.usage['dollars'])}")
-    return report(given, found, Ending(interrupts), reference=reference, notes=notes)
+
+    options: EvaluatorOptions = {"config": config, "steps_groups": given.steps_groups}
+    writer = RejectWriter(max_bytes=given.max_reject_bytes)
+    evaluation = RayEvaluation(
+        Evaluator(reference, **options),
+        options,
+        given.responses,
+        given.output,
+        given.concurrency,
+        max_in_flight=given.max_in_flight,
+        on_reject=writer if given.rejects else "collect",
+    )
+    outcome = evaluation.outcome
+    with ExitStack() as files:
+        if given.rejects:
+            writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
+        usage = outcome.usage if judge_of(config) else None
+        with progress(outcome, usage=usage, aggregates=outcome.aggregates) as advance:
+            ending = run_to_end(evaluation.run(advance), interrupts, drain=outcome.stop)
+    return report_shards(given, outcome, ending, reference=reference, config=config)

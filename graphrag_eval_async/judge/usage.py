@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 MESSAGE_TOKENS = 4  # Tokens that delimit a message.
 FEW_TOKENS = 1000  # Tokens for which list prices are looked up: long prompts cost more with some models.
 
+SUMMED = (
+    *("calls", "attempts", "input_tokens", "output_tokens", "cached_tokens", "embedding_tokens", "unmetered"),
+    *("cache_hits", "cache_errors", "shared_calls", "repaired", "restored_dollars", "timed_out_dollars"),
+)
+"""Counts of `JudgeUsage` whose sum over several judges means something."""
+
 ASCII = bytes(range(128))
 
 
@@ -207,6 +213,26 @@ class JudgeUsage:
         }
         more = {name: getattr(self, name) for name in ("errors", "tokens", "dollars", "paused_sec")}
         return counts | more
+
+    def state(self) -> dict[str, Any]:
+        """Return all counts, as JSON has them, for `add_state` in another process."""
+        counts = {name: value for name, value in vars(self).items() if name in SUMMED}
+        billed = [[kind, [*prices], [*tokens]] for (kind, prices), tokens in self._billed.items()]
+        texts = {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "examples": self.examples}
+        return {**counts, **texts, "billed": billed}
+
+    def add_state(self, state: Mapping[str, Any]) -> None:
+        """Add the counts of another process, from its `state`."""
+        for name in SUMMED:
+            setattr(self, name, getattr(self, name) + state[name])
+        self.retries.update(state["retries"])
+        self.outcomes.update(state["outcomes"])
+        for kind, message in state["examples"].items():
+            self.examples.setdefault(kind, message)
+        for kind, prices, tokens in state["billed"]:
+            key = kind, Prices(*prices)
+            known = self._billed.get(key, TokenUsage(0))
+            self._billed[key] = TokenUsage(*map(add, known, tokens))
 
     def __repr__(self) -> str:
         cost = "unknown cost" if self.dollars is None else f"${self.dollars:.4g}"

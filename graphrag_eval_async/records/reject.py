@@ -8,10 +8,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.records.line import Unwritable
+from graphrag_eval_async.records.line import Reason, Unwritable  # `Reason` at run time, to decode rejects.
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records.line import Line, LongLine, Reason, Record
+    from graphrag_eval_async.records.line import Line, LongLine, Record
 
 HEAD_BYTES = 4096
 """Bytes of a rejected line that are kept in memory."""

@@ -163,11 +163,6 @@ class StepNames:
                 self.step_names |= last
             self.last_names[result["template_id"]] |= last
 
-    def merge(self, other: StepNames) -> None:
-        self.step_names |= other.step_names
-        for template, names in other.last_names.items():
-            self.last_names[template] |= names
-
 
 def misnamed_steps(
     reference: Reference | StepNames, seen: Mapping[str, tuple[Collection[str], Collection[str]]]

@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.removed import explain_removed
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.scale.file_evaluation import EvaluatedFile as EvaluatedFile
-    from graphrag_eval_async.scale.file_evaluation import evaluate_file as evaluate_file
-    from graphrag_eval_async.scale.ray.evaluation import DatasetEvaluation as DatasetEvaluation
-    from graphrag_eval_async.scale.ray.evaluation import evaluate_dataset as evaluate_dataset
+    from graphrag_eval_async.scale.evaluate_file import EvaluatedFile as EvaluatedFile
+    from graphrag_eval_async.scale.evaluate_file import evaluate_file as evaluate_file
+    from graphrag_eval_async.scale.ray import evaluate_dataset as evaluate_dataset
     from graphrag_eval_async.scale.redis.results import redis_results as redis_results
     from graphrag_eval_async.scale.redis.results import watch_redis as watch_redis
     from graphrag_eval_async.scale.redis.source import redis_stream as redis_stream
 
 _MODULES = {
-    "DatasetEvaluation": "ray.evaluation",
-    "EvaluatedFile": "file_evaluation",
-    "evaluate_dataset": "ray.evaluation",
-    "evaluate_file": "file_evaluation",
+    "EvaluatedFile": "evaluate_file",
+    "evaluate_dataset": "ray",
+    "evaluate_file": "evaluate_file",
     "redis_results": "redis.results",
     "redis_stream": "redis.source",
     "watch_redis": "redis.results",

@@ -90,10 +90,25 @@ def read_jsonl(
 class JsonlFiles:
     """Lines of files that are read to their ends; made by `read_jsonl`."""
 
-    def __init__(self, paths: list[str], max_line_bytes: int, seed: int | None, shard: Shard | None) -> None:
+    def __init__(
+        self,
+        paths: list[str],
+        max_line_bytes: int = MAX_LINE_BYTES,
+        seed: int | None = None,
+        shard: Shard | None = None,
+        *,
+        window: Window | None = None,
+        is_part: bool = False,
+    ) -> None:
+        """Prepare to read all files, their part `shard`, or only the lines in `window`.
+
+        With a shard, or if this `is_part` of what several runs evaluate, lines have no numbers.
+        """
         self.consumed = 0  # Bytes on disk read so far.
         self.lines: int | None = None  # Number of lines that are not blank; None unless lines are shuffled.
         self.shard = shard  # The part that is read, if not all.
+        self.is_part = is_part or shard is not None
+        self._window = window
         self._paths = paths
         self._excluded: set[str] = set()
         self._max_line_bytes = max_line_bytes
@@ -130,6 +145,8 @@ class JsonlFiles:
 
     def _windows(self) -> list[Window]:
         """What is read, in order."""
+        if self._window is not None:
+            return [self._window]
         files = self._files()
         return [*map(Window, files)] if self.shard is None else windows(files, self.shard)
 
@@ -166,7 +183,7 @@ class JsonlFiles:
         path, first, end = window
         file = await in_thread(open_binary, path, RANGE_BYTES if is_address(path) else PIECE_BYTES)
         try:
-            id_ = _id_of(file, path, is_part=self.shard is not None)
+            id_ = _id_of(file, path, is_part=self.is_part)
             if await in_thread(is_parquet, path):
                 if id_ is None:
                     raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")

@@ -51,7 +51,7 @@ class EvaluationStream:
         """See `evaluate_stream`."""
         own = options.journal
         journal = own if isinstance(own, Journal | None) else Journal(own)
-        self._is_part = isinstance(responses, Queue) or getattr(responses, "shard", None) is not None
+        self._is_part = isinstance(responses, Queue) or getattr(responses, "is_part", False)
         _check(evaluator, responses, options, is_part=self._is_part)
         self.reference = evaluator.reference
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates

@@ -27,7 +27,7 @@ def aggregates(folder: Folder, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, snapshot
 
 
-@each("options", [["--jobs", "2", "--gate", "missing_rate <= 0"], ["--include-errors"]])
+@each("options", [["--gate", "missing_rate <= 0"], ["--include-errors"]])
 def test_shards_in_any_order_give_the_same(folder: Folder, options: list[str]) -> None:
     results = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     shards = [folder.lines(*results[a::2], name=f"shard{a}") for a in (1, 0)]

@@ -57,7 +57,7 @@ def test_examples_are_calls(
         ("evaluate --on", "plain,--on-fatal"),
         ("evaluate ref", "file,ref"),
         ("watch reference.yaml lo", "file,lo"),
-        ("scale ray --results d", "file,d"),
+        ("scale ray --output d", "file,d"),
     ],
 )
 def test_shells_complete_options_and_files(

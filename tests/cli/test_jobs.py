@@ -23,28 +23,29 @@ MANY = 30_000  # enough to be interrupted
 ITEMS: list[Any] = [response("q1"), b"{", response("q2", False), b"", failed("q1"), response("q1"), b"\xff"]
 
 
-@each(("jobs", "more"), [("2", ["--include-errors", "--max-line-bytes", "100"]), ("0", [])])
-def test_the_same_files_and_table(
-    folder: Folder, capfd: pytest.CaptureFixture[str], jobs: str, more: list[str]
-) -> None:
+@each("jobs", ["2", "0"])
+def test_the_same_files_and_table(folder: Folder, capfd: pytest.CaptureFixture[str], jobs: str) -> None:
     outputs = {"-o": "results", "--rejects": "rejects", "--aggregates": "a.json"}
     options = [part for option, name in outputs.items() for part in (option, folder.file(name))]
     found = []
     for number in ("1", jobs):
-        command = [
-            "evaluate",
-            folder.reference,
-            folder.lines(*(ITEMS * 40)),
-            *options,
-            "--jobs",
-            number,
-            *more,
-        ]
+        command = ["evaluate", folder.reference, folder.lines(*(ITEMS * 400)), *options, "--jobs", number]
         assert run(*command) == 3
         files = [(folder.path / name).read_bytes() for name in outputs.values()]
         found.append((capfd.readouterr(), files))
     assert "rejected lines: " in found[0][0].out
     assert found[0] == found[1]
+
+
+def test_a_table_of_several_processes(folder: Folder) -> None:
+    responses = folder.lines(*[response("q1"), response("q2", False)] * 400)
+    tables = []
+    for jobs in ("1", "2"):
+        output = folder.file(f"{jobs}.csv")
+        assert run("evaluate", folder.reference, responses, "-o", output, "--jobs", jobs) == 0
+        tables.append((folder.path / f"{jobs}.csv").read_bytes())
+    assert tables[0] == tables[1]
+    assert not [*folder.path.glob("*.shards")]
 
 
 def interrupted(folder: Folder, drive: Callable[[Beside, list[int]], object]) -> int:
@@ -63,6 +64,7 @@ def interrupted(folder: Folder, drive: Callable[[Beside, list[int]], object]) ->
     samples = [result["sample"] for result in folder.read("results")]
     assert samples == [*range(1, len(samples) + 1)]
     assert f"results: {len(samples)}, rejected lines: 0" in out
+    assert f"finished shards stay in {results}.shards: the same command evaluates the rest" in out
     return len(samples)
 
 
@@ -73,13 +75,19 @@ def workers() -> list[int]:
     return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def test_ctrl_c_finishes_handed_out_ranges(folder: Folder) -> None:
+def test_ctrl_c_finishes_shards_in_progress(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     def drive(beside: Beside, workers: list[int]) -> None:
         for pid in workers:  # As a terminal does.
             os.kill(pid, signal.SIGINT)
         beside.signal()
 
-    assert 0 < interrupted(folder, drive) < MANY
+    number = interrupted(folder, drive)
+    assert 0 < number < MANY
+    rest = ["evaluate", folder.reference, folder.file("responses.jsonl"), "-o", folder.file("results")]
+    assert run(*rest, "--jobs", "2") == 0
+    assert f"results: {MANY}, rejected lines: 0" in (out := capfd.readouterr().out)
+    assert "finished by an earlier run: " in out
+    assert [result["sample"] for result in folder.read("results")] == [*range(1, MANY + 1)]
 
 
 def test_a_second_ctrl_c_cancels(folder: Folder) -> None:
@@ -101,3 +109,19 @@ def test_a_second_ctrl_c_cancels(folder: Folder) -> None:
     for pid in stopped:
         with suppress(ProcessLookupError), pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@each(
+    ("arguments", "instead"),
+    [
+        ("aggregate r.jsonl --jobs 2", "aggregate --jobs is gone; write --aggregates FILE.aggregates"),
+        ("scale ray r.yaml a.jsonl --results d", "scale ray --results is gone; write -o OUTPUT"),
+        ("scale ray r.yaml a.jsonl -o r.jsonl --resume", "run the same command again"),
+        ("scale ray r.yaml a.jsonl -o r.jsonl --batch-size 9", "their size needs no option"),
+    ],
+)
+def test_removed_options_say_what_to_use(
+    capfd: pytest.CaptureFixture[str], arguments: str, instead: str
+) -> None:
+    assert run(*arguments.split()) == 2
+    assert instead in capfd.readouterr().err

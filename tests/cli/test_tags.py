@@ -47,7 +47,7 @@ def test_tables_and_gates_of_results(
             assert run(command, str(results), *reference, "--gate", gate) == 1
             assert f"gate failed: {told}" in capsys.readouterr().err
     state = folder.file("a.aggregates")
-    assert run("aggregate", str(results), "--jobs", "2", "--aggregates", state) == 0
+    assert run("aggregate", str(results), "--aggregates", state) == 0
     assert run("aggregate", state, str(results), "--by", "tags", "--aggregates", folder.file("a.json")) == 0
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "=1" in line] == [
         ["hops=1", "4"]

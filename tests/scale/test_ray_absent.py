@@ -12,4 +12,4 @@ from tests.support.data import templates
 @pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
 def test_says_what_to_install() -> None:
     with pytest.raises(UsageError, match="needs the extra ray; "):
-        evaluate_dataset(templates(), "responses.jsonl")
+        evaluate_dataset(templates(), "responses.jsonl", results="results.jsonl")

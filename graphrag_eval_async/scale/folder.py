@@ -1,0 +1,94 @@
+"""The folder of finished shards, which stays until the whole run is joined."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.errors import JournalError, JournalLocked, UsageError
+from graphrag_eval_async.sinks.files import LockedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+SUFFIX = ".shards"
+"""The suffix of the folder beside the results of a run."""
+
+LOCK = "lock"
+DRAFT = "."
+"""How the names of folders begin whose shards are not finished."""
+
+
+class ShardFolder:
+    """The folder of finished shards of one run at a time; each shard has a folder in it.
+
+    Attributes:
+        path: where it is.
+        finished: names of the shards that are finished.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Make the folder if it does not exist, and lock it.
+
+        Raises:
+            UsageError: the folder cannot be made.
+            JournalLocked: another run uses the folder.
+        """
+        self.path = Path(os.path.abspath(path))
+        try:
+            self.path.mkdir(exist_ok=True)
+            self._lock = LockedFile(self.path / LOCK)
+        except JournalLocked:
+            raise JournalLocked(f"{path}: another run writes its results there") from None
+        except (OSError, JournalError) as error:
+            raise UsageError(f"{path}: cannot be used for finished shards: {error}") from error
+        self.finished = {entry.name for entry in self._shards() if not entry.name.startswith(DRAFT)}
+
+    def _shards(self) -> Iterator[Path]:
+        return (entry for entry in self.path.iterdir() if entry.is_dir())
+
+    def keep_only(self, names: Collection[str]) -> int:
+        """Delete what is not one of these finished shards; return the number of finished ones deleted."""
+        others = self.finished.difference(names)
+        for entry in list(self._shards()):
+            if entry.name in others or entry.name.startswith(DRAFT):
+                shutil.rmtree(entry, ignore_errors=True)
+        self.finished -= others
+        return len(others)
+
+    def of(self, name: str) -> Path:
+        """Return the folder of a shard."""
+        return self.path / name
+
+    def remove(self) -> None:
+        """Delete the folder with all shards."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Unlock the folder; the finished shards stay for the next run."""
+        self._lock.close()
+
+
+@contextmanager
+def finished_in(folder: str, name: str) -> Iterator[Path]:
+    """Yield a new folder, which becomes that of the finished shard `name` if the context ends well.
+
+    So the folder of a shard is complete or absent, even if two workers evaluate the shard: a worker that was
+    taken for dead may still be at work.
+    """
+    draft = Path(folder, f"{DRAFT}{name}.{token_hex(4)}")
+    finished = Path(folder, name)
+    draft.mkdir()
+    try:
+        yield draft
+        try:
+            os.rename(draft, finished)
+        except OSError:
+            if not finished.exists():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

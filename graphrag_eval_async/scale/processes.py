@@ -1,0 +1,123 @@
+"""A pool of worker processes on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pickle
+import signal
+import threading
+import warnings
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context, parent_process
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.errors import UsageError, WorkerError
+from graphrag_eval_async.scale.shard import ShardWorker
+from graphrag_eval_async.threads import write_in_thread
+
+if TYPE_CHECKING:
+    from graphrag_eval_async.scale.shard import FileShard, Job
+
+QUEUED_PER_WORKER = 1
+"""Shards submitted beyond those in progress, so that no worker waits for this process."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Ctrl-C, and service managers, signal all processes of a group; the parent decides what becomes of it."""
+
+GUARD = '; each worker imports the script that starts it, so put the call under `if __name__ == "__main__":`'
+
+
+class ProcessPool:
+    """Worker processes that evaluate shards; see `Pool`."""
+
+    def __init__(self, job: Job, workers: int) -> None:
+        """Prepare the processes; they start when shards are submitted.
+
+        Raises:
+            UsageError: an option cannot be sent to another process, such as a comparator that is a lambda.
+        """
+        try:
+            pickled_job = pickle.dumps(job)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UsageError(
+                "jobs: comparators, judges and aliases are sent to other processes, so each must be a "
+                f"function or an object of a class of a module: {error}"
+            ) from error
+        self.capacity = workers * (1 + QUEUED_PER_WORKER)
+        self._has_finished_one = False
+        self._executor = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (pickled_job,))
+
+    async def submit(self, shard: FileShard, budget_usd: float | None) -> asyncio.Future[float]:
+        """Have a worker evaluate a shard."""
+        # In a thread, since it may start a process.
+        future = await write_in_thread(partial(self._submit, shard, budget_usd))
+        future.add_done_callback(self._note_success)
+        return asyncio.wrap_future(future)
+
+    def _submit(self, shard: FileShard, budget_usd: float | None) -> Future[float]:
+        # Signals are blocked until the process ignores them, or Ctrl-C would end it while it starts.
+        mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            return self._executor.submit(_evaluate, shard, budget_usd)
+        except BrokenProcessPool as error:
+            broken: Future[float] = Future()
+            broken.set_exception(error)
+            return broken
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
+
+    def _note_success(self, future: Future[float]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._has_finished_one = True
+
+    def explain(self, error: BaseException, shard: FileShard) -> BaseException:
+        """Return a `WorkerError` if a worker died; else the error itself."""
+        if not isinstance(error, BrokenProcessPool):
+            return error
+        hint = "" if self._has_finished_one else GUARD
+        failure = WorkerError(
+            f"{shard}, or after: a worker process died, perhaps since memory ran out; finished shards are "
+            f"kept for the next run{hint}"
+        )
+        failure.__cause__ = error
+        return failure
+
+    async def aclose(self) -> None:
+        """Kill the processes, which may hang and ignore SIGTERM."""
+        await write_in_thread(self._close)
+
+    def _close(self) -> None:
+        for process in [*(self._executor._processes or {}).values()]:
+            process.kill()
+        self._executor.shutdown(cancel_futures=True)
+
+
+_worker: ShardWorker
+"""The worker of this process."""
+
+
+def _begin(pickled_job: bytes) -> None:
+    """Prepare a worker process, which leaves signals and warnings to its parent and ends with it."""
+    global _worker
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    warnings.simplefilter("ignore")
+    _worker = ShardWorker(pickle.loads(pickled_job))  # noqa: S301  (from the parent)
+    gc.freeze()  # What was imported and loaded stays.
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None  # noqa: S101
+    parent.join()
+    os._exit(1)
+
+
+def _evaluate(shard: FileShard, budget_usd: float | None) -> float:
+    return _worker.evaluate_file_shard(shard, budget_usd)

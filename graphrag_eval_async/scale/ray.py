@@ -1,0 +1,362 @@
+"""Evaluates files, or the rows of a Ray dataset, by workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from datetime import timedelta
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Unpack
+
+import orjson
+from anyio.from_thread import start_blocking_portal
+
+from graphrag_eval_async.errors import (
+    GraphragEvalError,
+    SourceError,
+    UsageError,
+    WorkerError,
+    check_integer,
+    needs,
+)
+from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
+from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.removed import without_removed
+from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, check_apart, why_one_process
+from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
+from graphrag_eval_async.scale.limits import Budget, budget_of, most_workers
+from graphrag_eval_async.scale.run import ShardedRun
+from graphrag_eval_async.scale.shard import ShardWorker, cut_into_shards, make_job
+from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sources.files import in_thread
+from graphrag_eval_async.sources.paths import as_paths
+from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.shards import Window
+from graphrag_eval_async.stream import MAX_IN_FLIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.reference import Reference, Templates
+    from graphrag_eval_async.scale.shard import FileShard, Job
+    from graphrag_eval_async.stream.options import OnReject
+
+    Responses = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any
+
+MAX_RETRIES = 3
+"""How often a shard is given to another worker after one died over it."""
+
+BATCH_ROWS = 2048
+"""Rows of a dataset that a worker evaluates as one shard."""
+
+JSON_COLUMNS = ("actual_steps", "metadata")
+"""Columns of a dataset that may hold JSON text instead of lists and structs."""
+
+NAME = "graphrag_eval_async_shard"
+"""The column in which workers return the names of the shards that they made of rows."""
+
+
+@without_removed("resume", "batch_size", "advance")
+def evaluate_dataset(
+    reference: str | os.PathLike[str] | Templates | Reference | None,
+    responses: Responses,
+    *,
+    results: str | os.PathLike[str],
+    concurrency: int = 1,
+    num_cpus: float | None = None,
+    on_reject: OnReject = "collect",
+    max_in_flight: int = MAX_IN_FLIGHT,
+    **options: Unpack[EvaluatorOptions],
+) -> EvaluatedFile:
+    """Evaluate responses on a Ray cluster; without one, Ray starts on this machine.
+
+    Workers evaluate shards of the files, or batches of the rows, and this process joins them, as
+    `evaluate_file` does with several jobs. If a worker dies, Ray gives its shard to another one, up to three
+    times.
+
+    If a run over files was killed, the same call evaluates only the shards that are missing. Rows of a
+    dataset have no place by which they could be recognised, so such a run begins again.
+
+    Args:
+        reference: as for `Evaluator`.
+        responses: paths of files, as for `read_jsonl`; or a Ray dataset, each row of which is a response, or
+            has a line of JSON in its only column. In rows, null means that a key is absent, and steps may be
+            JSON text. All hosts need files under the same path.
+        results: the file that results are written to as JSONL: those of files in the order of the input.
+            Finished shards lie beside it, in the folder with the suffix ``.shards``, until all are joined.
+            All hosts need this folder under the same path.
+        concurrency: how many workers there may be. Rates, concurrency and the budget of the configuration are
+            divided among them.
+        num_cpus: cores that Ray reserves for a worker. Default: 1, or less, so that one core of the cluster
+            stays free for what makes a dataset.
+        on_reject: as in `evaluate_file`.
+        max_in_flight: how many responses a worker judges at once.
+        options: as in `Evaluator`. Functions in `metrics` must be importable by their paths. What is not a
+            plain value must be picklable.
+
+    Raises:
+        UsageError: an argument has an invalid value, or Ray is not installed.
+        JournalLocked: another run writes to the same `results`.
+        RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
+        SourceError: the responses cannot be read.
+        JudgeUnavailable: the judge will not answer any call.
+        ExecutionUnavailable: the configured queries cannot be run.
+        WorkerError: workers died over the same shard again and again, or Ray failed.
+        ReferenceDataError: the reference set is invalid.
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+    """
+    require_posix("evaluate_dataset")
+    if find_spec("ray") is None or find_spec("pyarrow") is None:
+        raise UsageError(f"evaluate_dataset {needs('ray')}")
+    check_integer("concurrency", concurrency)
+    check_integer("max_in_flight", max_in_flight)
+    evaluation = RayEvaluation(
+        Evaluator(reference, **options),
+        options,
+        responses,
+        os.fspath(results),
+        concurrency,
+        num_cpus=num_cpus,
+        max_in_flight=max_in_flight,
+        on_reject=on_reject,
+    )
+    # In a thread with an event loop of its own, so that this also works in a notebook.
+    with start_blocking_portal() as portal:
+        portal.call(evaluation.run)
+    outcome = evaluation.outcome
+    return EvaluatedFile(outcome.aggregates, outcome.rejects, outcome.missing, outcome.usage)
+
+
+class RayEvaluation:
+    """Evaluates files or a dataset on Ray.
+
+    Attributes:
+        outcome: how far the run is, and what it has found so far.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        options: EvaluatorOptions,
+        responses: Responses,
+        results: str,
+        concurrency: int,
+        *,
+        num_cpus: float | None = None,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        on_reject: OnReject = "collect",
+    ) -> None:
+        """Prepare a run of up to `concurrency` workers; see `evaluate_dataset`."""
+        traces = evaluator.trace_format
+        if traces is not None and traces.is_grouped:
+            raise UsageError("format: spans of one trace stand in several rows; convert them first")
+        self._dataset: Any = None
+        self._files: list[str] = []
+        if callable(getattr(responses, "map_batches", None)):
+            self._dataset = responses
+        else:
+            self._files = _check_files(responses, results)
+        self._results = results
+        self._workers = most_workers(evaluator.config, concurrency)
+        self._num_cpus = num_cpus
+        self._budget_usd = budget_of(evaluator.config)
+        self._folder = ShardFolder(f"{results}{SUFFIX}")
+        self._job = make_job(
+            evaluator, options, self._workers, folder=str(self._folder.path), max_in_flight=max_in_flight
+        )
+        self.outcome = ShardedRun(self._job, self._folder, on_reject=on_reject)
+
+    async def run(self, advance: Callable[[], object] = lambda: None) -> None:
+        """Evaluate the responses; raises the errors of `evaluate_dataset`."""
+        try:
+            await in_thread(_start_ray)
+            with LineFile(self._results) as lines:
+                self.outcome.send, self.outcome.advance = lines.send, advance
+                if self._dataset is not None:
+                    await self._evaluate_rows()
+                else:
+                    await self._evaluate_files()
+        finally:
+            self._folder.close()
+
+    async def _evaluate_files(self) -> None:
+        shards = await in_thread(lambda: [*cut_into_shards([*map(Window, self._files)])])
+        pool = RayPool(self._job, self._workers, self._num_cpus or _cores(self._workers))
+        await self.outcome.evaluate_files(shards, pool, Budget(self._budget_usd, pool.capacity))
+
+    async def _evaluate_rows(self) -> None:
+        self.outcome.discard_shards()
+        budget_share = None if self._budget_usd is None else self._budget_usd / self._workers
+        names = iter(self._names_of_row_shards(budget_share))
+        try:
+            while (name := await in_thread(next, names, None)) is not None:
+                await self.outcome.join(self._folder.of(name))
+        except Exception as error:
+            raise _explain(error, "rows of a batch") from error
+        self.outcome.finish()
+
+    def _names_of_row_shards(self, budget_share: float | None) -> Iterator[str]:
+        """Yield the name of each shard that workers make of a batch of rows, as it is finished."""
+        import ray
+
+        # In a list, since Ray passes the object itself for a bare reference.
+        arguments = [ray.put(self._job)], budget_share
+        evaluated = self._dataset.map_batches(
+            RowWorker,
+            batch_size=BATCH_ROWS,
+            batch_format="pyarrow",
+            compute=ray.data.ActorPoolStrategy(size=self._workers),
+            fn_constructor_args=arguments,
+            num_cpus=self._num_cpus or _cores(self._workers),
+            max_task_retries=MAX_RETRIES,
+        )
+        for table in evaluated.iter_batches(batch_size=None, batch_format="pyarrow"):
+            yield from table[NAME].to_pylist()
+
+
+def _check_files(responses: Any, results: str) -> list[str]:
+    """Return the absolute paths of files that all hosts can read, if they have them."""
+    files = expand(as_paths(responses))
+    reason = why_one_process(files, None)
+    if reason is not None:
+        raise UsageError(f"responses: {reason}; pass a dataset, such as that of ray.data.read_text")
+    for path in files:
+        if not os.path.exists(path):
+            raise SourceError(f"{path}: does not exist; all hosts of the cluster need it under the same path")
+    check_apart(results, files)
+    return [*map(os.path.abspath, files)]
+
+
+def _start_ray() -> None:
+    """Connect to the cluster that RAY_ADDRESS names, or start Ray on this machine; it logs trouble only."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    import ray
+
+    if ray.is_initialized():
+        return
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    ray.init(log_to_driver=False, logging_level=logging.WARNING)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+def _cores(workers: int) -> float:
+    """Return how many cores to reserve for each worker: if they had all, nothing would be read."""
+    import ray
+
+    cores = ray.cluster_resources().get("CPU", 1.0)
+    return min(1.0, int(max(0.5, cores - 1) / workers * 100) / 100)
+
+
+class RayPool:
+    """Ray tasks that evaluate shards of files; see `Pool`."""
+
+    def __init__(self, job: Job, workers: int, num_cpus: float) -> None:
+        import ray
+
+        self.capacity = workers
+        self._job = [ray.put(job)]
+        self._evaluate = ray.remote(num_cpus=num_cpus, max_retries=MAX_RETRIES)(_evaluate_on_ray)
+        self._running: list[Any] = []
+
+    async def submit(self, shard: FileShard, budget_usd: float | None) -> asyncio.Future[float]:
+        """Have a worker evaluate a shard."""
+        reference = await in_thread(partial(self._evaluate.remote, self._job, shard, budget_usd))
+        future = asyncio.wrap_future(reference.future())
+        self._running.append(reference)
+        future.add_done_callback(lambda _: self._running.remove(reference))
+        return future
+
+    def explain(self, error: BaseException, shard: FileShard) -> BaseException:
+        """Return the error that a worker raised, or a `WorkerError` if it died."""
+        return _explain(error, str(shard))
+
+    async def aclose(self) -> None:
+        """Kill the workers that are still at work."""
+        import ray
+
+        for reference in [*self._running]:
+            await in_thread(partial(ray.cancel, reference, force=True))
+
+
+@lru_cache(maxsize=1)
+def _worker_of(job_reference: Any) -> ShardWorker:
+    """Return the worker of this process for a job, which Ray passes with each shard."""
+    import ray
+
+    return ShardWorker(ray.get(job_reference))
+
+
+def _evaluate_on_ray(job: list[Any], shard: FileShard, budget_usd: float | None) -> float:
+    return _worker_of(job[0]).evaluate_file_shard(shard, budget_usd)
+
+
+class RowWorker:
+    """Evaluates batches of rows as shards; Ray makes one in each actor."""
+
+    def __init__(self, job: list[Any], budget_share: float | None) -> None:
+        import ray
+
+        self._worker = ShardWorker(ray.get(job[0]))
+        self._budget_left = budget_share
+
+    def __call__(self, table: Any) -> Any:
+        """Evaluate rows; return a table with the name of the shard that they became."""
+        import pyarrow
+
+        name = token_hex(16)
+        spent = self._worker.evaluate(responses_in(table), name, self._budget_left)
+        if self._budget_left is not None:
+            self._budget_left = max(0.0, self._budget_left - spent)
+        return pyarrow.table({NAME: [name]})
+
+
+def responses_in(table: Any) -> list[Mapping[str, Any] | str]:
+    """Return the responses in the rows of a table: lines of JSON in the only column, or an object each.
+
+    Of objects, keys with null are left out, and steps that are JSON text are decoded.
+    """
+    rows: list[dict[str, Any]] = table.to_pylist()
+    if table.num_columns == 1 and all(isinstance(text, str) for row in rows for text in row.values()):
+        return [text for row in rows for text in row.values()]
+    return [_response_in(row) for row in rows]
+
+
+def _response_in(row: Mapping[str, Any]) -> dict[str, Any]:
+    response = {key: _without_nulls(value) for key, value in row.items() if value is not None}
+    for key in JSON_COLUMNS:
+        text = response.get(key)
+        if isinstance(text, str):
+            # Text that is not JSON makes the response a reject, which says so.
+            with suppress(orjson.JSONDecodeError):
+                response[key] = orjson.loads(text)
+    return response
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value of Arrow as a line of JSON would have it: structs hold a null for each absent key."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(member, tuple) for member in value)
+        return _without_nulls(dict(value)) if is_map else [_without_nulls(member) for member in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value
+
+
+def _explain(error: BaseException, what: str) -> BaseException:
+    """Return the error that a worker raised, or a `WorkerError` with what Ray says."""
+    cause: Any = error
+    while cause is not None:
+        if isinstance(cause, GraphragEvalError):
+            return cause
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    text = str(error)[-2000:]
+    return WorkerError(
+        f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died over it, perhaps since memory ran out; "
+        f"finished shards are kept for the next run: {text}"
+    )

@@ -1,1 +1,0 @@
-"""Evaluates a backlog of responses on a Ray cluster, with Ray Data."""

@@ -1,0 +1,298 @@
+"""A run in shards: a pool of workers evaluates them, and this process joins what they leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import aiofiles
+import msgspec
+import orjson
+
+from graphrag_eval_async.errors import RejectedResponse, plural
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.judge.usage import FREE, JudgeUsage
+from graphrag_eval_async.records import Reject, Rejects
+from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reference import misnamed_steps
+from graphrag_eval_async.scale.shard import REJECTS, RESULTS, read_outcome
+from graphrag_eval_async.sinks import RejectWriter
+from graphrag_eval_async.stream.counts import warn_or_log
+from graphrag_eval_async.threads import write_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from pathlib import Path
+
+    from graphrag_eval_async.scale.folder import ShardFolder
+    from graphrag_eval_async.scale.limits import Budget
+    from graphrag_eval_async.scale.shard import FileShard, Job, Outcome
+    from graphrag_eval_async.stream.options import OnReject
+
+Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
+
+BATCH_BYTES = 1 << 20
+"""Bytes of lines that are read together, since each switch to a thread and back takes time."""
+
+
+class Pool(Protocol):
+    """Workers in processes of this machine, or on a cluster.
+
+    Attributes:
+        capacity: how many shards may be submitted and not finished.
+    """
+
+    capacity: int
+
+    async def submit(self, shard: FileShard, budget_usd: float | None) -> asyncio.Future[float]:
+        """Have a worker evaluate a shard; the future has the US dollars that the judge spent."""
+
+    def explain(self, error: BaseException, shard: FileShard) -> BaseException:
+        """Return the error to raise if the future of a shard has `error`."""
+
+    async def aclose(self) -> None:
+        """Stop all workers, whatever they do."""
+
+
+class ShardedRun:
+    """A run in shards, and its outcome so far.
+
+    Attributes:
+        aggregates: of all results that were joined.
+        rejects: of the same shards.
+        samples: by question, how many results were joined.
+        usage: counts of the judge's calls; see `JudgeUsage`.
+        resumed: how many shards an earlier run had finished.
+        size: number of bytes to read.
+        consumed: how many of these bytes were joined.
+        folder: path of the folder with finished shards.
+        send: takes results as lines of JSON, in the order of the input; None if they are not wanted.
+        advance: called for each result that was joined.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        folder: ShardFolder,
+        *,
+        on_reject: OnReject = "collect",
+    ) -> None:
+        """Prepare a run; `on_reject` is as in `evaluate_stream`."""
+        self._job, self._folder = job, folder
+        self.folder = str(folder.path)
+        self._on_reject = on_reject
+        self.send: Send | None = None
+        self.advance: Callable[[], object] = lambda: None
+        self.aggregates = RunningAggregates(templates=job.reference.templates, steps=job.reference.step_names)
+        self.rejects = Rejects()
+        self.samples: dict[str, int] = {}
+        self.usage = JudgeUsage(FREE)
+        self.resumed = 0
+        self.size = self.consumed = 0
+        self._is_stopped = False
+        self._lines_before = 0  # Of the lines of the file whose shard is joined.
+
+    def stop(self) -> None:
+        """Submit no more shards; those in progress are still finished and joined."""
+        self._is_stopped = True
+
+    @property
+    def missing(self) -> list[str]:
+        """The ids of the questions without a response; none if other runs may have the responses."""
+        if self._job.is_part:
+            return []
+        return [question for question in self._job.reference.questions if question not in self.samples]
+
+    async def evaluate_files(self, shards: Sequence[FileShard], pool: Pool, budget: Budget) -> None:
+        """Evaluate the shards that are not finished, and join all in their order.
+
+        If a shard cannot be evaluated, those before it are joined, as far as they are finished.
+
+        Raises:
+            RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
+            SourceError: a file cannot be read.
+            JudgeUnavailable: the judge will not answer any call.
+            ExecutionUnavailable: the configured queries cannot be run.
+            WorkerError: a worker died.
+        """
+        self.size = sum(shard.size for shard in shards)
+        names = {shard: shard.name(self._job.fingerprints) for shard in shards}
+        self.discard_shards(keep=set(names.values()))
+        finished = {shard for shard in shards if names[shard] in self._folder.finished}
+        self.resumed = len(finished)
+        for shard in finished:
+            budget.spend(self._spent_on(names[shard]))
+
+        unsubmitted = deque(shard for shard in shards if shard not in finished)
+        unjoined = deque(shards)
+        submitted = _Submitted(pool, budget, shards)
+        failure: BaseException | None = None
+        try:
+            while True:
+                while unsubmitted and submitted.has_room and not self._is_stopped:
+                    await submitted.add(unsubmitted.popleft())
+
+                while unjoined and unjoined[0] in finished:
+                    shard = unjoined.popleft()
+                    await self._join_file_shard(shard, self._folder.of(names[shard]))
+
+                if failure is not None:
+                    raise failure
+                if not submitted:
+                    break
+                done, failure = await submitted.wait()
+                finished.update(done)
+        finally:
+            await pool.aclose()
+            submitted.abandon()
+        if not unjoined:
+            self.finish()
+
+    def _spent_on(self, name: str) -> float:
+        """Return the US dollars that an earlier run spent on a finished shard."""
+        usage = JudgeUsage(FREE)
+        usage.add_state(read_outcome(self._folder.of(name)).usage)
+        return usage.spent or 0.0
+
+    def discard_shards(self, keep: Collection[str] = ()) -> None:
+        """Delete the shards that earlier runs have left, except those to `keep`, and warn of them."""
+        discarded = self._folder.keep_only(keep)
+        if discarded:
+            warn_or_log(
+                f"{self._folder.path}: not using {plural(discarded, 'finished shard')}: the responses, the "
+                "reference set, the configuration or the version has changed; evaluating these again"
+            )
+
+    async def _join_file_shard(self, shard: FileShard, folder: Path) -> None:
+        if shard.start == 0:
+            self._lines_before = 0
+        # The first line of a later part is counted from the line end before it.
+        shift = self._lines_before - (1 if shard.start else 0)
+        outcome = await self.join(folder, shift)
+        self._lines_before += outcome.lines
+        self.consumed += shard.size
+
+    async def join(self, folder: Path, line_shift: int | None = None) -> Outcome:
+        """Add what a finished shard has left to this run, and return its outcome.
+
+        Args:
+            line_shift: what to add to the numbers of lines of rejects; None if the lines have no numbers.
+        """
+        outcome = await write_in_thread(partial(read_outcome, folder))
+        aggregates = RunningAggregates.from_bytes(outcome.aggregates)
+        await self._take_results(folder, outcome, aggregates)
+        for question, count in outcome.samples.items():
+            self.samples[question] = self.samples.get(question, 0) + count
+        for _ in range(sum(outcome.samples.values())):
+            self.advance()
+
+        await write_in_thread(partial(self.aggregates.merge, aggregates))
+        self.usage.add_state(outcome.usage)
+        await self._take_rejects(folder, line_shift)
+        return outcome
+
+    async def _take_results(self, folder: Path, outcome: Outcome, aggregates: RunningAggregates) -> None:
+        """Send the results of a shard, and number their samples as in one process."""
+        repeats = not self._job.is_part and any(question in self.samples for question in outcome.samples)
+        if self.send is None and not repeats:
+            return
+        async with aiofiles.open(folder / RESULTS, "rb") as file:
+            while lines := await file.readlines(BATCH_BYTES):
+                if repeats:
+                    lines = [self._renumbered(line, aggregates) for line in lines]
+                if self.send is not None:
+                    await self.send(b"".join(lines))
+
+    def _renumbered(self, line: bytes, aggregates: RunningAggregates) -> bytes:
+        """Return a result with the number that its sample has in the whole run.
+
+        The `aggregates` of its shard then count it as the later sample that it is.
+        """
+        result = orjson.loads(line)
+        earlier = self.samples.get(result["question_id"], 0)
+        if not earlier:
+            return line
+        if result["sample"] == 1:
+            aggregates._demote(observe(result, include_errors=False))
+        result["sample"] += earlier
+        return orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)
+
+    async def _take_rejects(self, folder: Path, line_shift: int | None) -> None:
+        async with aiofiles.open(folder / REJECTS, "rb") as file:
+            while lines := await file.readlines(BATCH_BYTES):
+                rejects = [_read_reject(line, line_shift) for line in lines]
+                if isinstance(self._on_reject, RejectWriter):
+                    await write_in_thread(partial(self._take, rejects))
+                else:
+                    self._take(rejects)
+
+    def _take(self, rejects: Sequence[Reject]) -> None:
+        for reject in rejects:
+            self.rejects.add(reject, keep=self._on_reject == "collect")
+            if self._on_reject == "raise":
+                raise RejectedResponse(reject)
+            if self._on_reject != "collect":
+                self._on_reject(reject)
+
+    def finish(self) -> None:
+        """Record that all shards were joined, and delete their folders."""
+        self.aggregates.finish()
+        self._folder.remove()
+        names = misnamed_steps(self._job.reference, self.aggregates._step_names())
+        if names:
+            warn_or_log(names)
+
+
+class _Submitted:
+    """The shards that the workers of a pool evaluate or wait to evaluate."""
+
+    def __init__(self, pool: Pool, budget: Budget, shards: Sequence[FileShard]) -> None:
+        self._pool, self._budget = pool, budget
+        self._order = {shard: index for index, shard in enumerate(shards)}
+        self._shards: dict[asyncio.Future[float], FileShard] = {}
+        self._budget_shares: dict[FileShard, float | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self) < self._pool.capacity
+
+    async def add(self, shard: FileShard) -> None:
+        """Submit a shard with its share of the budget."""
+        share = self._budget_shares[shard] = self._budget.reserve()
+        self._shards[await self._pool.submit(shard, share)] = shard
+
+    def abandon(self) -> None:
+        """Ignore the outcome of the shards that are left."""
+        for future in self._shards:
+            if not future.cancel():
+                future.exception()  # Else asyncio reports it as never retrieved.
+
+    async def wait(self) -> tuple[list[FileShard], BaseException | None]:
+        """Wait until shards are finished; return them, and why others failed, if any did."""
+        done, _ = await asyncio.wait(self._shards, return_when=asyncio.FIRST_COMPLETED)
+        finished: list[FileShard] = []
+        failure: BaseException | None = None
+        # If a worker dies, all shards fail; the first in order names the place.
+        for future in sorted(done, key=lambda future: self._order[self._shards[future]]):
+            shard = self._shards.pop(future)
+            error = future.exception()
+            if error is None:
+                self._budget.settle(self._budget_shares.pop(shard), future.result())
+                finished.append(shard)
+            elif failure is None:
+                failure = self._pool.explain(error, shard)
+        return finished, failure
+
+
+def _read_reject(line: bytes, line_shift: int | None) -> Reject:
+    """Return the reject that a worker has written, with the number of its line in the whole file."""
+    reject = msgspec.json.decode(line, type=Reject)
+    if line_shift is None or not reject.line:
+        return replace(reject, line=0)
+    return replace(reject, line=reject.line + line_shift)

@@ -1,0 +1,254 @@
+"""A shard: a part of the responses of a run, evaluated by an ordinary stream in one worker.
+
+What a finished shard leaves lies in a folder of its own: its results, its rejects and its outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+
+from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.inference.running import RunningAggregates
+from graphrag_eval_async.scale.folder import finished_in
+from graphrag_eval_async.scale.limits import divide_limits, with_budget
+from graphrag_eval_async.sinks import LineFile
+from graphrag_eval_async.sources.files import PIECE_BYTES, open_binary, unreadable
+from graphrag_eval_async.sources.reading import JsonlFiles
+from graphrag_eval_async.sources.shards import Window, can_be_cut, line_end
+from graphrag_eval_async.stream import EvaluationStream
+from graphrag_eval_async.stream.options import StreamOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from graphrag_eval_async.evaluator import EvaluatorOptions
+    from graphrag_eval_async.records import Reject
+    from graphrag_eval_async.reference import Reference
+    from graphrag_eval_async.sources import Responses
+
+RESULTS, REJECTS, OUTCOME = "results.jsonl", "rejects.jsonl", "outcome"
+"""Names of the files that a finished shard leaves in its folder."""
+
+SHARDS = 64
+MIN_SHARD_BYTES, MAX_SHARD_BYTES = 1 << 16, 4 << 20
+"""Files are cut into about `SHARDS` parts, within these sizes.
+
+The cuts do not depend on the number of workers, so a run may be repeated with another number. A shard takes
+some milliseconds to start; a run that is killed loses at most one shard for each worker.
+"""
+
+
+class FileShard(msgspec.Struct, frozen=True):
+    """Whole lines of a file, from byte `start` to byte `end`; the whole file if `end` is None.
+
+    `file_size`, in bytes, and `modified_ns` are those of the file when the run began.
+    """
+
+    path: str
+    start: int
+    end: int | None
+    file_size: int
+    modified_ns: int
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes to read."""
+        end = self.file_size if self.end is None else self.end
+        return end - self.start
+
+    def __str__(self) -> str:
+        return self.path if self.end is None else f"{self.path}: bytes {self.start} to {self.end}"
+
+    def name(self, fingerprints: Mapping[str, str]) -> str:
+        """Return a name that another file, range, reference set or configuration would change."""
+        place = [os.path.abspath(self.path), self.start, self.end, self.file_size, self.modified_ns]
+        identity = orjson.dumps([place, fingerprints], option=orjson.OPT_SORT_KEYS)
+        return sha256(identity).hexdigest()[:32]
+
+
+class Outcome(msgspec.Struct):
+    """The outcome of a finished shard, in addition to its results and rejects.
+
+    Attributes:
+        lines: number of its lines, including blank ones.
+        samples: number of results by question.
+        aggregates: those of its results, serialised.
+        usage: the counts of its judge; see `JudgeUsage.state`.
+    """
+
+    lines: int
+    samples: dict[str, int]
+    aggregates: bytes
+    usage: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What all shards of a run have in common; each worker gets a copy.
+
+    Attributes:
+        folder: where the folders of finished shards are.
+        is_part: whether other runs evaluate the rest of the responses, so that results have no `sample`.
+    """
+
+    reference: Reference
+    options: EvaluatorOptions
+    fingerprints: dict[str, str]
+    folder: str
+    max_in_flight: int
+    is_part: bool = False
+
+
+def make_job(evaluator: Evaluator, options: EvaluatorOptions, workers: int, **job: Any) -> Job:
+    """Return the job of several workers, which together keep to the limits of the configuration.
+
+    Args:
+        options: those of the evaluator.
+        job: `folder`, `max_in_flight` and `is_part`, as in `Job`.
+
+    Raises:
+        UsageError: a metric in code has no path by which another process can import it.
+    """
+    options = {**options}
+    if evaluator.config is not None:
+        options["config"] = divide_limits(evaluator.config, workers)
+    if evaluator.in_code is not None:
+        options["metrics"] = evaluator.in_code.paths("another process")
+    return Job(reference=evaluator.reference, options=options, fingerprints=evaluator.fingerprints(), **job)
+
+
+def cut_into_shards(windows: Sequence[Window]) -> Iterator[FileShard]:
+    """Yield the shards of these parts of files in order. Reads a little of each file.
+
+    Raises:
+        SourceError: a file cannot be read.
+    """
+    for window in windows:
+        try:
+            status = os.stat(window.path)
+        except OSError as error:
+            raise unreadable(window.path, error) from error
+
+        if not can_be_cut(window.path):
+            yield FileShard(window.path, 0, None, status.st_size, status.st_mtime_ns)
+            continue
+
+        end = status.st_size if window.end is None else window.end
+        for start, shard_end in _line_ranges(window.path, window.start, end):
+            yield FileShard(window.path, start, shard_end, status.st_size, status.st_mtime_ns)
+
+
+def _line_ranges(path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where parts of about the same size begin and end; each consists of whole lines."""
+    size = min(MAX_SHARD_BYTES, max(MIN_SHARD_BYTES, (end - start) // SHARDS))
+    with open_binary(path) as file:
+        while start < end:
+            try:
+                next_start = line_end(file, start + size, end)
+            except OSError as error:
+                raise unreadable(path, error) from error
+            yield start, next_start
+            start = next_start
+
+
+class ShardWorker:
+    """Evaluates shards, one after the other. Each worker process has one."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._evaluator = Evaluator(job.reference, **job.options)
+
+    def evaluate_file_shard(self, shard: FileShard, budget_usd: float | None) -> float:
+        """Evaluate a part of a file; return the US dollars that the judge spent.
+
+        Args:
+            budget_usd: what the judge may spend on this shard; None: as the configuration says.
+
+        Raises:
+            SourceError: the file cannot be read, or has become shorter.
+            JudgeUnavailable: the judge will not answer any call.
+            ExecutionUnavailable: the configured queries cannot be run.
+        """
+        window = Window(shard.path, shard.start, shard.end)
+        source = JsonlFiles([shard.path], window=window, is_part=self._job.is_part)
+        name = shard.name(self._job.fingerprints)
+        return self.evaluate(source, name, budget_usd, shard)
+
+    def evaluate(
+        self, responses: Responses, name: str, budget_usd: float | None, shard: FileShard | None = None
+    ) -> float:
+        """Evaluate responses as the shard `name`; return the US dollars that the judge spent."""
+        evaluator = self._evaluator
+        if budget_usd is not None:
+            evaluator = Evaluator(self._job.reference, **with_budget(self._job.options, budget_usd))
+
+        with finished_in(self._job.folder, name) as draft:
+            outcome, spent = asyncio.run(self._evaluate(evaluator, responses, draft))
+            if shard is not None:
+                outcome.lines = _count_lines(shard)
+            (draft / OUTCOME).write_bytes(msgspec.msgpack.encode(outcome))
+        return spent
+
+    async def _evaluate(
+        self, evaluator: Evaluator, responses: Responses, draft: Path
+    ) -> tuple[Outcome, float]:
+        """Write results and rejects as an ordinary stream finds them; return the outcome and the cost."""
+        samples = Counter[str]()
+        with LineFile(draft / RESULTS) as results, LineFile(draft / REJECTS) as rejects:
+
+            def keep_reject(reject: Reject) -> None:
+                rejects.write(msgspec.json.encode(reject) + b"\n")
+
+            options = StreamOptions(
+                ordered=True,
+                max_in_flight=self._job.max_in_flight,
+                aggregates=RunningAggregates(),
+                on_reject=keep_reject,
+            )
+            async with EvaluationStream(evaluator, responses, options) as stream:
+                async for result in stream:
+                    samples[result["question_id"]] += 1
+                    await results.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+
+        outcome = Outcome(
+            lines=0,
+            samples=dict(samples),
+            aggregates=stream.aggregates.to_bytes(),
+            usage=stream.usage.state(),
+        )
+        return outcome, stream.usage.spent or 0.0
+
+
+def _count_lines(shard: FileShard) -> int:
+    """Return the number of line ends in a part of a file; 0 for a whole file, after which another begins.
+
+    Raises:
+        SourceError: the file has become shorter since the run began.
+    """
+    if shard.end is None:
+        return 0
+    lines = 0
+    remaining = shard.size
+    with open_binary(shard.path) as file:
+        file.seek(shard.start)
+        while remaining and (piece := file.read(min(remaining, PIECE_BYTES))):
+            lines += piece.count(b"\n")
+            remaining -= len(piece)
+    if remaining:
+        raise SourceError(f"{shard.path}: was changed while it was read")
+    return lines
+
+
+def read_outcome(folder: Path) -> Outcome:
+    """Return what `ShardWorker.evaluate` has written into the folder of a finished shard."""
+    return msgspec.msgpack.decode((folder / OUTCOME).read_bytes(), type=Outcome)
