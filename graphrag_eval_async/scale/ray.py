@@ -35,6 +35,7 @@ from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources.files import in_thread
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.remote import is_address
 from graphrag_eval_async.sources.shards import Window
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 
@@ -220,7 +221,9 @@ class RayEvaluation:
 
 def _check_files(responses: Any, results: str) -> list[str]:
     """Return the absolute paths of files that all hosts can read, if they have them."""
-    files = expand(as_paths(responses))
+    paths = as_paths(responses)
+    # Listing the files at an address would need its package.
+    files = paths if any(map(is_address, paths)) else expand(paths)
     reason = why_one_process(files, None)
     if reason is not None:
         raise UsageError(f"responses: {reason}; pass a dataset, such as that of ray.data.read_text")
@@ -350,11 +353,13 @@ def _without_nulls(value: Any) -> Any:
 
 def _explain(error: BaseException, what: str) -> BaseException:
     """Return the error that a worker raised, or a `WorkerError` with what Ray says."""
-    cause: Any = error
-    while cause is not None:
-        if isinstance(cause, GraphragEvalError):
-            return cause
-        cause = getattr(cause, "cause", None) or cause.__cause__
+    wrapped: Any = error
+    while wrapped is not None:
+        # What Ray raises is an instance of the worker's error, too, but with another text.
+        original = getattr(wrapped, "cause", wrapped)
+        if isinstance(original, GraphragEvalError):
+            return original
+        wrapped = wrapped.__cause__
     text = str(error)[-2000:]
     return WorkerError(
         f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died over it, perhaps since memory ran out; "

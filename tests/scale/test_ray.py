@@ -142,7 +142,7 @@ def alike(results: Path) -> list[bytes]:
 def test_rejected_rows(tmp_path: Path, ray: Any) -> None:
     dataset = ray.data.from_items([{"question_id": "nobody"}, response(1)])
     found = evaluate_dataset(REFERENCE, dataset, results=tmp_path / "out.jsonl")
-    assert [(each.reason, each.line) for each in found.rejects] == [("unknown_question", 0)]
+    assert [(each.reason, each.line) for each in found.rejects] == [("unknown_question_id", 0)]
 
 
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
