@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+_LLAMAINDEX = "trace with openinference-instrumentation-llama-index, and read the spans with --format otlp"
+_MCP = "read the messages of the framework that called the tools, with the --format of that framework"
+
 REMOVED: dict[str, str] = {
     "--fail-under": "write --gate 'METRIC >= VALUE'",
     "--fail-over": "write --gate 'METRIC <= VALUE'",
@@ -39,6 +42,10 @@ REMOVED: dict[str, str] = {
     "resume=": "call again with the same `results`; only the shards that are missing are evaluated",
     "batch_size=": "files are cut into shards; their size needs no argument",
     "advance=": "`scale ray` on the command line shows the progress",
+    "--format llamaindex": _LLAMAINDEX,
+    "--format mcp": _MCP,
+    "response_from_llamaindex()": _LLAMAINDEX,
+    "response_from_mcp()": _MCP,
 }
 
 

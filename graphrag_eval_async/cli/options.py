@@ -62,13 +62,13 @@ Input
   --reference FILE /questions : cli.files:file_path
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
-    Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses
-    with `question` in place of question_id. text2sparql and plain take lines or an array.
+    Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, or auto to
+    detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses with `question`
+    in place of question_id. text2sparql and plain take lines or an array.
   --format FORMAT /convert = auto : cli.parsing:parse_format
-    Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, llamaindex,
-    mcp, or auto to detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses
-    with `question` in place of question_id. text2sparql and plain take lines or an array.
+    Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, or auto to
+    detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses with `question`
+    in place of question_id. text2sparql and plain take lines or an array.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE

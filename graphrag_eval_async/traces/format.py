@@ -14,6 +14,7 @@ from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.records.reject import reject, reject_unread
+from graphrag_eval_async.removed import explain_removed
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.listed import PLAIN, TAKEN, read_listed
 from graphrag_eval_async.traces.plain import dict_at, first, history_of, list_at, opened, shown
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces.trace import TraceOptions
 
 
-FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp")
+FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai")
 """Names of the formats of which a history has one trace."""
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
@@ -35,7 +36,6 @@ OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
 _ITEMS = ("_call", "_call_output", "_call_item", "_output_item")  # How kinds of items of OpenAI end.
 _LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
-_LLAMAINDEX = {"tool_kwargs", "tool_output", "current_agent_name"}
 _OPENAI = {"tool_calls", "function_call"}
 
 
@@ -72,24 +72,6 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
     They are `result.all_messages()` or `result.all_messages_json()`. An object as an answer becomes JSON.
     """
     return read_trace(history_of(messages), "pydantic-ai", **options)
-
-
-def response_from_llamaindex(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """Convert events or a chat history of LlamaIndex to a response, as `response_from_trace` does.
-
-    It has the events of a workflow agent (`handler.stream_events()`), as objects or by `model_dump`, or the
-    messages of a chat history, which do not tell errors.
-    """
-    return read_trace(history_of(history), "llamaindex", **options)
-
-
-def response_from_mcp(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """Convert messages between a client and its MCP servers to a response, as `response_from_trace` does.
-
-    They are requests `tools/call` and their answers for one question, in the order of sending. The
-    response has no answer.
-    """
-    return read_trace(history_of(messages), "mcp", **options)
 
 
 def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -130,7 +112,7 @@ def detect(value: Any) -> str:
     raise TraceError(f"no known format; it has {shown(value)}. Known are {known}")
 
 
-_TEXTS = ("openai", "langchain", "anthropic", "llamaindex")  # Messages that are only text look alike there.
+_TEXTS = ("openai", "langchain", "anthropic")  # Messages that are only text look alike there.
 
 
 def _formats_in(value: Any) -> list[tuple[str, ...]]:
@@ -144,22 +126,20 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
         return _TEXTS  # As most are.
     item = dict_at(item, "message") or item  # Of a choice of a completion.
     kind = str(item.get("type"))
-    if "jsonrpc" in item:
-        return ("mcp",)
     if "parts" in item:
         return ("pydantic-ai",) if item.get("kind") in ("request", "response") else ()
     is_langchain = kind in _LANGCHAIN and ("content" in item or "data" in item)
     if is_langchain or "lc" in item or str(item.get("event")).startswith("on_"):
         return ("langchain",)
-    if not _LLAMAINDEX.isdisjoint(item) or ("role" in item and "blocks" in item):
-        return ("llamaindex",)
+    if "blocks" in item:
+        return ()  # A message of LlamaIndex: without its blocks, it would say nothing.
     blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
     if any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
         return ("anthropic",)
     if item.get("object") in ("trace", "trace.span") or "raw_item" in item or kind.endswith(_ITEMS):
         return ("openai",)
     if item.get("role") == "tool" or not _OPENAI.isdisjoint(item):
-        return ("openai", "langchain", "llamaindex")  # These take dicts of OpenAI, too.
+        return ("openai", "langchain")  # LangChain takes dicts of OpenAI, too.
     return _TEXTS if "role" in item or kind == "message" else ()
 
 
@@ -177,8 +157,8 @@ class TraceFormat:
     A ``status`` other than "success" and "error" becomes ``trace_status``.
 
     Attributes:
-        name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp",
-            "otlp", "text2sparql" for answers of that benchmark or "plain" for responses with `question` in
+        name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "otlp",
+            "text2sparql" for answers of that benchmark or "plain" for responses with `question` in
             place of an id, both also in an array, or "auto", which recognises all but these, line by line.
         select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None means
             that the whole line is the trace.
@@ -210,7 +190,8 @@ class TraceFormat:
         """Check the values."""
         names = ["auto", *FORMATS, OTLP, *TAKEN]
         if self.name not in names:
-            raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
+            expected = f"format: expected one of {', '.join(names)}, got {self.name!r}"
+            raise UsageError(explain_removed(f"--format {self.name}") or expected)
         for key in ("select", "question_id"):
             path = getattr(self, key)
             if path is not None and (not isinstance(path, str) or not all(path.split("."))):

@@ -25,12 +25,12 @@ _OF_CLIENT = frozenset({"tool_call", "tool_use", "tool-call", "function_call", "
 _CALLS = _OF_CLIENT | {"server_tool_use", "mcp_tool_use", "server_tool_call", "builtin-tool-call"}
 _TEXTS = frozenset({"text", "input_text", "output_text", "user-prompt"})
 _RESULTS = ("tool_result", "tool_call_response", "tool-return", "_call_output")
-_KINDS = ("type", "block_type", "part_kind")
+_KINDS = ("type", "part_kind")
 _IDS = ("call_id", "tool_call_id", "tool_use_id", "id")
-_ARGS = ("arguments", "input", "args", "tool_kwargs", "server_tool_call")
+_ARGS = ("arguments", "input", "args", "server_tool_call")
 _OUTPUTS = ("response", "result", "server_tool_call_response", "output", "content")
 _OF_HOSTED = ("results", "outputs", "output", "result")
-_OF_MESSAGES = {"role", "parts", "lc", "blocks"}
+_OF_MESSAGES = {"role", "parts", "lc"}
 _NOT_ARGS = {"id", "type", "status", "call_id", "error", *_OF_HOSTED}
 
 _GIVEN_AND_MADE = [
@@ -79,11 +79,10 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
         return
     found: list[Call] = []
     text, waits, shows = "", False, False
-    blocks = parts if parts is not None else value.get("blocks")
-    content = blocks if isinstance(blocks, list) and blocks else content
+    if isinstance(parts, list) and parts:
+        content = parts
     if "tool_call_id" in value or (role == "tool" and parts is None):
-        key = first(value, "tool_call_id") or dict_at(value, "additional_kwargs").get("tool_call_id")
-        found.append(_result_of(value, key, output_of(value | {"content": content})))
+        found.append(_result_of(value, value.get("tool_call_id"), output_of(value | {"content": content})))
     else:
         content = content if content is not None else value.get("refusal")
         text, waits, shows = _read_content(content, found, trace, is_parts=parts is not None)

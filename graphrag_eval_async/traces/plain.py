@@ -30,10 +30,7 @@ def history_of(value: Any) -> Any:
     return as_json(value)
 
 
-_GIVEN = (
-    *("messages", "original_input", "request", "all_messages", "_state"),
-    *("store", "input", "events", "items"),
-)
+_GIVEN = ("messages", "original_input", "request", "all_messages", "_state", "input", "events", "items")
 _MADE = ("generated_items", "output", "response", "completion", "choices")
 
 
@@ -53,8 +50,6 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
                 taken.append(half[0])
                 # What came back may repeat what was asked for.
                 items = half[1] if half[1][: len(items)] == items else items + half[1]
-    if list in map(type, items):  # MCP has batches.
-        items = [item for batch in items for item in (batch if isinstance(batch, list) else [batch])]
     return items, taken
 
 
@@ -213,7 +208,7 @@ def block_text(block: Any) -> str | None:
     """The text of a block of content; None if it is of another kind."""
     if not isinstance(block, dict):
         return None
-    kind = first(block, "type", "block_type", "part_kind")
+    kind = first(block, "type", "part_kind")
     if kind == "resource" and isinstance(block.get("resource"), dict):  # Of MCP.
         kind, block = "text", block["resource"]
     if kind == "user-prompt":

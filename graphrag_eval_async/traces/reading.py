@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _SILENT = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "program")
 """Kinds of items of OpenAI that are neither calls nor results nor messages."""
 
-_OF_MCP_RESULTS = {"isError", "is_error", "structuredContent", "structured_content"}
-
 
 def convert(value: Any, name: str, options: TraceOptions) -> dict[str, Any]:
     """The response that a history of JSON values makes, whose format has that name."""
@@ -50,7 +48,7 @@ def convert(value: Any, name: str, options: TraceOptions) -> dict[str, Any]:
     read(value, trace)
     if trace.times:
         trace.elapsed_sec = seconds_between(trace.times, trace.times)
-    is_read = trace.found or (name != "mcp" and (trace.question or trace.answer or trace.more))
+    is_read = trace.question or trace.answer or trace.more
     if value and not is_read and not trace.finished():
         raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")
     return to_response(trace, **options)
@@ -69,11 +67,6 @@ def read(value: Any, trace: Trace) -> None:
                 reader.read(item)
             else:
                 trace.problem(f"a message that is no object: {json_of(item)}")
-        answer = trace.answer
-        for call in reader.listed.values():
-            if not trace.knows(call.id):  # Its own event is missing.
-                trace.part(call)
-                trace.answer = answer
     if keys:
         answers = (whole_answer(value.get(key)) for key in ("response", "output", "completion"))
         for holder in (value, *answers, *list_at(value, "model_responses")):  # Those of a `RunState`.
@@ -86,15 +79,13 @@ class _Reader:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.listed: dict[Any, Call] = {}  # Calls that outputs of agents of LlamaIndex list, by id.
         self.asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
-        self.others: set[Any] = set()  # Ids of requests of MCP that call no tool.
         self.runs: dict[str, Call | None] = {}  # Of LangChain; those that no model asked for are calls.
         self.root: Any = None  # The run that everything is a part of, as long as it lasts.
 
     def read(self, item: dict[str, Any]) -> None:
         item = dict_at(item, "raw_item") or item  # Of a `RunState`.
-        kind, name = item.get("type"), self.trace.format
+        kind = item.get("type")
         if is_message(item):
             self.read_message(item)
         elif isinstance(item.get("event"), str):
@@ -103,10 +94,6 @@ class _Reader:
             self.trace.part(part)
         elif kind is None and (isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)):
             read(item, self.trace)  # A whole answer of an API.
-        elif "jsonrpc" in item or name == "mcp":
-            self.read_rpc(item)
-        elif "tool_kwargs" in item or "tool_output" in item or name == "llamaindex":
-            self.read_step(item)
         elif kind not in _SILENT and not {"content", "data", "kwargs", "tool_calls"}.isdisjoint(item):
             self.read_message(item)  # Of an unknown type, or without a role.
         elif kind not in _SILENT:
@@ -122,57 +109,6 @@ class _Reader:
             parts = [part for part in item["parts"] if isinstance(part, dict)]
             trace.times += [time for each in (item, *parts) if (time := each.get("timestamp")) is not None]
         trace.use(first(item, "usage", "usage_metadata"))
-
-    def read_step(self, event: dict[str, Any]) -> None:
-        """An event of LlamaIndex, whose dump does not name it; outputs of agents list their calls again."""
-        trace = self.trace
-        call = call_of(event.get("tool_name"), event.get("tool_id"), event.get("tool_kwargs") or {})
-        if "tool_output" in event:
-            output = dict_at(event, "tool_output") or {"content": event["tool_output"]}
-            text, raw = output.get("blocks") or output.get("content"), output.get("raw_output")
-            # The text has objects as Python shows them.
-            text = raw if isinstance(raw, dict | list) or text is None else text
-            failed = output["is_error"] if isinstance(output.get("is_error"), bool) else None
-            trace.ended(call.end(text, failed))
-        elif "tool_kwargs" in event:
-            trace.part(call)
-        elif response := dict_at(event, "response"):
-            told = Trace(trace.format)  # Its calls are listed, too.
-            read_message({**response, "role": "assistant"}, told)
-            trace.answer = told.answer or trace.answer
-            for each in list_at(event, "tool_calls"):
-                if isinstance(each, dict) and each.get("tool_id") is not None:
-                    call = call_of(each.get("tool_name"), each["tool_id"], each.get("tool_kwargs"))
-                    self.listed.setdefault(call.id, call)
-        elif trace.question is None:
-            asked = Trace(trace.format)
-            for each in list_at(event, "input"):
-                if isinstance(each, dict):
-                    read_message(each, asked)
-            text = event.get("user_msg")
-            trace.question = text if isinstance(text, str) and asked.question is None else asked.question
-
-    def read_rpc(self, message: dict[str, Any]) -> None:
-        """A message of the Model Context Protocol."""
-        trace, method, params = self.trace, message.get("method"), dict_at(message, "params")
-        trace.found |= "jsonrpc" in message
-        call = call_of(params.get("name"), message.get("id"), params.get("arguments"))
-        error, result = message.get("error"), message.get("result")
-        if method == "tools/call":
-            trace.part(call)
-        elif method is not None:
-            self.others.add(call.id)
-        elif error is None and "result" not in message:
-            trace.problem("a message that is neither a request nor an answer")
-        elif call.id not in self.others or (trace.waiting(call.id) and _is_of_a_tool(result)):
-            found, failed = result, True if error is not None else None
-            if error is not None:
-                found = first(error, "message") or error if isinstance(error, dict) else error
-            elif isinstance(result, dict):
-                found = result.get("content") or first(result, "structuredContent", "structured_content")
-                mark = first(result, "isError", "is_error")
-                failed = None if mark is None else bool(mark)
-            trace.part(call.end(found, failed))
 
     def read_event(self, event: dict[str, Any], kind: str, data: dict[str, Any], run: Any) -> None:
         """An event of LangChain: a call is what a model asked for, or a tool that something else started."""
@@ -257,14 +193,10 @@ class _Reader:
             return
         if key is not None or trace.waiting(None, call.name) is not None:
             call.id = key
-        trace.ended(call.end(output, failed))
-
-
-def _is_of_a_tool(result: Any) -> bool:
-    """Whether a result can be that of a tool: servers ask clients, too, and both count from 0."""
-    if not isinstance(result, dict):
-        return True
-    return isinstance(result.get("content"), list) or not _OF_MCP_RESULTS.isdisjoint(result)
+        call.end(output, failed)
+        if trace.knows(call.id) or trace.waiting(call.id, call.name) is not None:
+            call.args = None  # The call is there already; this is its result alone.
+        trace.part(call)
 
 
 def _read_spans(objects: list[dict[str, Any]], trace: Trace) -> None:

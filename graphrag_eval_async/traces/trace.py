@@ -55,7 +55,7 @@ class Call:
     """One call of a tool, its result, or both."""
 
     name: str | None
-    id: str | int | None = None  # Text and integers are different ids, as in JSON-RPC.
+    id: str | None = None
     args: Any = None  # JSON, or text that is no object; None of a result alone.
     output: Any = None
     failed: bool | None = None  # None if the trace does not say.
@@ -84,7 +84,7 @@ class Call:
 def call_of(name: Any, id: Any, args: Any = None) -> Call:  # noqa: A002  (as formats name it)
     """A call whose name and id may be of any type."""
     name = name if isinstance(name, str) or name is None else str(name)
-    return Call(name, id if type(id) in (str, int) or id is None else str(id), args)
+    return Call(name, None if id is None else str(id), args)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +102,6 @@ class Trace:
     times: list[Any] = field(default_factory=list)  # Of messages.
     elapsed_sec: float | None = None
     more: dict[str, Any] = field(default_factory=dict)  # Keys for the response as they are.
-    found: bool = False  # Whether it is of a known format, even if empty.
     problems: Counter[str] = field(default_factory=Counter)
     turns: int = 0  # How often the user spoke.
     repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
@@ -144,12 +143,6 @@ class Trace:
             self.early[part.id, self._came[part.id]] = part
             self._came[part.id] += 1
 
-    def ended(self, call: Call) -> None:
-        """A call with its result, which may be there already without one."""
-        if self.knows(call.id) or self.waiting(call.id, call.name) is not None:
-            call.args = None
-        self.part(call)
-
     def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
         """The agent calls a tool; `args` that are text are JSON, if they can be."""
         call = call_of(name, id)
@@ -177,20 +170,20 @@ class Trace:
                 call.end(result.output, result.failed)
         return call
 
-    def identify(self, call: Call, id: str | int | None) -> None:  # noqa: A002
+    def identify(self, call: Call, id: str | None) -> None:  # noqa: A002
         """Give a call its id, which may become known later."""
         if id is not None:
             call.id = id
             self._waiting.setdefault(id, deque()).append(call)
 
-    def waiting(self, id: str | int | None, name: str | None = None) -> Call | None:  # noqa: A002
+    def waiting(self, id: str | None, name: str | None = None) -> Call | None:  # noqa: A002
         """The first call without a result that has this id or, without an id, this name if there is one."""
         calls = self._waiting.get(("name", name) if id is None and name is not None else id)
         while calls and calls[0].ended:
             calls.popleft()
         return calls[0] if calls else None
 
-    def knows(self, id: str | int | None) -> bool:  # noqa: A002
+    def knows(self, id: str | None) -> bool:  # noqa: A002
         """Whether a call has this id, also if it has ended."""
         return id is not None and id in self._waiting
 
@@ -261,7 +254,7 @@ def _step(
     name = call.name if call.name is not None else UNNAMED
     step: dict[str, Any] = {"name": names.get(name, name)}
     if call.id is not None:
-        step["id"] = str(call.id)
+        step["id"] = call.id
     if call.args is not None:
         step["args"] = call.args
     if not call.ended:

@@ -25,7 +25,6 @@ HISTORIES: list[tuple[str, str, Any]] = [(each["format"], each["form"], each["hi
 
 FORMS = {form: history for name, form, history in HISTORIES if name in ("openai", "langchain")}
 CHAT, ITEMS, EVENTS = FORMS["chat"], FORMS["responses"], FORMS["events"]
-ANTHROPIC, MCP = (next(each for name, _, each in HISTORIES if name == key) for key in ("anthropic", "mcp"))
+ANTHROPIC = next(history for name, _, history in HISTORIES if name == "anthropic")
 
-WITHOUT_ANSWER = {"mcp"}
-WITHOUT_QUESTION = {"mcp", "run state"}
+WITHOUT_QUESTION = {"run state"}

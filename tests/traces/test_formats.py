@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import (
     TraceError,
+    UsageError,
     evaluate_stream,
     run_evaluation_sync,
     traces,
@@ -28,18 +30,16 @@ from tests.traces.scenario import (
     FORMS,
     HISTORIES,
     ITEMS,
-    MCP,
     PROBLEM,
     QUESTION,
     RESULTS,
     STEPS,
-    WITHOUT_ANSWER,
     WITHOUT_QUESTION,
 )
 
 READERS: dict[str, Any] = {
     name: getattr(traces, f"response_from_{name.replace('-', '_')}")
-    for name in ("openai", "langchain", "anthropic", "pydantic-ai", "llamaindex", "mcp")
+    for name in ("openai", "langchain", "anthropic", "pydantic-ai")
 }
 MEDIA_TYPE = "application/sparql-results+json"
 STEP = {"name": "sparql_query", "output": RESULTS, "output_media_type": MEDIA_TYPE}
@@ -63,14 +63,14 @@ def test_the_scenario(name: str, form: str, history: Any) -> None:
             if step["status"] == "success":
                 step["output"] = json.dumps(json.loads(step["output"]), separators=(",", ":"))
         assert steps == STEPS
-        assert response.get("actual_answer") == (None if name in WITHOUT_ANSWER else ANSWER)
+        assert response["actual_answer"] == ANSWER
         assert response["trace_format"] == name
         assert response["question_id"] == "q1"
         assert "trace_problems" not in response
         assert response.get("total_tokens") in (None, 47)
     line: Any = history
     format_: Any = name
-    if {name, form} & WITHOUT_QUESTION:
+    if form in WITHOUT_QUESTION:
         line = {"payload": history, "meta": {"question.id": "q1"}}
         format_ = TraceFormat(name=name, select="payload", question_id="meta.question.id")
     [result] = run_evaluation_sync(REFERENCE, [line], format=format_)
@@ -105,7 +105,6 @@ MADE = {"object": "response", "output": ITEMS[1:]}
         {"input": QUESTION, "output": ITEMS[1:]},
         {"request": {"input": QUESTION, "model": "m"}, "response": MADE},
         {"input": FORMS["state"], "output": FORMS["state"]},
-        {"input": QUESTION, "messages": MCP, "output": ANSWER},
     ],
 )
 def test_requests_and_responses_that_are_logged_as_pairs(pair: dict[str, Any]) -> None:
@@ -219,22 +218,40 @@ def test_any_part_may_be_anything(data: st.DataObject) -> None:
         assert detect(history) in FORMATS
 
 
-# LangChain and LlamaIndex have messages of OpenAI, too.
-ALSO = {"langchain": {"openai chat"}, "llamaindex": {"openai chat"}}
-
-
 @each_history
 def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: Any) -> None:
     for other in {*READERS} - {name}:
-        if f"{name} {form}" in ALSO.get(other, ()):
+        if other == "langchain" and form == "chat":  # LangChain has messages of OpenAI, too.
             assert len(READERS[other](history, question_id="q1")["actual_steps"]) == len(STEPS)
         else:
             with pytest.raises(TraceError, match=name):
                 READERS[other](history, question_id="q1")
     history = {"payload": history, "question_id": "q1"}
-    wrong = TraceFormat(name="mcp" if name != "mcp" else "responses", select="payload")
+    wrong = TraceFormat(name="openai" if name != "openai" else "pydantic-ai", select="payload")
     with pytest.raises(TraceError, match=f"its format is {name}"):
         wrong.convert(history)
+
+
+@each(("name", "cure"), [("llamaindex", "openinference-instrumentation-llama-index"), ("mcp", "framework")])
+def test_formats_that_were_removed_say_what_to_use(name: str, cure: str) -> None:
+    with pytest.raises(UsageError, match=f"^--format {name} is gone; .*{cure}"):
+        TraceFormat(name=name)
+    for module in ("graphrag_eval_async", "graphrag_eval_async.traces"):
+        with pytest.raises(ImportError, match=rf"^response_from_{name}\(\) is gone; .*{cure}"):
+            getattr(import_module(module), f"response_from_{name}")
+
+
+@each(
+    "item",
+    [
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search"}},
+        {"tool_name": "search", "tool_kwargs": {}, "tool_id": "c"},
+        {"role": "tool", "blocks": [{"block_type": "text", "text": "rows"}], "additional_kwargs": {}},
+    ],
+)
+def test_messages_of_removed_formats_are_no_trace(item: dict[str, Any]) -> None:
+    with pytest.raises(TraceError, match="no known format"):
+        response_from_trace([item])
 
 
 def test_events_of_version_1_are_refused_by_name() -> None:
