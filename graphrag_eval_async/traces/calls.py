@@ -157,12 +157,19 @@ def _tool(span: Span) -> Call:
     name = span.text("gen_ai.tool.name", "tool.name", "tool_call.function.name")
     keys = ("gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool_arguments", "input.value")
     key = span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-    call = Call(name or span.name.removeprefix("execute_tool ") or None, key, structure(span.first(*keys)))
+    args = structure(span.first(*keys))
+    if isinstance(args, dict) and isinstance(args.get("kwargs"), dict) and args.keys() <= {"args", "kwargs"}:
+        args = args["kwargs"]  # Of LlamaIndex, as its tools are called in Python.
+    call = Call(name or span.name.removeprefix("execute_tool ") or None, key, args)
     call.output = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
     told = structure(call.output)
     message = tool_message(told)
     if isinstance(told, dict) and told.get("kind") == "tool-return" and "return_value" in told:
         call.output = told["return_value"]  # Of Pydantic AI, beside what the model is shown.
+    elif isinstance(told, dict) and told.keys() >= {"raw_input", "raw_output"}:  # Of LlamaIndex.
+        call.output = told["raw_output"]
+        if isinstance(told.get("is_error"), bool):
+            call.failed = told["is_error"]
     elif message is not None and "content" in message:  # Of LangChain.
         call.id = call.id or text_or_none(message["tool_call_id"]) or None
         call.output = output_of(message)
