@@ -11,7 +11,9 @@ import pytest
 
 from docs.make import DRAWN, MADE
 from graphrag_eval_async import __all__, config, scale, traces
+from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
+from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.steps.failure import CLASSES
 from graphrag_eval_async.usual import LARGE_BYTES
@@ -30,6 +32,7 @@ DEFAULTS = {
     "nesting of lists and objects": "records.decoding.MAX_DEPTH",
     "size of a JSON array of responses": "sources.lines.MAX_DOCUMENT_BYTES",
     "rejects kept in `stream.rejects`": "records.reject.KEPT_REJECTS",
+    "size of the file of rejects": "sinks.rejects.MAX_REJECT_BYTES",
     "open log files": "sources.logs.MAX_OPEN",
     "traces in progress": "traces.grouping.MAX_TRACES traces.grouping.MAX_BYTES",
     "comparisons per response": "steps.budget.STEPS",
@@ -98,6 +101,15 @@ def test_there_is_not_too_much_to_read() -> None:
     pages = [path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name not in made]
     assert len(pages) <= 22
     assert sum(len(page.split()) for page in pages) <= 15_400
+
+
+def test_each_option_of_the_command_line_is_on_a_page() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", page.read_text())}
+    keys = {key for command in COMMANDS.values() for key in f"{command.shown} {command.more}".split()}
+    found = [options()[key].names for key in keys]
+    unnamed = {names[-1] for names in found if names[0].startswith("-") and named.isdisjoint(names)}
+    assert unnamed == {"--batch-size", "--include-errors", "--otel-metric"}
 
 
 def test_links_lead_somewhere() -> None:

@@ -22,10 +22,8 @@ class Command(NamedTuple):
 
 
 TRACES = "select question_id failed step_name"
-REPORTED = "include_errors level max_reject_bytes"
-EVALUATING = (
-    f"{REPORTED} fsync embedding on_fatal stages steps_groups otel otlp_metrics otlp_json otel_metric ordered"
-)
+REPORTED = "include_errors level"
+EVALUATING = f"{REPORTED} fsync on_fatal stages otel otlp_metrics otlp_json otel_metric ordered"
 READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe max_line_bytes"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
@@ -59,7 +57,7 @@ COMMANDS = {
 
         On a terminal, shows overall and recent metrics: s sorts templates; j, k, PgDn and PgUp scroll.
         Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
-        f"{READING} retry_failed aggregates rejects detail llm otlp_listen poll_interval exclude "
+        f"{READING} retry_failed aggregates rejects detail llm otlp_listen exclude "
         "ignore_older every on_alert_url baseline/watch",
     ),
     "ask": Command(
@@ -176,7 +174,7 @@ COMMANDS = {
     "answer-correctness": Command(
         "correctness:run",
         "answer-correctness -i answers.tsv -o correctness.tsv --llm openai/gpt-4o-mini",
-        "input output/table config llm/default escape_formulas",
+        "input output/table config llm/default",
         """Judge a table of answers with an LLM.
 
         Writes, for each row, how many claims the reference answer and the actual answer make, how many of
@@ -193,7 +191,7 @@ COMMANDS = {
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All machines need
         the files, and the folder of OUTPUT, under the same path. After a failure, run the same command
         again: it evaluates what is missing.""",
-        f"{REPORTED} steps_groups max_in_flight/worker max_line_bytes",
+        f"{REPORTED} max_in_flight/worker max_line_bytes",
     ),
 }
 

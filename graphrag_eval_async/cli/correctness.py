@@ -94,7 +94,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     done = [cells[number] for number in sorted(cells)]
     text = StringIO(newline="")
     table = csv.writer(text, "excel-tab", lineterminator="\n")
-    table.writerows([OUT, *([*map(escape_formula, row)] if given.escape_formulas else row for row in done)])
+    table.writerows([OUT, *([*map(escape_formula, row)] for row in done)])
     written = text.getvalue().encode(errors="backslashreplace").decode()
     ending = ending.attempt(partial(write_page, given.output, written))
     before = f", {stream.skipped} of them from before" if stream.skipped else ""

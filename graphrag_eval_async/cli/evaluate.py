@@ -143,9 +143,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     check_gates(given, reference, config)
     counted = None if given.shard else reference
     if given.jobs != 1:
-        evaluator = Evaluator(
-            reference, steps_groups=given.steps_groups, config=config, format=trace_format(given)
-        )
+        evaluator = Evaluator(reference, config=config, format=trace_format(given))
         jobs = processes_for(given.jobs, [given.source], evaluator.trace_format)
         if jobs > 1:
             return _run_in_processes(given, evaluator, jobs, interrupts, counted, config)
@@ -319,7 +317,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
     """Say what the judges would cost."""
     from graphrag_eval_async.judge.dry import DryJudge
 
-    config = judge_config(given.config, given.llm, given.embedding, prepare=without_keys)
+    config = judge_config(given.config, given.llm, prepare=without_keys)
     reference = reference_of(given)
     check_gates(given, reference, config)
     source = read_jsonl(given.source, shard=given.shard)
@@ -328,7 +326,6 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
         source,
         config=unlimited(config),
         judge=DryJudge() if judge_of(config) is not None else None,
-        steps_groups=given.steps_groups,
         format=trace_format(given),
         max_in_flight=given.max_in_flight,
         max_line_bytes=given.max_line_bytes,
@@ -356,13 +353,12 @@ def _run_in_processes(
     from graphrag_eval_async.sources.shards import as_shard
 
     options: EvaluatorOptions = {
-        "steps_groups": given.steps_groups,
         "config": config,
         "format": trace_format(given),
         "on_fatal": given.on_fatal,
     }
     output = getattr(given, "table", given.output)
-    writer = RejectWriter(max_bytes=given.max_reject_bytes)
+    writer = RejectWriter()
     evaluation = FileEvaluation(
         evaluator,
         options,

