@@ -40,37 +40,37 @@ COMMANDS = {
     "evaluate": Command(
         "evaluate:run",
         "evaluate reference.yaml responses.jsonl -o results.jsonl --gate 'steps_score >= 0.8'",
-        "reference/optional responses/live no_reference format output report aggregates rejects detail by "
-        "resume retry_failed config llm dry_run gate until jobs",
+        "reference/optional responses/live format no_reference output report rejects by resume config llm "
+        "dry_run gate until",
         """Evaluate responses as they arrive.
 
         Writes one result per response, and prints a summary at the end. Without --config or --llm, no LLM is
         called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
-        f"{READING} shuffle shard interval/run rejudge",
+        f"{READING} aggregates detail retry_failed jobs shuffle shard interval/run rejudge",
     ),
     "watch": Command(
         "watch.command:run",
         "watch reference.yaml logs/ --alert 'steps_score < 0.8 over 200'",
-        "reference/optional paths no_reference format start until_idle window show metrics web output/watch "
-        "resume config alert on_alert gate",
+        "reference/optional paths format start until_idle output/watch web metrics window alert on_alert "
+        "resume config",
         """Follow growing logs and show live metrics.
 
         On a terminal, shows overall and recent metrics: s sorts templates; j, k, PgDn and PgUp scroll.
         Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
-        f"{READING} retry_failed aggregates rejects detail llm otlp_listen exclude "
-        "ignore_older every on_alert_url baseline/watch",
+        f"{READING} no_reference otlp_listen exclude ignore_older aggregates rejects detail show every "
+        "on_alert_url retry_failed llm gate baseline/watch",
     ),
     "ask": Command(
         "ask:run",
         "ask reference.yaml http://localhost:8000 -o results.jsonl --gate 'steps_score >= 0.8'",
         "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
-        "retries output/agent report aggregates rejects detail by resume retry_errors retry_failed/agent "
-        "config llm gate until web",
+        "output/agent report web by resume retry_errors config llm gate until",
         """Ask an agent over HTTP and evaluate its answers.
 
         Asks each question of the reference set, writes one result per response, and prints a summary at the
         end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
-        f"{EVALUATING} max_in_flight/agent interval/run rejudge",
+        f"{EVALUATING} retries aggregates rejects detail retry_failed/agent max_in_flight/agent interval/run "
+        "rejudge",
     ),
     "aggregate": Command(
         "aggregate:run",

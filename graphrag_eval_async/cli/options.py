@@ -56,19 +56,17 @@ Arguments
     reference, responses, results, aggregates or configuration.
 Input
   --no-reference RESPONSES : cli.files:responses_path
-    Responses to use without a reference set. Each needs the text of its `question`. Steps are not scored.
+    Responses to use without a reference set. Each needs a `question`; steps are not scored.
   --reference FILE : cli.files:file_path
     Reference set. Sets the order of templates and allows a gate on missing_rate.
   --reference FILE /questions : cli.files:file_path
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
-    Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, or auto to
-    detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses with `question`
-    in place of question_id. text2sparql and plain take lines or an array.
+    Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic, pydantic-ai, otlp,
+    text2sparql or plain.
   --format FORMAT /convert = auto : cli.parsing:parse_format
-    Format of traces, one per line: openai, responses, agents, langchain, anthropic, pydantic-ai, or auto to
-    detect it; otlp for spans; text2sparql for answers of that benchmark; plain for responses with `question`
-    in place of question_id. text2sparql and plain take lines or an array.
+    Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic, pydantic-ai, otlp,
+    text2sparql or plain.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE
@@ -78,12 +76,10 @@ Input
   --select PATH
     With --format: where the trace is in a line, such as payload.messages.
   --question-id PATH
-    With --format: where the question's id is in a line, such as meta.question; with otlp, the name of an
-    attribute.
+    With --format: where the question's id is in a line; with otlp, an attribute.
     [default: find the question by its text]
   --failed TEXT...
-    With --format: if the trace does not say, count a call as failed if its result begins with TEXT.
-    Repeatable.
+    With --format: calls whose results begin with TEXT failed, if the trace does not say. Repeatable.
     [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]
   --step-name TOOL=STEP... : cli.parsing:parse_step_name
     With --format: step name to use for a tool, such as run_sparql=sparql_query. Repeatable.
@@ -134,29 +130,26 @@ Agent
   --method <GET|POST>
     How to ask.  [default: GET, or POST with --body]
   --param NAME=TEXT... : cli.ask:parse_param
-    Parameter to send, in which {question} stands for the text of the question and {KEY} for its tag KEY.
-    Repeatable.
-    [default: question={question}, and dataset={dataset} if questions have that tag]
+    Parameter to send, with {question} and {KEY}, a tag, in its text. Repeatable.
+    [default: question={question}]
   --body FILE : cli.files:json_path
-    JSON to send, with {question} and {KEY} in its texts; write {{ and }} for braces.
+    JSON to send, with {question} and {KEY} in its texts; {{ and }} are braces.
   --header NAME:VALUE... : cli.ask:parse_header
-    Header to send, such as 'Authorization: Bearer ${TOKEN}'; ${NAME} stands for an environment variable.
-    Errors never show the header; results hide ${NAME} if it has 8 characters or more. Repeatable.
+    Header to send: 'Authorization: Bearer ${TOKEN}', with TOKEN from the environment. Repeatable.
   --answer PATH = $.answer
-    Where the answer is in the JSON of a reply; '' for none.
+    Answer's JSON path; '' if none.
   --query PATH = $.query
-    Where the SPARQL query is in the JSON of a reply, if it has one; '' for none.
+    Query's JSON path; '' if none.
   --steps PATH = $.steps
-    Where the steps are in the JSON of a reply, if it has any; '' for none.
+    Steps' JSON path; '' if none.
   --max-concurrency N = 8 : cli.parsing:parse_count
     Maximum number of questions in progress.
   --timeout TIME = 60s : monitor.windows:parse_duration
-    How long to wait for a reply, in each attempt.
+    How long to wait for a reply.
   --repeats N = 1 : cli.parsing:parse_count
     How often to ask each question.
   --retries N = 2 : cli.parsing:parse_natural
-    How often to ask again if the agent cannot be reached or is busy; waits that it asks for do not count
-    until they add up to 60 s for the question.
+    How often to ask again if the agent cannot be reached or is busy.
 Output
   -o, --output FILE : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
@@ -182,15 +175,15 @@ Output
   -o, --output FILE! /table : cli.files:resumable_path
     Write one row per answer here at the end, as TSV. An existing FILE needs its FILE.journal.
   --report FILE : cli.files:html_path
-    Write a report here at the end: one HTML file with metrics, all results and details of the worst.
+    Write a report here at the end, as one HTML file.
   --aggregates FILE : cli.files:state_path
     Write the aggregates here: .yaml, .yml or .json; or .aggregates, to merge with aggregate.
   --rejects FILE : cli.files:output_path
     Write rejected lines here, as JSONL.
   --detail
-    Also print all means, missing values, intervals of templates, and quantiles.
+    Also print all means, missing values, intervals and quantiles.
   --by KEY
-    Group results by the values of this tag, such as hops; by all tags if KEY is `tags`.
+    Group results by a tag such as hops, or by all `tags`.
   --worst N = 10 : cli.parsing:parse_natural
     How many questions to list that got worse, or are worst.
   --ordered
@@ -221,61 +214,53 @@ Output
   --every TIME = 10s : monitor.windows:parse_duration
     Without a terminal: how often to print JSON.
   --metrics [HOST:]PORT : cli.parsing:parse_address
-    Serve metrics for Prometheus at this address, such as :9464; without HOST, only to this machine. Port 0
-    selects a free one.
+    Serve metrics for Prometheus, such as at :9464; without HOST, only to this machine.
   --web [HOST:PORT] : cli.parsing:parse_web
     Show the run in the browser at this address.  [default: 127.0.0.1:8080]
 Alerts
   --alert CONDITION... : monitor.alerts:parse_alert
-    Alert when the mean of recent values crosses a threshold: 'steps_score < 0.8 over 200', 'TEMPLATE:
-    error_rate > 0.1 over 5m'; when a quantile does: 'p95 elapsed_sec > 30'; or on 'no lines for 10m'.
+    Alert on recent values: 'steps_score < 0.8 over 200', 'p95 elapsed_sec > 30 over 5m', 'no lines for 10m'.
     Repeatable.
-    [default window: --window]
   --on-alert COMMAND
-    Shell command to run when an alert starts or ends, with the alert as JSON on its standard input; killed
-    after 30 s.
+    Shell command to run when an alert starts or ends, with JSON on its input; killed after 30 s.
   --on-alert-url URL... : monitor.webhooks:parse_address
     Post the alert as JSON to this URL when an alert starts or ends; ${NAME} stands for an environment
     variable. The secret in GRAPHRAG_EVAL_WEBHOOK_SECRET signs it. A post that fails is tried again for up to
     25 s, so one may arrive twice. Repeatable.
 Resume
   --resume [=force] : cli.parsing:parse_resume
-    Keep the output as a journal, and skip lines that are done. --resume=force resumes even if the reference
-    set, the version or a setting that affects results has changed.
+    Keep a journal, and skip lines that are done; =force even if settings have changed.
   --retry-errors
-    With --resume: repeat the questions whose responses are errors or were rejected.
+    With --resume: ask again after errors and rejects.
   --retry-failed
-    With --resume: evaluate responses with failed metrics again, for example after raising budget_usd. Judges
-    all of their metrics again.
+    With --resume: judge all metrics of a response again if one failed.
   --retry-failed /agent
-    With --resume: ask again the questions whose responses have failed metrics, for example after raising
-    budget_usd.
+    With --resume: ask again the questions with failed metrics.
   --fsync <always|interval|never> = interval
     With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position
-    How to recognise lines that were already evaluated: by position or by content. With content, equal lines
-    count once.
+    How to recognise lines that were evaluated before. With content, equal lines count once.
 Judges
   -c, --config FILE : cli.files:file_path
     Configuration of the judges, YAML or JSON.
   --llm PROVIDER/MODEL
-    Judge answer correctness with this model, without a configuration: openai/gpt-4o-mini.
+    Judge answer correctness with this model: openai/gpt-4o-mini.
   --llm PROVIDER/MODEL /default
     Model that judges, without a configuration.  [default: openai/gpt-4o-mini, if OPENAI_API_KEY is set]
   --on-fatal <raise|continue> = raise
-    What to do on a wrong key, an unknown model or a used-up quota: raise stops the run, continue records an
-    error for each metric.
+    On a wrong key, an unknown model or a used-up quota, stop the run or record errors of metrics.
   --rejudge N = 0 : cli.parsing:parse_natural
     Judge N answers a second time at the end, without the cache, to see how well the judge agrees with itself.
   --stages
     Write each result twice: with its steps scored and metrics pending, then complete.
   --dry-run
-    Estimate the calls, tokens and dollars of a run. Writes no file and makes no call.
+    Only estimate calls, tokens and dollars.
 Gates
   --gate CONDITION... : records.conditions:parse_gate
-    Fail unless the mean meets CONDITION, such as 'steps_score >= 0.8', 'lines:error_rate < 0.1' or, for
-    results with a tag, 'steps_score[hops=2] >= 0.7'. Metrics include error_rate, missing_rate, pass@2 and
-    pass^2. Repeatable.
+    Fail unless CONDITION holds: 'steps_score >= 0.8', of a template 'lines:error_rate < 0.1', of a tag
+    'pass@2[hops=2] > 0.7'. Repeatable.
+  --until CONDITION... : cli.parsing:parse_until
+    Stop once CONDITION is decided: 'steps_score >= 0.8'. Fails like a gate, also if undecided.
   --max-drop METRIC=X... : cli.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an error
     counts as 0. Repeatable.
@@ -290,9 +275,6 @@ Gates
   --allow-missing
     Pass these gates even if questions of the baseline are missing.
 Statistics
-  --until CONDITION... : cli.parsing:parse_until
-    Stop as soon as the results decide CONDITION, such as 'steps_score >= 0.8': [TEMPLATE:]METRIC with >=, >,
-    <= or <. Also a gate: an undecided run fails it.
   --include-errors
     Count tokens and seconds of error responses.
   --level LEVEL = 0.95 : cli.parsing:parse_level
