@@ -52,6 +52,10 @@ REMOVED: dict[str, str] = {
     "--format mcp": _MCP,
     "response_from_llamaindex()": _LLAMAINDEX,
     "response_from_mcp()": _MCP,
+    "llm.limits.shared": (
+        "the workers of --jobs and of Ray runs divide the rates, the concurrency and the budget of a "
+        "configuration; if you start workers yourself, divide them in the configuration of each"
+    ),
 }
 
 

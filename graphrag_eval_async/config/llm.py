@@ -107,11 +107,6 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         max_outage_sec: the run ends if no call succeeds for this many seconds; with null, it never does.
         max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
         max_reply_bytes: limit of one reply in bytes, both compressed and decompressed.
-        shared: address of a Redis server, such as redis://host/name?run=monday, where workers share
-            `requests_per_minute`, `tokens_per_minute`, `budget_usd` and pauses. Workers with the same name in
-            the address share; without a name, workers with the same models and limits. The budget is for the
-            run, and is forgotten seven days after its last use. While Redis cannot be reached, no request is
-            sent. The password may come from the environment variable REDIS_PASSWORD.
     """
 
     max_concurrency: Count = 32
@@ -125,7 +120,6 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     max_outage_sec: Positive | None = 300.0
     max_pause_sec: Positive = 600.0
     max_reply_bytes: Count = 2 << 20
-    shared: Text | None = None
 
 
 class PricingConfig(Section, frozen=True, kw_only=True):

@@ -23,7 +23,6 @@ from graphrag_eval_async.config.model import (
     ExecuteConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
-from graphrag_eval_async.config.secrecy import shared_address
 from graphrag_eval_async.errors import ConfigError, warn_caller
 from graphrag_eval_async.records.metrics import (
     BY,
@@ -201,11 +200,6 @@ def _check_llm(llm: LLMConfig, problem: Problem) -> None:
         for parameter in OF_THE_REQUEST:
             if model is not None and parameter in model.parameters:
                 problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
-    if llm.limits.shared is not None:
-        try:
-            shared_address(llm.limits.shared)
-        except ValueError as error:
-            problem("llm.limits.shared", str(error))
     if GENERATION in llm.judges:
         problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
 

@@ -5,23 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
-
-from graphrag_eval_async.redis_client import redis_address
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.redis_client import RedisAddress
 
 VARIABLE = re.compile(r"\$\{([^{}]+)\}")
 
 SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
 """The variables from which the SDK takes a key that the configuration does not give."""
-
-SHARED = "redis://HOST[:PORT]/[DB/][NAME][?run=RUN]"
-"""Shape of the address of limits that several workers share."""
 
 
 class FromEnvironment(str):
@@ -55,7 +47,7 @@ def expand(text: str) -> str:
 def masked(name: str, value: Any) -> Any:
     """The value at a key of the configuration, to be shown: without what may be secret."""
     written = value.written if isinstance(value, FromEnvironment) else value
-    is_address = name in {"base_url", "shared", "endpoint"} and isinstance(written, str)
+    is_address = name in {"base_url", "endpoint"} and isinstance(written, str)
     if value is not None and (name in {"api_key", "password"} or (is_address and {*"@?#"} & {*written})):
         return "***"
     if name in {"parameters", "extra_headers", "headers"}:
@@ -63,15 +55,6 @@ def masked(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: masked(key, item) for key, item in value.items()}
     return written
-
-
-def shared_address(text: str) -> RedisAddress:
-    """Read an address; its name is that of the limits, and its option `run` that of the budget."""
-    address = redis_address(text, SHARED, ["run"])
-    names = [*filter(None, [address.name]), *address.options.values()]
-    if not all(re.fullmatch("[A-Za-z0-9_.-]{1,64}", name) for name in names):
-        raise ValueError(f"expected {SHARED}; names have 1 to 64 letters, digits, _, . and -")
-    return address
 
 
 def secrets(config: Struct) -> set[str]:
@@ -89,8 +72,6 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
         yield from value.read
     if isinstance(value, str) and name in {"api_key", "password"}:
         yield value
-    if isinstance(value, str) and name == "shared" and (password := shared_address(value).password):
-        yield password
     members = asdict(value) if isinstance(value, Struct) else value
     if isinstance(members, Mapping):
         for key, item in members.items():

@@ -287,7 +287,6 @@ class Clock:
 class Shared(Protocol):
     """What the judges of a stream share; see `JudgeSession`."""
 
-    id: str
     usage: JudgeUsage
     clocks: Clocks
 

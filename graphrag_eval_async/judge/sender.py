@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.call import Call
     from graphrag_eval_async.judge.limits import RateLimiter, Shared
     from graphrag_eval_async.judge.protocol import Judge
-    from graphrag_eval_async.judge.shared_limits import SharedLimits
 
 ADVICE = {
     "unavailable": "{key}.base_url, and that the server works",
@@ -74,7 +73,6 @@ class Sender:
         setup: JudgeSetup,
         kind: str,
         limiter: RateLimiter,
-        shared: SharedLimits | None,
         needs: Sender | None = None,
     ) -> None:
         """Prepare; while the first calls of `needs` fail, none is sent: it would be wasted."""
@@ -82,7 +80,8 @@ class Sender:
         self.prices, self._identity = prices_of(llm, setup.name), setup.identities[METHODS[kind]]
         self.judge: Any = None
         self._session, self._limits, self._usage = session, llm.limits, session.usage
-        self._limiter, self._shared, self.breaker = limiter, shared, Breaker(llm.limits)
+        self._limiter = limiter
+        self.breaker = Breaker(llm.limits)
         self._needs = None if needs is None else needs.breaker
         self._section = "llm.embedding" if kind == "embedding" else llm.key(setup.name)
         self._cache: CallCache | None = None
@@ -207,8 +206,6 @@ class Sender:
                     sent_in = await limiter.acquire(call.clock.order, tokens)
                     try:
                         if (needs is None or not needs.is_doubtful) and call.epoch == breaker.opened:
-                            if self._shared is not None:
-                                await self._shared.acquire(tokens)
                             return sent_in
                     except BaseException:
                         limiter.release()
@@ -223,25 +220,22 @@ class Sender:
 
     async def _attempt(self, call: Call, tokens: int, sent_in: int) -> Any:
         """Send a request once; count and price the reply."""
-        failure, cause, more, pause, reply = None, None, 0, 0.0, None
+        reply = failure = cause = None
         try:
             reply, used = await self._request(call)
             self._limiter.succeeded(sent_in)
             self.breaker.replied()
-            more = self._account(call, tokens, used, reply)
+            self._account(call, tokens, used, reply)
         except Exception as error:  # noqa: BLE001  (a judge may raise anything)
             cause, failure = error, self._failure(error, sent_in)
             if isinstance(error, TimeoutError | ConnectionLost):  # It may be billed, but nobody says so.
                 self._usage.timed_out_dollars += self.prices.cost(self.kind, TokenUsage(tokens)) or 0.0
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
-                more = self._account(call, tokens, failure.usage, failure.reply)
-            pause = self._pause_of(failure)
+                self._account(call, tokens, failure.usage, failure.reply)
             failure = self._failed(failure, is_attempt=True)  # If the run ends, no other is admitted.
         finally:
             self._limiter.release()
-        if self._shared is not None:
-            await self._shared.report(more, pause)
         if failure is None:
             # Many replies arrive at once: send the next requests before processing these.
             await asyncio.sleep(0)
@@ -288,10 +282,10 @@ class Sender:
             return JudgeError("timeout", text or late)
         return JudgeError("unavailable", describe_exception(error), final=not isinstance(error, OSError))
 
-    def _pause_of(self, error: JudgeError | None) -> float:
+    def _pause_of(self, error: JudgeError) -> float:
         """Return for how many seconds no request may be sent, after a failed attempt."""
-        asked = 0.0 if error is None else error.retry_after or 0.0
-        if error is None or error.final or error.kind not in RETRIED or asked > self._limits.max_pause_sec:
+        asked = error.retry_after or 0.0
+        if error.final or error.kind not in RETRIED or asked > self._limits.max_pause_sec:
             return 0.0
         return asked if error.kind == "rate_limited" or asked > LONG_PAUSE else 0.0
 
@@ -320,24 +314,21 @@ class Sender:
             await asyncio.sleep(0.0 if pause else wait)  # The rate limiter already pauses.
         return failures
 
-    def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> int:
-        """Count and price the tokens of an attempt, or estimate them; return those beyond the estimate."""
+    def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> None:
+        """Count and price the tokens of an attempt, or estimate them."""
         try:
             tokens = TokenUsage(*used)
             is_metered = all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
         except TypeError:
             is_metered = False
-        more = 0
         if is_metered:
-            more = tokens.input_tokens + tokens.output_tokens - estimate
-            self._limiter.correct(more)
+            self._limiter.correct(tokens.input_tokens + tokens.output_tokens - estimate)
         else:
             self._usage.unmetered += 1
             tokens = TokenUsage(estimate, estimate_reply(reply) if self.kind == "completion" else 0)
         cost = self._usage.add(self.kind, tokens, self.prices)
         call.costs.append(cost if is_metered else None)
         self._check_budget()
-        return more
 
     def _check_budget(self) -> None:
         budget = self._limits.budget_usd

@@ -6,7 +6,6 @@ import asyncio
 from functools import partial
 from importlib.util import find_spec
 from math import fsum
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -21,7 +20,6 @@ from graphrag_eval_async.judge.limits import Clock, Clocks, RateLimiter, Throttl
 from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.sender import JudgeSetup, Sender
 from graphrag_eval_async.judge.server import MAX_TOKENS, Server
-from graphrag_eval_async.judge.shared_limits import SharedLimits, check_shared
 from graphrag_eval_async.judge.usage import JudgeUsage, check_budget, prices_of
 
 if TYPE_CHECKING:
@@ -47,7 +45,6 @@ def judge_setup(
     `judge` is the caller's own, used instead of the model; `embeds` says whether a metric needs embeddings.
     """
     check_budget(llm, name, embeds=embeds)
-    check_shared(llm)
     if llm.cache is not None:
         check_cache(llm.cache)
     if judge is None:
@@ -96,7 +93,6 @@ class JudgeSession:
         """Prepare the session; `is_ended_by_one`: a model that does not work ends all calls."""
         self._setups, self._is_ended_by_one = setups, is_ended_by_one
         self._llm = llm = setups[0].llm
-        self.id = token_hex(8)
         self.limits = limits = llm.limits
         self.usage = JudgeUsage(prices_of(llm, setups[0].name))
         self.clocks = Clocks(limits.result_timeout_sec)
@@ -104,21 +100,17 @@ class JudgeSession:
         self.is_dropping = False
         self.senders: dict[str, Sender] = {}
         self._limiters: list[RateLimiter] = []
-        self._shared: list[SharedLimits] = []
         self._clients: dict[Any, Client] = {}
         self._cache: CallCache | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_open = False
         for setup in setups:
-            limiter, shared = RateLimiter(limits, self.usage, self.clocks), None
+            limiter = RateLimiter(limits, self.usage, self.clocks)
             self._limiters.append(limiter)
-            if limits.shared is not None:
-                shared = SharedLimits(self, llm, setup.name, limits.shared, limiter)
-                self._shared.append(shared)
             if not self.senders:
-                self.embedder = Sender(self, setup, "embedding", limiter, shared)
+                self.embedder = Sender(self, setup, "embedding", limiter)
             needs = self.embedder if is_ended_by_one else None
-            self.senders[setup.name] = Sender(self, setup, "completion", limiter, shared, needs)
+            self.senders[setup.name] = Sender(self, setup, "completion", limiter, needs)
         self.first = self.senders[setups[0].name]
 
     async def open(self) -> None:
@@ -187,8 +179,6 @@ class JudgeSession:
             await cache.aclose()
         for limiter in self._limiters:
             limiter.close()
-        for shared in self._shared:
-            await shared.aclose()
         while self._clients:
             await self._clients.popitem()[1].aclose()
 
