@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from redis import Redis
-
 from bench.aggregates import results
 from bench.report import Row, show
 from bench.shapes import few_questions
 from graphrag_eval_async import RunningAggregates, evaluate_file
 from graphrag_eval_async.scale import evaluate_dataset
-from tests.support.redis_server import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,36 +71,6 @@ def ray_rows(shape: Shape, folder: Path, floor: float) -> list[Row]:
     return found
 
 
-def by_redis(shape: Shape, folder: Path, workers: int) -> Measured:
-    """Worker processes of a server of its own, which keeps each write, until all entries are evaluated."""
-    data = folder / f"redis-{workers}"
-    data.mkdir()
-    with redis_server(data) as server:
-        with Redis(port=server.port) as client, shape.responses.open("rb") as lines:
-            pipeline = client.pipeline(transaction=False)
-            for line in lines:
-                pipeline.xadd("responses", {"response": line.rstrip()})
-            pipeline.execute()
-        address = f"{server.url}/responses?group=bench&drain=yes"
-        command = (sys.executable, "-m", "graphrag_eval_async", "evaluate", str(shape.reference), address)
-        started = perf_counter()
-        running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(workers)]
-        if any(process.wait(600) for process in running):
-            raise SystemExit("a worker failed")
-        return perf_counter() - started, None
-
-
-def redis_rows(shape: Shape, folder: Path, floor: float) -> list[Row]:
-    if shutil.which("redis-server") is None:
-        return [Row("Redis", "redis-server is not installed", "")]
-    found = []
-    for workers in (1, 2):
-        run = lambda workers=workers: by_redis(shape, folder, workers)  # noqa: E731
-        name = f"Redis, workers: {workers}, with the start of their processes"
-        found.append(compared(name, shape, floor, run))
-    return found
-
-
 def many_workers() -> list[Row]:
     """Merge the aggregates of many workers, which all have seen all templates."""
     parts = []
@@ -133,7 +97,7 @@ def rows() -> list[Row]:
         folder = Path(name)
         shape = few_questions(folder, NUMBER)
         floor, _ = plain(shape, folder)
-        found = [*ray_rows(shape, folder, floor), *redis_rows(shape, folder, floor)]
+        found = ray_rows(shape, folder, floor)
     return [*found, *many_workers()]
 
 

@@ -100,7 +100,7 @@ class JournalLocked(JournalError):  # noqa: N818
 
 
 class JournalMismatch(JournalError):  # noqa: N818
-    """The journal, or the group of a Redis stream, is of another reference set, configuration or version.
+    """The journal is of another reference set, configuration or version.
 
     `differences` names what is different.
     """

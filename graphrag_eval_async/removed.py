@@ -52,6 +52,11 @@ REMOVED: dict[str, str] = {
     "--format mcp": _MCP,
     "response_from_llamaindex()": _LLAMAINDEX,
     "response_from_mcp()": _MCP,
+    "redis://": "read the stream in Python, as examples/redis_stream.py does",
+    "rediss://": "read the stream in Python, as examples/redis_stream.py does",
+    "redis_stream()": "read the stream with redis-py, as examples/redis_stream.py does",
+    "redis_results()": "the results are in the journal, as in examples/redis_stream.py",
+    "watch_redis()": "give the stream of examples/redis_stream.py to Dashboard",
     "llm.limits.shared": (
         "the workers of --jobs and of Ray runs divide the rates, the concurrency and the budget of a "
         "configuration; if you start workers yourself, divide them in the configuration of each"
@@ -65,6 +70,12 @@ def explain_removed(*names: str) -> str | None:
         if name in REMOVED:
             return f"{name} is gone; {REMOVED[name]}"
     return None
+
+
+def explain_removed_address(path: str) -> str | None:
+    """Return an error message if `path` is an address with a scheme that was removed, or None."""
+    scheme, separator, _ = path.partition("://")
+    return explain_removed(scheme + separator) if separator else None
 
 
 def without_removed(

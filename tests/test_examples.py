@@ -43,6 +43,9 @@ WITH_FRAMEWORKS = {"agents_processor.py": 6, "langchain_handler.py": 6}
 
 SERVER = "text2sparql_server.py"
 
+WITH_REDIS = "redis_stream.py"
+"""It runs in `test_redis_stream.py`."""
+
 
 async def test_responses_are_scored_as_meant() -> None:
     results = await run_evaluation(EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl")
@@ -94,7 +97,7 @@ def test_tasks_of_a_scheduler_evaluate_all(
 
 
 def test_scripts_run(capfd: pytest.CaptureFixture[str]) -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SCRIPTS, *WITH_FRAMEWORKS, SERVER}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SCRIPTS, *WITH_FRAMEWORKS, SERVER, WITH_REDIS}
     for script, lines in SCRIPTS.items():
         run_path(str(EXAMPLES / script), run_name="__main__")
         out, err = capfd.readouterr()

@@ -31,7 +31,7 @@ LEVELS = [
     {"config"},
     {"traces"},
     {"records"},
-    {"posix", "redis_client", "removed", "text", "threads"},
+    {"posix", "removed", "text", "threads"},
     {"errors", "version"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LEVELS) for room in rooms}

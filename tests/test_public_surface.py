@@ -46,10 +46,6 @@ Last(count)
 Seconds(seconds)
 read_jsonl(path) max_line_bytes shuffle shard
 follow_jsonl(path) start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes
-scale.redis_stream(url stream) group results consumer drain claim_after_sec max_deliveries max_results \
-max_outage_sec force
-scale.watch_redis(url stream) group reference max_outage_sec
-scale.redis_results(url results)
 load_reference(reference) comparators strict format language score
 recall_at_k(relevant_docs retrieved_docs k)
 average_precision(relevant_docs retrieved_docs)

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -17,17 +17,10 @@ from tests.cli.judged import KEY, serving
 from tests.cli.support import run
 from tests.support.cases import each
 from tests.support.example_server import endpoint
-from tests.support.redis_server import redis_server
 from tests.support.shell import Shell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
-AT_REDIS = "scale.md"
-"""The page whose commands and snippets need a Redis server."""
-
 GO_ON = {"results.md", "scoring.md"}
 """Pages whose snippets use the names of earlier ones."""
 
@@ -36,9 +29,6 @@ JUDGED = ("judges.md", "statistics.md")
 
 ASKING = ("agents.md",)
 """Pages whose commands ask the example server."""
-
-SERVED = {*ASKING, AT_REDIS}
-"""Pages whose commands need a server."""
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -90,12 +80,12 @@ def shell(folder: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
     return Shell(folder, capfd)
 
 
-def run_snippets(page: str, change: Callable[[str], str] = str) -> None:
+def run_snippets(page: str) -> None:
     for number, text in enumerate(snippets(page)):
-        exec(compile(change(text), f"{page}-{number}", "exec"), {"__name__": "__main__"})  # noqa: S102
+        exec(compile(text, f"{page}-{number}", "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != AT_REDIS])
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)])
 def test_snippets_run(
     page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,7 +133,7 @@ def run_commands(page: str, shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if commands(page) and page not in {"README.md", "watch.md", *SERVED, *JUDGED}],
+    [page for page in PAGES if commands(page) and page not in {"README.md", "watch.md", *ASKING, *JUDGED}],
 )
 def test_commands_run_one_after_the_other(page: str, shell: Shell) -> None:
     run_commands(page, shell)
@@ -179,25 +169,6 @@ def test_tutorials_work_in_one_folder(shell: Shell, folder: Path, monkeypatch: p
     for page in ("ci.md", "logs.md"):
         run_commands(page, shell)
         run_snippets(page)
-
-
-def test_commands_and_snippets_that_need_redis(
-    shell: Shell, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    with redis_server(data) as server:
-
-        def at_the_server(text: str) -> str:
-            at_its_port = text.replace("redis-cli", f"redis-cli -p {server.port}")
-            return at_its_port.replace("redis://localhost", server.url)
-
-        printed = [shell.line(at_the_server(line)) for line in commands(AT_REDIS)]
-        run_snippets(AT_REDIS, at_the_server)
-    shards, redis = printed[2], printed[-1]
-    assert "results: 8, " in redis
-    assert redis.partition("results:")[0] == shards.partition("results:")[0]
-    assert len(capfd.readouterr().out.splitlines()) == 8
 
 
 @pytest.mark.ragas

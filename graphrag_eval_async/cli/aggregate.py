@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
 from graphrag_eval_async.cli.gates import check_read, needs_reference, on_missing
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import report
-from graphrag_eval_async.errors import SourceError, UsageError
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.records.metrics import MISSING_RATE
-from graphrag_eval_async.redis_client import is_redis
-from graphrag_eval_async.reference import NoReference, StepNames, load_reference, misnamed_steps
-from graphrag_eval_async.text import counts, one_line
+from graphrag_eval_async.reference import StepNames, load_reference, misnamed_steps
 
 if TYPE_CHECKING:
     from graphrag_eval_async.cli.commands import Given
@@ -52,16 +49,15 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     needs_reference(given)
     check_distinct([*given.results, given.reference], [given.rejects, given.aggregates])
     files = files_of_results(given.results)
-    groups = [path for path in files if is_redis(path) and "?" in path]
     states = [path for path in files if path.endswith(STATE)]
-    lines = [path for path in files if path not in groups + states]
+    lines = [path for path in files if path not in states]
     if on_missing(given.gate) and states:
         raise UsageError(f"{states[0]}: a gate on {MISSING_RATE} needs results, not their aggregates")
     found = Found(given)
     for path in states:
         merge_aggregates(found.aggregates, path)
-    notes = [asyncio.run(_merge_group(found, path)) for path in groups]
     found.rejects, ending = read_to_end(given, [(path, found.add) for path in lines], interrupts)
+    notes = []
     if ending.is_complete:
         found.aggregates.finish()
         if given.gate or given.by:
@@ -74,26 +70,5 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         ending,
         reference=None if states else found.reference,
         notes=notes,
-        lines_known=not states and not groups,
+        lines_known=not states,
     )
-
-
-async def _merge_group(found: Found, path: str) -> str:
-    """Add the aggregates of a group and the questions its workers answered; return a line on the rest."""
-    from graphrag_eval_async.scale.redis.results import RedisRun
-    from graphrag_eval_async.scale.redis.source import stream_at
-
-    async with RedisRun(stream_at(path).settings, NoReference()) as run:
-        await run.refresh()
-        await run.look()
-        if not run.has_begun:
-            raise SourceError(f"{run}: no worker has begun; check the names of the stream and the group")
-        found.aggregates.merge(run.aggregates)
-        found.answered |= await run.answered()
-        backlog = run.backlog
-        waiting = "an unknown number" if backlog.unread is None else str(backlog.unread)
-        rejected = f" ({counts(run.rejects.counts)})" if run.rejects.total else ""
-        return one_line(
-            f"{run}: entries rejected: {run.rejects.total}{rejected}, lost: {backlog.lost}, "
-            f"in work: {backlog.in_work}, waiting: {waiting}"
-        )

@@ -40,7 +40,7 @@ COMMANDS = {
     "evaluate": Command(
         "evaluate:run",
         "evaluate reference.yaml responses.jsonl -o results.jsonl --gate 'steps_score >= 0.8'",
-        "reference/optional responses/live format no_reference output report rejects by resume config llm "
+        "reference/optional responses format no_reference output report rejects by resume config llm "
         "dry_run gate until",
         """Evaluate responses as they arrive.
 
@@ -64,7 +64,7 @@ COMMANDS = {
         "ask:run",
         "ask reference.yaml http://localhost:8000 -o results.jsonl --gate 'steps_score >= 0.8'",
         "reference/needed url method param body header answer query steps max_concurrency timeout repeats "
-        "output/agent report web by resume retry_errors config llm gate until",
+        "output report web by resume retry_errors config llm gate until",
         """Ask an agent over HTTP and evaluate its answers.
 
         Asks each question of the reference set, writes one result per response, and prints a summary at the

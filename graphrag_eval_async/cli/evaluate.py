@@ -33,7 +33,6 @@ from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
-from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sinks.tables import check_table, is_table, write_table
@@ -56,18 +55,15 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 0
 
-OF_SERVER = "dry_run jobs rejudge report resume shard shuffle stages until"
 OF_ALL_RESPONSES = "until shuffle stages"
 OF_ONE_PROCESS = "rejudge resume until stages shuffle report otel otlp_metrics otlp_json dedupe"
-"""Fields of options that cannot be combined with responses of a server, with --shard and with --jobs."""
+"""Fields of options that cannot be combined with --shard and with --jobs."""
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
     given = given.replace(source=given.no_reference or given.responses or "")
     _check(given)
-    if is_redis(given.source):
-        return _run_as_worker(given, interrupts)
     if given.dry_run:
         return _estimate(given, interrupts)
     return to_output(given, partial(_run_here, interrupts=interrupts))
@@ -115,15 +111,6 @@ def check_parts(given: Given) -> None:
     if _is_table(given) and given.resume:
         raise UsageError(f"--resume needs a JSONL output, not {given.output}; use another name")
     sees = "with --until, which skips questions" if given.until else ""
-    if is_redis(given.source):
-        refuse(given, OF_SERVER, "{} cannot be combined with responses of a Redis server")
-        if _is_table(given):
-            raise UsageError("-o TABLE cannot be combined with responses of a Redis server")
-        sees = "of one worker, which sees a part only"
-    elif is_redis(given.output):
-        raise UsageError(
-            f"-o {given.output} is for responses of a Redis server, redis://HOST/STREAM?group=GROUP"
-        )
     if given.shard is not None:
         if given.source == "-":
             raise UsageError("--shard needs files; standard input has no shards")
@@ -165,20 +152,6 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     return evaluate_here(given, reference, source, config, interrupts, counted=counted, until=until)
 
 
-def _run_as_worker(given: Given, interrupts: Interrupts) -> Exit:
-    """Evaluate what comes from a Redis server until stopped, or until nothing is left to do."""
-    from graphrag_eval_async.scale.redis.source import stream_at
-
-    source = stream_at(given.source, given.output if is_redis(given.output) else None)
-    given = given.replace(output=None) if is_redis(given.output) else given
-    config, reference = config_of(given), reference_of(given)
-    check_files(given, config)
-    check_gates(given, reference, config)
-    place = f"{source.settings.address}/{source.settings.keys.results}"
-    notes = [f"results of this worker; all are in {place}"]
-    return evaluate_here(given, reference, source, config, interrupts, notes=notes)
-
-
 def evaluate_here(
     given: Given,
     reference: Reference,
@@ -187,7 +160,6 @@ def evaluate_here(
     interrupts: Interrupts,
     *,
     counted: Reference | None = None,
-    notes: list[str] | None = None,
     asked: Asked | None = None,
     **more: Any,
 ) -> Exit:
@@ -219,7 +191,7 @@ def evaluate_here(
         ending,
         reference=counted,
         config=config,
-        notes=told if notes is None else notes,
+        notes=told,
         page=None if collected is None else partial(_write_page, given, stream, config, collected),
     )
 

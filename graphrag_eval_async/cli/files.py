@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.redis_client import is_redis
+from graphrag_eval_async.removed import explain_removed_address
 from graphrag_eval_async.sinks import LineFile, write_report
 from graphrag_eval_async.sinks.files import check_replaceable, draft_beside
 from graphrag_eval_async.sinks.journal import BESIDE
@@ -60,30 +60,12 @@ def convertible_path(path: str) -> str:
     return file_path(path) if path.endswith((".yaml", ".yml")) else input_path(path)
 
 
-def responses_path(path: str) -> str:
-    """The same, or the address of a stream of a Redis server."""
-    if not is_redis(path):
-        return input_path(path)
-    from graphrag_eval_async.scale.redis.source import stream_at
-
-    stream_at(path)
-    return path
-
-
-def results_path(path: str) -> str:
-    """The same, or the address of results on a Redis server."""
-    if not is_redis(path) or "?" in path:
-        return responses_path(path)
-    from graphrag_eval_async.scale.redis.source import results_at
-
-    results_at(path)
-    return path
-
-
 def file_path(path: str) -> str:
     """A path of a readable file, not ``-``."""
     if path == "-":
         raise ValueError("'-': this file cannot come from standard input")
+    if message := explain_removed_address(path):
+        raise ValueError(message)
     if os.path.isdir(path):
         raise ValueError(f"{path!r} is a directory")
     _check_readable(path)
@@ -102,16 +84,13 @@ def _check_readable(path: str) -> None:
         raise ValueError(f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}")
 
 
-def reference_path(path: str) -> str:
-    """A path of a reference set, or the address of a stream, in place of it."""
-    return responses_path(path) if is_redis(path) else file_path(path)
-
-
 def output_path(path: str) -> str:
     """A path to write lines to; ``-`` for standard output, also if the path is its device.
 
     A file that is opened a second time would be written at two positions at once.
     """
+    if message := explain_removed_address(path):
+        raise ValueError(message)
     return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
 
 
@@ -197,11 +176,11 @@ def check_distinct(
 
 
 def files_of_results(paths: Iterable[str]) -> list[str]:
-    """The files and addresses that paths stand for; a `UsageError` if results would count twice."""
-    files = [file for path in paths for file in ([path] if is_redis(path) else expand([path]))]
+    """The files that paths stand for; a `UsageError` if results would count twice."""
+    files = [file for path in paths for file in expand([path])]
     names: dict[str, str] = {}
     for file in files:
-        if (name := file if is_redis(file) else os.path.realpath(file)) in names:
+        if (name := os.path.realpath(file)) in names:
             raise UsageError(f"{file!r} is given twice; its results would count twice")
         names[name] = file
         journal, suffix = os.path.splitext(file)

@@ -16,19 +16,15 @@ TABLE = """
 Arguments
   reference REFERENCE /needed : cli.files:file_path
     Reference set, YAML or JSON.
-  reference REFERENCE? /optional : cli.files:reference_path
+  reference REFERENCE? /optional : cli.files:file_path
     Reference set, YAML or JSON.
   responses RESPONSES? : cli.files:input_path
     Responses, JSONL or Parquet: a file (.gz too), a directory, a glob, an address such as s3://..., or - for
     standard input.
-  responses RESPONSES? /live : cli.files:responses_path
-    Responses, JSONL or Parquet: a file (.gz too), a directory, a glob, an address such as s3://..., or - for
-    standard input; or a stream of a Redis server: redis://HOST/STREAM?group=GROUP.
   responses RESPONSES... /files : cli.files:input_path
     Responses, JSONL or Parquet: files (.gz too), directories or globs.
   paths PATH...?
-    Logs of responses, JSONL: files, directories or globs, which may appear later; - for standard input; or
-    redis://HOST/STREAM?group=GROUP, to show the results of all workers of a group.
+    Logs of responses, JSONL: files, directories or globs, which may appear later; or - for standard input.
   url URL
     Address of the agent, such as http://localhost:8000.
   log LOG : cli.files:convertible_path
@@ -41,9 +37,8 @@ Arguments
     Results of one run, or of two, JSONL.
   results RESULTS...? /plan : cli.files:input_path
     Results of one run, or of two runs of the same questions, JSONL.
-  results RESULTS... /merged : cli.files:results_path
-    Results, JSONL or Parquet, or .aggregates files; - for standard input; redis://HOST/RESULTS for results on
-    a Redis server, or redis://HOST/STREAM?group=GROUP for the aggregates of all its workers.
+  results RESULTS... /merged : cli.files:input_path
+    Results, JSONL or Parquet, or .aggregates files; - for standard input.
   baseline BASELINE /argument : cli.files:input_path
     Results of the earlier run, JSONL; - for standard input.
   candidate CANDIDATE : cli.files:input_path
@@ -55,7 +50,7 @@ Arguments
   name <reference|responses|results|aggregates|configuration>
     reference, responses, results, aggregates or configuration.
 Input
-  --no-reference RESPONSES : cli.files:responses_path
+  --no-reference RESPONSES : cli.files:input_path
     Responses to use without a reference set. Each needs a `question`; steps are not scored.
   --reference FILE : cli.files:file_path
     Reference set. Sets the order of templates and allows a gate on missing_rate.
@@ -152,10 +147,6 @@ Agent
     How often to ask again if the agent cannot be reached or is busy.
 Output
   -o, --output FILE : cli.files:output_path
-    Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output;
-    redis://HOST/RESULTS for responses from Redis.  [default: standard output, unless that is a
-    terminal or responses come from Redis]
-  -o, --output FILE /agent : cli.files:output_path
     Write results here: .jsonl, or .csv or .parquet at the end of the run; - is standard output.
     [default: standard output, unless that is a terminal]
   -o, --output FILE! /joined : cli.files:resumable_path

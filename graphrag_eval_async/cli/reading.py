@@ -16,7 +16,6 @@ from graphrag_eval_async.cli.files import STATE, open_lines
 from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.redis_client import is_redis
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.reading import expand
@@ -41,23 +40,12 @@ def read_to_end(
     for path, _ in sources:
         if path.endswith(STATE):
             raise UsageError(f"{path} holds aggregates, which only `aggregate` reads; name the results")
-    opened = [read_jsonl(path) for path, _ in sources if not is_redis(path)]
+    opened = [read_jsonl(path) for path, _ in sources]
     with collecting(given, interrupts) as (rejects, on_reject), progress(*opened) as advance:
 
         async def read() -> None:
-            files = iter(opened)
-            for path, add in sources:
-                if is_redis(path):
-                    from graphrag_eval_async.scale.redis.results import results_on
-                    from graphrag_eval_async.scale.redis.source import results_at
-
-                    async for result in results_on(*results_at(path)):
-                        add(result)
-                        advance()
-                else:
-                    await read_results(
-                        next(files), add, on_reject, max_line_bytes=given.max_line_bytes, advance=advance
-                    )
+            for file, (_, add) in zip(opened, sources, strict=True):
+                await read_results(file, add, on_reject, max_line_bytes=given.max_line_bytes, advance=advance)
 
         return rejects, run_to_end(read(), interrupts)
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.report import Found
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.records import Question
-    from graphrag_eval_async.scale.redis.results import Run
-    from graphrag_eval_async.scale.redis.source import RedisStream
     from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sinks import LineFile
     from graphrag_eval_async.sources import Responses
@@ -129,7 +127,7 @@ def _journal(given: Given) -> Journal:
 def make_stream(
     given: Given,
     reference: Reference,
-    source: Responses | RedisStream | Callable[[Question], Any],
+    source: Responses | Callable[[Question], Any],
     config: Config | None,
     *,
     make: Callable[..., EvaluationStream] = evaluate_stream,
@@ -177,7 +175,10 @@ def open_results(given: Given, writer: RejectWriter, interrupts: Interrupts) -> 
 
 @contextmanager
 def exporting(
-    given: Given, stream: Run, lines: LineFile | None, *takers: Callable[[Mapping[str, Any]], object]
+    given: Given,
+    stream: EvaluationStream,
+    lines: LineFile | None,
+    *takers: Callable[[Mapping[str, Any]], object],
 ) -> Iterator[Send]:
     """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the rest."""
     taking = [*takers]
@@ -222,7 +223,7 @@ def stopping(given: Given, stream: EvaluationStream, stop: Callable[[], object])
 
 def report_stream(
     given: Given,
-    stream: Run,
+    stream: EvaluationStream,
     ending: Ending,
     *,
     reference: Reference | None,
@@ -239,7 +240,7 @@ def report_stream(
     decision, about = stream.decision, _journaling(stream, given)
     ending, of_judge = _about_judge(given, stream, ending, config)
     about += of_judge
-    if (repeated := getattr(stream, "judge_noise", None)) is not None:
+    if (repeated := stream.judge_noise) is not None:
         about += noise(repeated)
     of = "question" if getattr(given, "repeats", 0) == 1 else "response"
     about += _deciding(decision, of) if decision is not None else []
@@ -271,7 +272,7 @@ def report_shards(
 
 
 def _about_judge(
-    given: Given, run: Run | ShardedRun, ending: Ending, config: Config | None
+    given: Given, run: EvaluationStream | ShardedRun, ending: Ending, config: Config | None
 ) -> tuple[Ending, list[str]]:
     """Return lines about what the judge did; the ending has an error if nothing was judged."""
     model = judge_of(config)
@@ -289,7 +290,7 @@ def _about_judge(
     return ending, notes
 
 
-def _after_budget(given: Given, run: Run | ShardedRun) -> list[str]:
+def _after_budget(given: Given, run: EvaluationStream | ShardedRun) -> list[str]:
     """Return a line about how to judge what the budget did not suffice for, if anything."""
     if "budget" not in run.usage.errors:
         return []
@@ -308,7 +309,7 @@ def unmatched(found: Found, reference: Reference | None, config: Config | None) 
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 
 
-def _journaling(stream: Run, given: Given) -> list[str]:
+def _journaling(stream: EvaluationStream, given: Given) -> list[str]:
     """Return lines about what the journal held, if there is one."""
     if (journal := stream.journal) is None:
         return []

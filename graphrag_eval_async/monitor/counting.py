@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.scale.redis.results import Run
+    from graphrag_eval_async.stream import EvaluationStream
 
 LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
 KEPT = 200  # how many of the latest results are kept, and how many of the worst
@@ -237,7 +237,7 @@ class Counting:
             self._recent.add(self._waiting.popleft())
         return self._recent
 
-    def look(self, stream: Run) -> None:
+    def look(self, stream: EvaluationStream) -> None:
         """Update `recent`, and the alerts that time alone changes; to be called once a second."""
         _ = self.recent
         self.alerts.look(monotonic(), (self.count, stream.rejects.total, stream.skipped, stream.in_flight))

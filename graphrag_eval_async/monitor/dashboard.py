@@ -16,14 +16,13 @@ from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
-from graphrag_eval_async.stream import EvaluationStream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.scale.redis.results import Run
+    from graphrag_eval_async.stream import EvaluationStream
 
 
 class Dashboard:
@@ -46,7 +45,7 @@ class Dashboard:
 
     def __init__(
         self,
-        stream: Run,
+        stream: EvaluationStream,
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
@@ -60,7 +59,7 @@ class Dashboard:
         """Listen from now on.
 
         Args:
-            stream: the stream, or what `watch_redis` returns; no result has been taken of it yet.
+            stream: the stream; no result has been taken of it yet.
             host: host name or address to listen on.
             port: port to listen on; 0 selects a free one.
             window: which results count as recent. Default: the last 200.
@@ -91,10 +90,8 @@ class Dashboard:
         self._counting = Counting(
             window or Last(200), "last", parsed, include_errors=False, comparison=comparison
         )
-        self._is_told = isinstance(stream, EvaluationStream)
-        if isinstance(stream, EvaluationStream):
-            stream.tell_restored(self._counting.restore)
-            stream._tell(self._counting.add)
+        stream.tell_restored(self._counting.restore)
+        stream._tell(self._counting.add)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title, output)
         self._looking: asyncio.Task[NoReturn] | None = None
         self._server = DashboardServer(host, port)
@@ -127,10 +124,7 @@ class Dashboard:
                 self._counting.look(self._stream)
 
     def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
-        return self._stream if self._is_told else self
+        return self._stream
 
     async def __anext__(self) -> dict[str, Any]:
-        result = await anext(self._stream)
-        if not self._is_told:
-            self._counting.add(result)
-        return result
+        return await anext(self._stream)

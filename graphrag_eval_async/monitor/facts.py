@@ -22,11 +22,8 @@ from graphrag_eval_async.records.metrics import (
 from graphrag_eval_async.records.outcomes import REASON
 from graphrag_eval_async.records.tags import cut_note, tags_of
 from graphrag_eval_async.reference import misnamed_steps
-from graphrag_eval_async.scale.redis.results import RedisRun
-from graphrag_eval_async.scale.redis.source import RedisStream
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
-from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
@@ -36,8 +33,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.monitor.counting import Counting
-    from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.sources import Follower
+    from graphrag_eval_async.stream import EvaluationStream
 
 RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
 SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
@@ -62,10 +59,10 @@ class Facts:
 
     def __init__(
         self,
-        stream: Run,
+        stream: EvaluationStream,
         counting: Counting,
         *,
-        source: Follower | JsonlFiles | OtlpReceiver | RedisStream | None = None,
+        source: Follower | JsonlFiles | OtlpReceiver | None = None,
         config: Config | None = None,
         paths: Sequence[str] = (),
         level: float = 0.95,
@@ -90,10 +87,8 @@ class Facts:
         stream, comparison = self.stream, self._counting.comparison
         # Nobody knows how much more standard input or an exporter will send.
         lag, not_found = None, []
-        if not isinstance(self._source, JsonlFiles | OtlpReceiver | RedisStream | None):
+        if not isinstance(self._source, JsonlFiles | OtlpReceiver | None):
             lag, not_found = self._source.lag, self._source.not_found
-        elif isinstance(stream, RedisRun) and not stream.has_begun:
-            not_found = [str(stream)]
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
@@ -106,10 +101,9 @@ class Facts:
             "rejects": dict(stream.rejects.counts),
             "questions": len(stream.reference.questions),
             "missing": len(stream.missing),
-            "backlog": stream.backlog._asdict() if isinstance(stream, RedisRun) else None,
             "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},
             "judge": self._judge(now),
-            "noise": stream.judge_noise if isinstance(stream, EvaluationStream) else None,
+            "noise": stream.judge_noise,
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "misnamed": misnamed_steps(stream.reference, stream.aggregates._step_names()),

@@ -252,8 +252,6 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         told.append(("in flight", str(facts["in_flight"])))
     if (lag := facts.get("lag")) is not None:
         told.append(("behind", f"{lag['bytes']} bytes, {lag['seconds']:.0f} s"))
-    if (backlog := facts.get("backlog")) is not None:
-        told += backlog_facts(backlog)
     told.append(("rejected lines", counts(facts["rejects"]) or "none"))
     if facts["questions"]:
         told.append(("questions without a response", f"{facts['missing']} of {facts['questions']}"))
@@ -263,13 +261,6 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         told.append(("restored", str(facts["journal"]["restored"])))
     told += [("not there yet", path) for path in facts.get("not_found", ())]
     return told
-
-
-def backlog_facts(backlog: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Progress of the workers of a group."""
-    unread = "not known" if backlog["unread"] is None else str(backlog["unread"])
-    told = [("workers", str(backlog["workers"])), ("waiting", unread)]
-    return told + ([("lost", str(backlog["lost"]))] if backlog["lost"] else [])
 
 
 def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> list[tuple[str, str]]:

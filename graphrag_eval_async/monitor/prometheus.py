@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.monitor.prometheus_metrics import Groups, Histograms, Samples
-    from graphrag_eval_async.scale.redis.results import Run
     from graphrag_eval_async.sources import Follower
+    from graphrag_eval_async.stream import EvaluationStream
 
     State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms], Groups]
 
@@ -58,7 +58,7 @@ class PrometheusCollector:
 
     def __init__(
         self,
-        stream: Run,
+        stream: EvaluationStream,
         *,
         recent: RunningAggregates | None = None,
         source: Follower | None = None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.inference.running import RunningAggregates
-    from graphrag_eval_async.scale.redis.results import Run
+    from graphrag_eval_async.stream import EvaluationStream
 
 
 class ExportedMetric(NamedTuple):
@@ -161,7 +161,11 @@ def families(samples: Mapping[str, Samples], histograms: Mapping[str, Histograms
 
 
 def samples_of(
-    stream: Run, overall: Mapping[str, Any], groups: Groups, recent: Groups, about: Sequence[str | None]
+    stream: EvaluationStream,
+    overall: Mapping[str, Any],
+    groups: Groups,
+    recent: Groups,
+    about: Sequence[str | None],
 ) -> dict[str, Samples]:
     """The values of all metrics that a stream and its aggregates have at this moment."""
     usage, metrics = stream.usage.as_dict(), [*_by_metric(groups)]

@@ -31,7 +31,6 @@ Reason = Literal[
     "not_a_trace",
     "not_a_response",
     "not_a_result",
-    "poison",
 ]
 
 MAX_LINE_BYTES = 32 * 1024 * 1024

@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.removed import explain_removed_address
 from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.remote import is_address, shown
 
@@ -63,6 +64,8 @@ def as_paths(path: Any) -> list[str]:
     if not paths or not all(isinstance(each, str) and each for each in paths):
         raise UsageError(f"path: expected a path, or a list of paths, got {path!r}")
     for each in paths:
+        if message := explain_removed_address(each):
+            raise UsageError(message)
         if (why := _UNREAD.get(os.path.splitext(each)[1].lower())) and not os.path.isdir(each):
             raise UsageError(f"{each}: {why}")
     return paths

@@ -11,7 +11,6 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_extra
-from graphrag_eval_async.redis_client import is_redis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,9 +148,6 @@ def _explain(error: Exception) -> tuple[str, bool]:
 def _file_system(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it."""
     name = shown(address)
-    if is_redis(address):
-        how = "aggregate reads all results of a Redis server, and redis_results yields them in Python"
-        raise UsageError(f"{name}: expected a file; {how}")
     check_extra(f"{name}: a URL", "cloud", "fsspec")
     import fsspec
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks.done import Dedupe
     from graphrag_eval_async.sinks.journal import Journal
     from graphrag_eval_async.sources import Responses
-    from graphrag_eval_async.stream.options import Queue, StreamKeywords
+    from graphrag_eval_async.stream.options import StreamKeywords
 
 __all__ = ["MAX_IN_FLIGHT", "MAX_LINE_BYTES", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
 
 
 def evaluate_stream(
     reference: str | os.PathLike[str] | Templates | Reference | None,
-    responses: Responses | Queue,
+    responses: Responses,
     *,
     ordered: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
@@ -53,8 +53,8 @@ def evaluate_stream(
             stream of responses: dicts, or `bytes` or `str` that hold whole lines of JSON. Values in dicts may
             also be numpy scalars and arrays, `Decimal`, dates, UUIDs, dataclasses and pydantic models. Plain
             iterables run on the event loop; put one that blocks behind an asynchronous iterable. Or a pandas
-            DataFrame, an `asyncio.StreamReader`, `read_jsonl(...)`, `follow_jsonl(...)`, `receive_otlp(...)`,
-            or a `redis_stream`, which workers on many hosts share.
+            DataFrame, an `asyncio.StreamReader`, `read_jsonl(...)`, `follow_jsonl(...)` or
+            `receive_otlp(...)`.
         ordered: whether to yield results in the order of the input instead of as they complete.
         max_in_flight: how many responses may be read and not yet handed out; beyond that, reading stops.
         max_line_bytes: a longer line is rejected as `too_long` and never held in memory.

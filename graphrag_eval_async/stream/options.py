@@ -1,14 +1,14 @@
-"""The options of a stream, checked once, and the protocol of sources that several processes share."""
+"""The options of a stream, checked once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal
 
 from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
-from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
+from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
@@ -72,19 +72,3 @@ class StreamKeywords(EvaluatorOptions, total=False):
     dedupe: Dedupe
     until: str | Until | None
     rejudge: int
-
-
-@runtime_checkable
-class Queue(Protocol):
-    """Responses that several processes share, such as a Redis stream; each is done once it is stored."""
-
-    is_part: bool  # True, since others evaluate the rest.
-
-    def begin(
-        self, evaluator: Evaluator, options: StreamOptions, *, include_errors: bool, result_timeout_sec: float
-    ) -> Any:
-        """Return the work of one stream: its `batches`, and `admit`, `skipped`, `commit` and `aclose`.
-
-        These are as in `Done` and `OpenJournal`, except that `commit` has None in place of results that do
-        not count. The time for judging a result is 0 if nothing is judged.
-        """

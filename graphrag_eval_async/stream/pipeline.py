@@ -17,7 +17,6 @@ from graphrag_eval_async.stream.agent import Questions
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.counts import Counts
 from graphrag_eval_async.stream.intake import Intake
-from graphrag_eval_async.stream.options import Queue, StreamOptions
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record, Rejects
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.rejects import Rejected
+    from graphrag_eval_async.stream.options import StreamOptions
 
 
 class EvaluationStream:
@@ -46,13 +46,13 @@ class EvaluationStream:
     """
 
     def __init__(
-        self, evaluator: Evaluator, responses: Responses | Questions | Queue, options: StreamOptions
+        self, evaluator: Evaluator, responses: Responses | Questions, options: StreamOptions
     ) -> None:
         """See `evaluate_stream`."""
         own = options.journal
         journal = own if isinstance(own, Journal | None) else Journal(own)
-        self._is_part = isinstance(responses, Queue) or getattr(responses, "is_part", False)
-        _check(evaluator, responses, options, is_part=self._is_part)
+        self._is_part = getattr(responses, "is_part", False)
+        _check(responses, options, is_part=self._is_part)
         self.reference = evaluator.reference
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
@@ -71,21 +71,12 @@ class EvaluationStream:
             is_numbered=not self._is_part,
             retry_failed=journal is not None and journal.retry_failed,
         )
-        queue: Any = None
-        if isinstance(responses, Queue):
-            queue = responses.begin(
-                evaluator,
-                options,
-                include_errors=self.aggregates._include_errors,
-                result_timeout_sec=(0.0 if session is None else session.limits.result_timeout_sec)
-                + (0.0 if evaluator.in_code is None else evaluator.in_code.seconds),
-            )
         if until is not None and isinstance(responses, str | os.PathLike):
             files = read_jsonl(responses)  # Which are often sorted by template.
             responses = read_jsonl(responses, shuffle=0) if files.can_be_shuffled else files
         questions = responses if isinstance(responses, Questions) else None
         done = Done(options.dedupe) if journal is not None or options.dedupe == "content" else None
-        self._done = queue or done
+        self._done = done
         self._journal = None
         if journal is not None and done is not None:
             self._journal = OpenJournal(
@@ -96,13 +87,13 @@ class EvaluationStream:
                 partial(_fingerprints, evaluator, responses, options),
                 retry_errors=questions is not None and questions.retry_errors,
             )
-        store, execution = queue or self._journal, evaluator.execution_session()
+        execution = evaluator.execution_session()
         self._rejudge = evaluator.rejudge(options.rejudge, session) if options.rejudge else None
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
-        more = options, store is not None, self._rejudge
-        intake = Intake(evaluator, session, execution, counts, self._done, questions, until, *more)
-        if (shared := queue or questions) is not None:
-            source = Source(shared.batches(), None)
+        more = options, self._journal is not None, self._rejudge
+        intake = Intake(evaluator, session, execution, counts, done, questions, until, *more)
+        if questions is not None:
+            source = Source(questions.batches(), None)
         else:
             source = _open(responses, options, journal, done, evaluator, self.late)
         if journal is not None and done is not None and self._journal is not None:
@@ -114,9 +105,9 @@ class EvaluationStream:
             limit=options.max_in_flight,
             ordered=options.ordered or until is not None,
             until=until,
-            commit=None if store is None else store.commit,
+            commit=None if self._journal is None else self._journal.commit,
             last=None if self._rejudge is None else partial(self._rejudge.run),
-            finish=partial(_close, [store, session, execution, questions and questions.closing]),
+            finish=partial(_close, [self._journal, session, execution, questions and questions.closing]),
         )
 
     @property
@@ -243,20 +234,11 @@ class EvaluationStream:
             results.drop()
 
 
-def _check(evaluator: Evaluator, responses: object, options: StreamOptions, *, is_part: bool) -> None:
+def _check(responses: object, options: StreamOptions, *, is_part: bool) -> None:
     """Check that responses of this kind can be read with these options."""
     if is_part and (options.until is not None or options.stages):
         name = "stages" if options.stages else "until"
         raise UsageError(f"{name}: cannot be combined with responses that are a part of a larger run")
-    if isinstance(responses, Queue):
-        if options.journal is not None or options.dedupe != "position":
-            name = "dedupe" if options.journal is None else "journal"
-            raise UsageError(f"{name}: cannot be combined with a queue, which remembers what is done")
-        if evaluator.trace_format is not None and evaluator.trace_format.is_grouped:
-            raise UsageError(
-                f"format: traces in several lines ({evaluator.trace_format.name}) cannot come from a queue, "
-                "since its workers would have a part of each; `convert` makes responses of them"
-            )
     if options.until is not None and options.journal is not None and isinstance(responses, Follower):
         raise UsageError(
             "until: cannot be combined with a journal of followed files, whose old lines are not read again; "

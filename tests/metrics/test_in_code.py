@@ -25,7 +25,6 @@ from graphrag_eval_async import (
     metric,
     run_evaluation,
 )
-from graphrag_eval_async.scale import redis_stream
 from tests.cli.support import REFERENCE, failed, response, to_jsonl
 from tests.support.cases import each
 from tests.support.virtual_time import now, without_waiting
@@ -271,10 +270,6 @@ async def test_other_processes_import_metrics_by_their_paths(tmp_path: Path) -> 
             UsageError, match=r"imports it by its path, and .* has none; define it at the top"
         ):
             await evaluate_file(REFERENCE, path, jobs=2, metrics={"x": function})
-        with pytest.raises(UsageError, match=r"metrics\['x'\]: a Redis stream imports it"):
-            evaluate_stream(
-                REFERENCE, redis_stream("redis://localhost", stream="s", group="g"), metrics={"x": function}
-            )
 
 
 async def test_a_journal_knows_the_source_of_metrics(tmp_path: Path) -> None:

@@ -35,13 +35,8 @@ from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.prometheus import MetricsServer, PrometheusCollector
 from graphrag_eval_async.monitor.webhooks import SECRET, Deliveries, Webhook
-from graphrag_eval_async.redis_client import is_redis
-from graphrag_eval_async.scale.redis.results import RedisRun
-from graphrag_eval_async.scale.redis.source import RedisStream, stream_at
-from graphrag_eval_async.sinks.rejects import RejectWriter
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
-from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP
 
@@ -53,10 +48,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Change
-    from graphrag_eval_async.reference import Reference
-    from graphrag_eval_async.scale.redis.results import Run
+    from graphrag_eval_async.stream import EvaluationStream
 
-Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver | RedisStream
+Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver
 
 OPEN_FILES = 65_536  # more than anybody follows
 
@@ -74,7 +68,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     )
     ended = asyncio.Event()
     source = _source(given, ended)
-    stream, writer = _stream(given, reference, source, config, counting)
+    stream, writer = make_stream(given, reference, source, config)
+    stream.tell_restored(counting.restore)
     with (
         nullcontext() if given.metrics is None else MetricsServer(*given.metrics) as metrics,
         nullcontext() if given.web is None else DashboardServer(*given.web) as web,
@@ -82,10 +77,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         exporting(given, stream, lines) as send,
     ):
         stop = ended.set if isinstance(source, Follower) else stream.stop
-        stops = stopping(given, stream, stop) if isinstance(stream, EvaluationStream) else stop
-        watched = [str(source)] if isinstance(source, RedisStream) else given.paths
+        stops = stopping(given, stream, stop)
         if isinstance(source, OtlpReceiver):
             watched = [f"http://{source.host}:{source.port}/v1/traces"]
+        else:
+            watched = given.paths
         facts = Facts(stream, counting, source=source, config=config, paths=watched, level=given.level)
         view = open_view(facts, given.window, given.every, interrupts, reads_stdin=given.paths == ["-"])
         journal = given.output if given.resume else None
@@ -118,7 +114,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
 
 def _collector(
-    given: Given, stream: Run, source: Source, counting: Counting, config: Config | None
+    given: Given, stream: EvaluationStream, source: Source, counting: Counting, config: Config | None
 ) -> Callable[[], PrometheusCollector]:
     return partial(
         PrometheusCollector,
@@ -139,8 +135,6 @@ def _checked(given: Given) -> Given:
         given = given.replace(reference=None, paths=[given.no_reference, *others, *given.paths])
     elif given.reference is None:
         raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
-    elif is_redis(given.reference):  # The workers know their reference set.
-        given = given.replace(reference=None, paths=[given.reference, *given.paths])
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
             raise UsageError("--otlp-listen cannot be combined with logs or a --format other than otlp")
@@ -158,13 +152,8 @@ def _checked(given: Given) -> Given:
 
 
 def _check_paths(given: Given) -> None:
-    if len(given.paths) > 1 and any(map(is_redis, given.paths)):
-        raise UsageError("a group of a Redis server cannot be watched together with others")
     if len(given.paths) > 1 and "-" in given.paths:
         raise UsageError("standard input (-) cannot be watched together with files")
-    if any(map(is_redis, given.paths)):
-        names = "config llm format otlp_metrics rejects resume start until_idle"
-        refuse(given, names, "{} cannot be combined with a Redis stream, which watch only shows")
     if given.paths == ["-"]:
         if sys.stdin is None:
             raise UsageError("standard input is closed")
@@ -177,8 +166,6 @@ def _source(given: Given, ended: asyncio.Event) -> Source:
         return receive_otlp(*given.otlp_listen)
     if given.paths == ["-"]:
         return read_jsonl("-")
-    if is_redis(given.paths[0]):
-        return stream_at(given.paths[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:  # The usual limit is for old programs.
@@ -194,17 +181,6 @@ def _source(given: Given, ended: asyncio.Event) -> Source:
     )
 
 
-def _stream(
-    given: Given, reference: Reference, source: Source, config: Config | None, counting: Counting
-) -> tuple[Run, RejectWriter]:
-    """The results to show, and what writes the rejects."""
-    if isinstance(source, RedisStream):
-        return RedisRun(source.settings, reference), RejectWriter()
-    stream, writer = make_stream(given, reference, source, config)
-    stream.tell_restored(counting.restore)
-    return stream, writer
-
-
 def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
     secret = os.environ.get(SECRET)
     key = None if secret is None else secret.encode(errors="surrogateescape")
@@ -218,7 +194,12 @@ def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
 
 
 async def _watch(
-    stream: Run, send: Send, counting: Counting, view: View, kept: Kept, deliveries: Sequence[Deliveries]
+    stream: EvaluationStream,
+    send: Send,
+    counting: Counting,
+    view: View,
+    kept: Kept,
+    deliveries: Sequence[Deliveries],
 ) -> None:
     def tell(change: Change) -> None:
         view.say(message(change))

@@ -110,7 +110,6 @@ def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more
         "rejects": {"invalid_json": 2},
         "questions": 6,
         "missing": 1,
-        "backlog": None,
         "lag": {"bytes": 12412, "seconds": 0.31},
         "judge": JUDGE if judged else None,
         "journal": None,

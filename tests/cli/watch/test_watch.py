@@ -201,7 +201,6 @@ USAGE = {
     "-": "standard input (-) cannot be watched together with files",
     ". -o results.jsonl": "'results.jsonl' is among the files of '.', which are read",
     "--otlp-listen 127.0.0.1:4318": "cannot be combined with logs",
-    "redis://localhost/s?group=g": "cannot be watched together with others",
 }
 
 
