@@ -1,4 +1,4 @@
-"""Bytes of files, pipes and addresses, in pieces."""
+"""Bytes of files and pipes, in pieces."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from gzip import BadGzipFile, GzipFile
-from io import BufferedReader
 from itertools import islice
 from stat import S_IFREG, S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import anyio
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.posix import after_fork, open_flags
-from graphrag_eval_async.sources.remote import RemoteFile, is_address, shown, suffix_of
+from graphrag_eval_async.sources.remote import is_address, shown, suffix_of
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
@@ -51,12 +50,10 @@ async def in_thread(function: Callable[..., R], *args: Any) -> R:
 
 
 def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
-    """A file, named pipe without waiting for its writer, or address, opened; ``-`` is standard input."""
+    """A file, or a named pipe without waiting for its writer, opened; ``-`` is standard input."""
     try:
         if path == "-":
             return open(STDIN, "rb", buffer_bytes, closefd=False)
-        if is_address(path):
-            return cast("BinaryIO", BufferedReader(RemoteFile(path), buffer_bytes))
         return open(path, "rb", buffer_bytes, opener=open_at_once)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
@@ -83,7 +80,7 @@ def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Sou
 def file_size(path: str) -> int:
     """The size of a file in bytes; of standard input, what is left of its file."""
     if is_address(path):
-        return RemoteFile(path).size
+        raise SourceError(f"{shown(path)}: has no size: it is not a local file")
     try:
         status = os.fstat(STDIN) if path == "-" else os.stat(path)
         if not S_ISREG(status.st_mode):

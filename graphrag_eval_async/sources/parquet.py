@@ -14,7 +14,7 @@ from graphrag_eval_async.errors import SourceError, check_extra
 from graphrag_eval_async.records import Line, write_line
 from graphrag_eval_async.sources.files import in_thread, open_binary, read_start
 from graphrag_eval_async.sources.lines import line_of
-from graphrag_eval_async.sources.remote import RANGE_BYTES, is_address, shown, suffix_of
+from graphrag_eval_async.sources.remote import is_address, shown, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -64,7 +64,7 @@ class ParquetRows:
         from pyarrow import parquet
 
         self._errors = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
-        source = open_binary(path, RANGE_BYTES)
+        source = open_binary(path)
         self.close = source.close
         try:
             self._size = source.seek(0, SEEK_END)

@@ -6,29 +6,24 @@ import glob
 import os
 from functools import cached_property
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.files import (
-    PIECE_BYTES,
-    file_size,
-    in_thread,
-    open_binary,
-    read_pieces,
-    unreadable,
-)
+from graphrag_eval_async.sources.files import file_size, in_thread, open_binary, read_pieces, unreadable
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of, split_lines
 from graphrag_eval_async.sources.parquet import is_parquet, rows_of
 from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits, key_of
-from graphrag_eval_async.sources.remote import RANGE_BYTES, RemoteFile, is_address, list_remote
+from graphrag_eval_async.sources.remote import RemoteFile, find_remote, is_address, shown
 from graphrag_eval_async.sources.shards import Shard, Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
     from typing import BinaryIO
+
+    from fsspec.core import OpenFile
 
     from graphrag_eval_async.records import Record
 
@@ -47,14 +42,13 @@ def read_jsonl(
 
     Args:
         path: a file, a directory (its ``*.jsonl``, ``*.jsonl.gz`` and ``*.parquet`` files), a glob, ``-`` for
-            standard input, an address such as ``s3://bucket/logs`` for fsspec, or a list of these. Files of a
-            directory or glob are read in order of their names, each file once. A path that exists is never
-            read as a glob. A file whose name ends in ``.gz`` is decompressed; offsets refer to its
-            decompressed text. Each object of an array, of up to 256 MiB, is read as a line. Each row of a
-            Parquet file is a line, with nulls as absent keys, and steps as structs or as JSON text; its
-            offset is the number of rows before it. Lines of a pipe have no positions. Addresses are read in
-            ranges of 4 MiB, each tried up to five times. Credentials come from the environment, and errors
-            and results hide passwords. A file at an address that changes while it is read is an error.
+            standard input, an address, or a list of these. Files of a directory or glob are read in order of
+            their names, each file once. A path that exists is never read as a glob. A file whose name ends in
+            ``.gz`` is decompressed; offsets refer to its decompressed text. Each object of an array, of up to
+            256 MiB, is read as a line. Each row of a Parquet file is a line, with nulls as absent keys, and
+            steps as structs or as JSON text; its offset is the number of rows before it. Lines of a pipe have
+            no positions. Addresses, such as ``s3://bucket/*.jsonl``, are read by fsspec, with its globs.
+            Credentials come from the environment; errors and results hide passwords and queries of addresses.
         max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
             uses its own limit.
         shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
@@ -62,8 +56,8 @@ def read_jsonl(
             not compressed.
         shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all bytes. A
             line, a row group, or a file that cannot be split (compressed, or a JSON array) belongs to the
-            shard in whose bytes it begins. All shards must read the same version of the files. Results of a
-            shard have no `sample`.
+            shard in whose bytes it begins. All shards must read the same version of the files, which are on
+            this machine. Results of a shard have no `sample`.
 
     Returns:
         an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises `SourceError` if
@@ -84,6 +78,11 @@ def read_jsonl(
         require_posix("shard")
         if shuffle is not None:
             raise UsageError("shard: cannot be combined with shuffle")
+        for address in filter(is_address, paths):
+            raise UsageError(
+                f"{shown(address)}: remote files cannot be read in shards; download them, or give each "
+                "process files of its own"
+            )
     return JsonlFiles(paths, max_line_bytes, shuffle, None if shard is None else as_shard(shard))
 
 
@@ -157,9 +156,7 @@ class JsonlFiles:
         """The lines, in batches, which may be empty. With `documents`, each object of an array is a line."""
         self.consumed = 0
         if self._seed is None:
-            sources: Iterable[AsyncGenerator[list[Record]]] = (
-                self._read(window, max_line_bytes, documents) for window in await in_thread(self._windows)
-            )
+            sources = await in_thread(self._sources, max_line_bytes, documents)
         else:
             shuffled = ShuffledLines(max_line_bytes)
             for path in await in_thread(self._files):
@@ -176,18 +173,28 @@ class JsonlFiles:
     def _count(self, size: int) -> None:
         self.consumed += size
 
+    def _sources(self, max_line_bytes: int, documents: bool) -> list[AsyncGenerator[list[Record]]]:
+        """The lines of each file. Waits for lists of the files at addresses: call it in a thread."""
+        sources = []
+        for window in self._windows():
+            if is_address(window.path):
+                for name, unopened in find_remote(window.path):
+                    sources.append(self._read(Window(name), unopened, max_line_bytes, documents))
+            else:
+                sources.append(self._read(window, None, max_line_bytes, documents))
+        return sources
+
     async def _read(
-        self, window: Window, max_line_bytes: int, documents: bool
+        self, window: Window, unopened: OpenFile | None, max_line_bytes: int, documents: bool
     ) -> AsyncGenerator[list[Record]]:
-        """The lines of a file, or of a part of it: plain, gzip or Parquet, here or at an address."""
+        """The lines of a file here, or of a part of it, or of an `unopened` file at an address."""
         path, first, end = window
-        file = await in_thread(open_binary, path, RANGE_BYTES if is_address(path) else PIECE_BYTES)
+        file, id_ = await in_thread(self._open, path, unopened)
         try:
-            id_ = _id_of(file, path, is_part=self.is_part)
-            if await in_thread(is_parquet, path):
+            if unopened is None and await in_thread(is_parquet, path):
                 if id_ is None:
                     raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
-                batches = rows_of(*window, id_, max_line_bytes, self._count)
+                batches = rows_of(path, first, end, id_, max_line_bytes, self._count)
             else:
                 # With the newline before, so that the first line is read as it is in the whole file.
                 start = max(0, first - 1)
@@ -202,20 +209,24 @@ class JsonlFiles:
             finally:
                 await batches.aclose()
         finally:
-            if not is_address(path):  # A request may still be under way.
-                file.close()
+            file.close()
+
+    def _open(self, path: str, unopened: OpenFile | None) -> tuple[BinaryIO, FileId | None]:
+        if unopened is not None:
+            remote = RemoteFile(path, unopened)
+            return cast("BinaryIO", remote), FileId(path, f"{remote.key}-0")
+        file = open_binary(path)
+        return file, _id_of(file, path, is_part=self.is_part)
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """The files that paths, directories and globs stand for."""
+    """The files that paths, directories and globs stand for; addresses as they are."""
     return list(dict.fromkeys(file for path in paths for file in _files(path)))
 
 
 def _files(path: str) -> list[str]:
-    if path == "-":
+    if path == "-" or is_address(path):
         return [path]
-    if is_address(path):
-        return list_remote(path, _is_member)
     if os.path.isdir(path):
         try:
             names = sorted(os.listdir(path))
@@ -240,8 +251,6 @@ def _is_member(name: str) -> bool:
 
 def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:
     """None for a pipe, and for standard input, which may begin anywhere in its file."""
-    if isinstance(remote := getattr(file, "raw", None), RemoteFile):
-        return FileId(remote.name, f"{remote.key}-0", is_part=is_part)
     status = os.fstat(file.fileno())
     if path == "-" or not S_ISREG(status.st_mode):
         return None

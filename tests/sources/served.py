@@ -1,4 +1,4 @@
-"""An HTTP server that serves one file in ranges, and can misbehave."""
+"""An HTTP server that serves one file, and can misbehave."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ class Served:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        self.failures = 0  # How many of the next requests for bytes fail with status 503.
         self.status: int | None = None  # Of all replies, if not that of success.
         self.ranges = True  # Whether they are served.
-        self.changes = False  # Whether the file changes with the next request for bytes.
         self.address = ""
-        self.requests = 0  # For bytes, so far.
 
 
 @contextmanager
-def serving(content: bytes, name: str = "log.jsonl") -> Iterator[Served]:  # noqa: C901
+def serving(content: bytes, name: str = "log.jsonl") -> Iterator[Served]:
     served = Served(content)
 
     class Handler(BaseHTTPRequestHandler):
@@ -37,12 +34,8 @@ def serving(content: bytes, name: str = "log.jsonl") -> Iterator[Served]:  # noq
             self._reply(served.status or 200, b"", len(served.content))
 
         def do_GET(self) -> None:
-            served.requests += 1
             asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-            if served.failures:
-                served.failures -= 1
-                self._reply(503, b"later", 5)
-            elif served.status:
+            if served.status:
                 self._reply(served.status, b"no", 2)
             elif asked and served.ranges:
                 first, last = int(asked[1]), min(int(asked[2]), len(served.content) - 1)
@@ -50,15 +43,12 @@ def serving(content: bytes, name: str = "log.jsonl") -> Iterator[Served]:  # noq
                 self._reply(206, part, len(part), f"bytes {first}-{last}/{len(served.content)}")
             else:
                 self._reply(200, served.content, len(served.content))
-            if served.changes:
-                served.content = b" " * len(served.content)
 
         def _reply(self, status: int, body: bytes, size: int, range_: str | None = None) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(size))
             self.send_header("ETag", f"{hash(served.content)}")
-            if served.ranges:
-                self.send_header("Accept-Ranges", "bytes")
+            self.send_header("Accept-Ranges", "bytes" if served.ranges else "none")
             if range_:
                 self.send_header("Content-Range", range_)
             self.end_headers()
