@@ -18,7 +18,8 @@ from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sources import JsonlFiles, open_source, read_jsonl
+from graphrag_eval_async.sources import JsonlFiles, open_source
+from graphrag_eval_async.sources.reading import read_result_files
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream
 from graphrag_eval_async.stream.options import StreamOptions
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.options import OnReject
 
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
-"""A path as for `read_jsonl`, its return value, or results as dicts."""
+"""A path as for `read_jsonl`, or of a Parquet file; the return value of `read_jsonl`; or results as dicts."""
 
 MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
 """A result holds its response and the reference steps."""
@@ -349,7 +350,7 @@ def add_results(
     Errors call the results `what`.
     """
     if isinstance(results, str | os.PathLike):
-        results = read_jsonl(results)
+        results = read_result_files(results)
     if isinstance(results, JsonlFiles):
         # In a thread, since in this one an event loop may run.
         with ThreadPoolExecutor(1) as thread:

@@ -67,7 +67,7 @@ def test_a_table_of_texts_is_not_read(tmp_path: Path, capfd: pytest.CaptureFixtu
             read()
     for command in (["evaluate"], ["evaluate", "--jobs", "2"], ["validate"], ["watch"]):
         assert run(*command, str(REFERENCE), path) == 2
-        assert "write JSON lines (.jsonl) or Parquet" in " ".join(capfd.readouterr().err.split())
+        assert "write JSON lines (.jsonl), in pandas" in " ".join(capfd.readouterr().err.split())
 
 
 IS_RESPONSE = "this is a response, not a result; `evaluate` makes results of responses"

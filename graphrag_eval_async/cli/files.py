@@ -46,7 +46,7 @@ def input_path(path: str) -> str:
     if path == "-" and sys.stdin is None:
         raise ValueError("standard input is closed")
     try:
-        files = expand(as_paths(path))
+        files = expand(as_paths(path, tables=True))
     except (SourceError, UsageError) as error:
         raise ValueError(str(error)) from None
     for file in files:

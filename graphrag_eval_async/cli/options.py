@@ -19,10 +19,10 @@ Arguments
   reference REFERENCE? /optional : cli.files:file_path
     Reference set, YAML or JSON.
   responses RESPONSES? : cli.files:input_path
-    Responses, JSONL or Parquet: a file (.gz too), a directory, a glob, an address such as s3://..., or - for
-    standard input.
+    Responses, JSONL: a file (.gz too), a directory, a glob, an address such as s3://..., or - for standard
+    input.
   responses RESPONSES... /files : cli.files:input_path
-    Responses, JSONL or Parquet: files (.gz too), directories or globs.
+    Responses, JSONL: files (.gz too), directories or globs.
   paths PATH...?
     Logs of responses, JSONL: files, directories or globs, which may appear later; or - for standard input.
   url URL

@@ -17,8 +17,7 @@ from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks import RejectWriter
-from graphrag_eval_async.sources import read_jsonl
-from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.reading import expand, read_result_files
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def read_to_end(
     for path, _ in sources:
         if path.endswith(STATE):
             raise UsageError(f"{path} holds aggregates, which only `aggregate` reads; name the results")
-    opened = [read_jsonl(path) for path, _ in sources]
+    opened = [read_result_files(path) for path, _ in sources]
     with collecting(given, interrupts) as (rejects, on_reject), progress(*opened) as advance:
 
         async def read() -> None:

@@ -13,9 +13,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.removed import explain_removed_address
+from graphrag_eval_async.removed import explain_removed, explain_removed_address
 from graphrag_eval_async.sources.lines import LOGGER
-from graphrag_eval_async.sources.remote import is_address, shown
+from graphrag_eval_async.sources.remote import is_address, shown, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,9 +40,12 @@ SETTLING_SECONDS = 2.0
 RELISTING_SECONDS = 10.0
 """Seconds between listings of an unchanged directory, since some file systems keep its time stamp."""
 
+PARQUET = (".parquet", ".pq")
+"""Suffixes of Parquet files, which may hold results."""
+
 _TABLE = (
-    "a table of texts cannot hold steps, so it is not read; write JSON lines (.jsonl) or Parquet, in pandas "
-    'by frame.to_json("FILE.jsonl", orient="records", lines=True)'
+    "a table of texts cannot hold steps, so it is not read; write JSON lines (.jsonl), in pandas by "
+    'frame.to_json("FILE.jsonl", orient="records", lines=True)'
 )
 _YAML = "YAML is not read here; if it is the reference set, give it first, then the responses"
 _UNREAD = {".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _TABLE, ".yaml": _YAML, ".yml": _YAML}
@@ -54,8 +57,8 @@ _AT_THE_END = re.compile(rf"(.+?){_TAG}")
 _BEFORE_THE_SUFFIX = re.compile(rf"(.+?){_TAG}(\.[A-Za-z]\w*)")
 
 
-def as_paths(path: Any) -> list[str]:
-    """The given paths, one or several."""
+def as_paths(path: Any, *, tables: bool = False) -> list[str]:
+    """The given paths, one or several; with `tables`, they may be those of Parquet files."""
     several = [path] if isinstance(path, str | os.PathLike) else path
     try:
         paths = [os.fspath(each) for each in several]
@@ -68,7 +71,16 @@ def as_paths(path: Any) -> list[str]:
             raise UsageError(message)
         if (why := _UNREAD.get(os.path.splitext(each)[1].lower())) and not os.path.isdir(each):
             raise UsageError(f"{each}: {why}")
+    if not tables:
+        check_no_parquet(paths)
     return paths
+
+
+def check_no_parquet(paths: Iterable[str]) -> None:
+    """Raise a `UsageError` if one of these is the path of a Parquet file."""
+    for path in paths:
+        if suffix_of(path) in PARQUET and not os.path.isdir(path):
+            raise UsageError(f"{shown(path)}: {explain_removed('.parquet')}")
 
 
 def as_logs(path: Any) -> list[str]:

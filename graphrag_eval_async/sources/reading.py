@@ -13,9 +13,9 @@ from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.sources.files import file_size, in_thread, open_binary, read_pieces, unreadable
 from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of, split_lines
-from graphrag_eval_async.sources.parquet import is_parquet, rows_of
-from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits, key_of
-from graphrag_eval_async.sources.remote import RemoteFile, find_remote, is_address, shown
+from graphrag_eval_async.sources.parquet import lines_of_rows
+from graphrag_eval_async.sources.paths import MEMBERS, PARQUET, as_paths, check_no_parquet, fits, key_of
+from graphrag_eval_async.sources.remote import RemoteFile, find_remote, is_address, shown, suffix_of
 from graphrag_eval_async.sources.shards import Shard, Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
 
 TABLES = "*.parquet"
-"""The Parquet files of a directory that are read."""
+"""The Parquet files of a directory, which may hold results."""
 
 
 def read_jsonl(
@@ -41,12 +41,11 @@ def read_jsonl(
     """Read JSONL files to their ends, each line with its `position`.
 
     Args:
-        path: a file, a directory (its ``*.jsonl``, ``*.jsonl.gz`` and ``*.parquet`` files), a glob, ``-`` for
+        path: a file, a directory (its ``*.jsonl`` and ``*.jsonl.gz`` files), a glob, ``-`` for
             standard input, an address, or a list of these. Files of a directory or glob are read in order of
             their names, each file once. A path that exists is never read as a glob. A file whose name ends in
             ``.gz`` is decompressed; offsets refer to its decompressed text. Each object of an array, of up to
-            256 MiB, is read as a line. Each row of a Parquet file is a line, with nulls as absent keys, and
-            steps as structs or as JSON text; its offset is the number of rows before it. Lines of a pipe have
+            256 MiB, is read as a line. Lines of a pipe have
             no positions. Addresses, such as ``s3://bucket/*.jsonl``, are read by fsspec, with its globs.
             Credentials come from the environment; errors and results hide passwords and queries of addresses.
         max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
@@ -55,7 +54,7 @@ def read_jsonl(
             seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
             not compressed.
         shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all bytes. A
-            line, a row group, or a file that cannot be split (compressed, or a JSON array) belongs to the
+            line, or a file that cannot be split (compressed, or a JSON array) belongs to the
             shard in whose bytes it begins. All shards must read the same version of the files, which are on
             this machine. Results of a shard have no `sample`.
 
@@ -86,6 +85,11 @@ def read_jsonl(
     return JsonlFiles(paths, max_line_bytes, shuffle, None if shard is None else as_shard(shard))
 
 
+def read_result_files(path: str | os.PathLike[str]) -> JsonlFiles:
+    """Read results like `read_jsonl`, also from Parquet files, as ``-o results.parquet`` writes them."""
+    return JsonlFiles(as_paths(path, tables=True), tables=True)
+
+
 class JsonlFiles:
     """Lines of files that are read to their ends; made by `read_jsonl`."""
 
@@ -98,10 +102,12 @@ class JsonlFiles:
         *,
         window: Window | None = None,
         is_part: bool = False,
+        tables: bool = False,
     ) -> None:
         """Prepare to read all files, their part `shard`, or only the lines in `window`.
 
-        With a shard, or if this `is_part` of what several runs evaluate, lines have no numbers.
+        With a shard, or if this `is_part` of what several runs evaluate, lines have no numbers. With
+        `tables`, Parquet files are read, too.
         """
         self.consumed = 0  # Bytes on disk read so far.
         self.lines: int | None = None  # Number of lines that are not blank; None unless lines are shuffled.
@@ -112,6 +118,7 @@ class JsonlFiles:
         self._excluded: set[str] = set()
         self._max_line_bytes = max_line_bytes
         self._seed = seed
+        self._reads_tables = tables  # Whether Parquet files are read.
 
     @cached_property
     def size(self) -> int | None:
@@ -138,6 +145,8 @@ class JsonlFiles:
     def _files(self) -> list[str]:
         own, excluded = self._paths, self._excluded
         files = expand(own)
+        if not self._reads_tables:
+            check_no_parquet(files)
         return [
             each for each in files if each in own or not excluded or os.path.realpath(each) not in excluded
         ]
@@ -191,10 +200,8 @@ class JsonlFiles:
         path, first, end = window
         file, id_ = await in_thread(self._open, path, unopened)
         try:
-            if unopened is None and await in_thread(is_parquet, path):
-                if id_ is None:
-                    raise SourceError(f"{path}: Parquet cannot be read from a pipe, only from a file")
-                batches = rows_of(path, first, end, id_, max_line_bytes, self._count)
+            if suffix_of(path) in PARQUET and id_ is not None:
+                batches = lines_of_rows(file, id_)
             else:
                 # With the newline before, so that the first line is read as it is in the whole file.
                 start = max(0, first - 1)

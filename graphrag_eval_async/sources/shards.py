@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from graphrag_eval_async.errors import SourceError, UsageError, describe
 from graphrag_eval_async.sources.files import PIECE_BYTES, file_size, open_binary, read_start, unreadable
 from graphrag_eval_async.sources.lines import START_BYTES, is_array
-from graphrag_eval_async.sources.parquet import is_parquet
+from graphrag_eval_async.sources.paths import PARQUET
 from graphrag_eval_async.sources.remote import is_address, suffix_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Shard:
 
 
 class Window(NamedTuple):
-    """Whole lines of a file, or row groups, from byte `start` to byte `end`; to its end if that is None."""
+    """Whole lines of a file, from byte `start` to byte `end`; to its end if that is None."""
 
     path: str
     start: int = 0
@@ -66,8 +66,6 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
         start, end = max(0, first - before), min(size, last - before)
         if first <= before and before + size <= last:
             found.append(Window(path))
-        elif start < end and is_parquet(path):
-            found.append(Window(path, start, end))
         elif start < end and can_be_cut(path):
             with open_binary(path) as file:
                 found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
@@ -95,7 +93,7 @@ def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
             return "it is not a regular file"
     except OSError as error:
         raise unreadable(path, error) from error
-    if is_parquet(path):
+    if suffix_of(path) in PARQUET:
         return "it is a Parquet file"
     return "it has not one JSON object per line" if documents and not can_be_cut(path) else None
 

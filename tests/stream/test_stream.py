@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from graphrag_eval_async import (
@@ -233,18 +231,16 @@ async def test_sources_of_every_kind_give_equal_results(tmp_path: Path) -> None:
     lines = jsonl(responses).splitlines()
     expected = await collect(evaluate_stream(REFERENCE, responses, ordered=True))
     text, array = tmp_path / "r.jsonl", tmp_path / "r.json"
-    packed, rows = tmp_path / "r.jsonl.gz", tmp_path / "r.parquet"
+    packed = tmp_path / "r.jsonl.gz"
     text.write_bytes(b"\n".join(lines))
     array.write_text(json.dumps(responses, indent=1))
     packed.write_bytes(gzip.compress(jsonl(responses)))
-    columns = [response | {"actual_steps": json.dumps(response["actual_steps"])} for response in responses]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(columns), rows)
     (tmp_path / "parts").mkdir()
     for part in range(3):
         (tmp_path / "parts" / f"{part}.jsonl").write_bytes(jsonl(responses[part * 10 : part * 10 + 10]))
     sources: list[Any] = [
         each(responses), lines, each(line.decode() for line in lines), [jsonl(responses)],
-        text, array, packed, rows, tmp_path / "parts", str(tmp_path / "parts" / "*.jsonl"),
+        text, array, packed, tmp_path / "parts", str(tmp_path / "parts" / "*.jsonl"),
         read_jsonl(text), follow_jsonl(text, idle_timeout=0.001), io.BytesIO(jsonl(responses)),
     ]  # fmt: skip
     for source in sources:
