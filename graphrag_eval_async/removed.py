@@ -60,6 +60,10 @@ REMOVED: dict[str, str] = {
     "llm.limits.shared": (
         "the workers of --jobs and of Ray runs divide the rates, the concurrency and the budget of a "
         "configuration; if you start workers yourself, divide them in the configuration of each"
+    ),
+    "--fsync": "results are flushed to disk once a second",
+    "fsync=": "results are flushed to disk once a second",
+    "fsync_interval=": "results are flushed to disk once a second",
     ".parquet": (
         "read responses with pandas and pass the DataFrame to evaluate_stream, or convert them to JSON "
         'lines: frame.to_json("FILE.jsonl", orient="records", lines=True)'

@@ -227,8 +227,6 @@ Resume
     With --resume: judge all metrics of a response again if one failed.
   --retry-failed /agent
     With --resume: ask again the questions with failed metrics.
-  --fsync <always|interval|never> = interval
-    With --resume, when to flush results to the disk: after every result, once a second, or never.
   --dedupe <position|content> = position
     How to recognise lines that were evaluated before. With content, equal lines count once.
 Judges

@@ -101,7 +101,7 @@ def check_files(
         suffixes = ["", ".run", ".damaged", ".watch"]
         beside += [given.rejects or f"{given.output}.rejects", *(given.output + each for each in suffixes)]
     else:
-        refuse(given, "fsync retry_errors retry_failed", "{} needs --resume")
+        refuse(given, "retry_errors retry_failed", "{} needs --resume")
         if given.output is not None and os.path.exists(f"{given.output}.run"):
             raise UsageError(
                 f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
@@ -118,7 +118,6 @@ def _journal(given: Given) -> Journal:
     return Journal(
         given.output,
         force=given.resume == "force",
-        fsync=given.fsync,
         rejects=given.rejects,
         retry_failed=given.retry_failed,
     )

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import msgspec
@@ -28,6 +28,7 @@ from graphrag_eval_async.errors import (
     check_integer,
 )
 from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.sinks.done import DoneLine, Size
 from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
@@ -52,7 +53,8 @@ PIECE_BYTES = 1 << 20
 CHECKSUM = b'%b,"crc32":"%08x"}\n'
 CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
 
-Fsync = Literal["never", "interval", "always"]
+FLUSH_SECONDS = 1.0
+"""Seconds between flushes to disk: what a power failure can lose. A killed process loses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class Journal:
 
     Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set, the
     configuration and the version), ``results.jsonl.rejects`` and, if needed, ``results.jsonl.damaged``
-    (unreadable lines of the journal, which are evaluated again, duplicates and replaced lines).
+    (unreadable lines of the journal, which are evaluated again, duplicates and replaced lines). A killed
+    process loses nothing that was written; results are flushed to disk once a second and at the end, so that
+    a power failure loses about the last second.
 
     The `source` of each result identifies its line: by position and content in followed files, by trace id in
     spans of OpenTelemetry, and otherwise by content and `occurrence`, which counts equal lines.
@@ -69,11 +73,6 @@ class Journal:
     Attributes:
         path: path of the file; it is created if it does not exist.
         force: whether to resume a journal that was started under other conditions.
-        fsync: when to flush to disk, which decides what a power failure or system crash can lose. A killed
-            process loses nothing written. "always": flush each result before the consumer sees it.
-            "interval": lose at most the last `fsync_interval`. "never": leave it to the system, usually at
-            most the last half minute is lost.
-        fsync_interval: seconds between flushes, more than 0.
         rejects: path of the file of rejects, instead of the one above.
         max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written without content.
         retry_failed: whether to set aside the results in which a judge, a metric in code or a query failed,
@@ -82,8 +81,6 @@ class Journal:
 
     path: str | os.PathLike[str]
     force: bool = False
-    fsync: Fsync = "interval"
-    fsync_interval: float = 1.0
     rejects: str | os.PathLike[str] | None = None
     max_reject_bytes: int = MAX_REJECT_BYTES
     retry_failed: bool = False
@@ -105,10 +102,9 @@ class Journal:
         check_integer("journal.max_reject_bytes", self.max_reject_bytes, 0)
         if not isinstance(self.rejects, str | os.PathLike | None):
             raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
-        if self.fsync not in get_args(Fsync):
-            raise UsageError(f'journal.fsync: expected "never", "interval" or "always", got {self.fsync!r}')
-        if not isinstance(self.fsync_interval, int | float) or not 0 < self.fsync_interval < 1e9:
-            raise UsageError(f"journal.fsync_interval: expected seconds above 0, got {self.fsync_interval!r}")
+
+
+setattr(Journal, "__init__", without_removed("fsync", "fsync_interval")(Journal.__init__))  # noqa: B010
 
 
 class Conditions(msgspec.Struct, kw_only=True):
@@ -171,8 +167,7 @@ class OpenJournal:
         await self._in_thread(self._open)
         self.restored, self.rejected = await self._restore(0), await self._restore(1)
         self.is_restored = True
-        if self._options.fsync == "interval":
-            self._flushing = asyncio.create_task(self._flush())
+        self._flushing = asyncio.create_task(self._flush())
 
     def _open(self) -> None:
         is_new, rejects = not os.path.exists(self.path), self._options.rejects
@@ -316,8 +311,6 @@ class OpenJournal:
         for reject, source in rejected:
             room = self._options.max_reject_bytes - to_rejects.size
             to_rejects.write(seal(reject_line(reject, {"source": source}, room)))
-        if self._options.fsync == "always":
-            self._sync()
 
     def _sync(self) -> None:
         for file in self._files:
@@ -326,18 +319,18 @@ class OpenJournal:
     async def _flush(self) -> None:
         """Flush to disk, until the first failure, after which the system may drop data silently."""
         while True:
-            await asyncio.sleep(self._options.fsync_interval)
+            await asyncio.sleep(FLUSH_SECONDS)
             await self._in_thread(self._sync)
 
     async def aclose(self) -> None:
-        """Flush everything, unless `fsync` is "never", and release the locks."""
+        """Flush everything, and release the locks."""
         try:
             if self._flushing is not None:
                 self._flushing.cancel()
                 await outlast(self._flushing, inf)
                 if not self._flushing.cancelled():
                     self._flushing.result()
-            if self.is_restored and self._options.fsync != "never":
+            if self.is_restored:
                 await self._in_thread(self._sync)
         finally:
             for file in self._files:

@@ -81,7 +81,7 @@ async def run(lines: list[bytes], path: Path, journal: Path, *, most: int | None
         stop = asyncio.Event()
         stop.set()
         source = follow_jsonl(path, stop=stop)
-    options = Journal(journal, force=True, fsync="never")
+    options = Journal(journal, force=True)
     async with evaluate_stream(REFERENCE, source, journal=options) as stream:
         taken = 0
         async for _ in stream:

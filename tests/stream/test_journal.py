@@ -258,13 +258,16 @@ def test_errors_with_texts_that_utf8_cannot_hold_are_kept(path: Path) -> None:
 
 
 def test_invalid_journals() -> None:
-    wrong = {"force": 1, "fsync": "sometimes", "fsync_interval": 0, "rejects": 1, "max_reject_bytes": -1}
+    wrong: dict[str, Any] = {"force": 1, "rejects": 1, "max_reject_bytes": -1}
     for name, value in wrong.items():
         with pytest.raises(UsageError, match=f"^journal.{name}: "):
             Journal("results.jsonl", **dict[str, Any]({name: value}))
     for name, value in {"dedupe": "line", "journal": 5}.items():
         with pytest.raises(UsageError, match=f"^{name}: "):
             evaluate_stream(TEMPLATES, [], **dict[str, Any]({name: value}))
+    for name in ("fsync", "fsync_interval"):
+        with pytest.raises(UsageError, match=f"^{name}= is gone; results are flushed to disk once a second$"):
+            Journal("results.jsonl", **dict[str, Any]({name: 1}))
 
 
 def changed(**more: Any) -> list[dict[str, Any]]:

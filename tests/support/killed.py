@@ -37,7 +37,7 @@ class Done:
         self.is_set = path.exists
 
 
-async def evaluate(folder: Path, fsync: Any) -> bytes:
+async def evaluate(folder: Path) -> bytes:
     """Evaluate a log to its end; each call of the judge becomes a line of a file."""
     calls = os.open(folder / "calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -47,7 +47,7 @@ async def evaluate(folder: Path, fsync: Any) -> bytes:
 
     config = CONFIG | {"llm": CONFIG["llm"] | {"cache": str(folder / "cache")}}
     source = follow_jsonl(folder / "log.jsonl", stop=Done(folder / "done"), poll_interval=0.002)
-    journal = Journal(folder / "results.jsonl", fsync=fsync, fsync_interval=0.01)
+    journal = Journal(folder / "results.jsonl")
     options: dict[str, Any] = {"config": config, "judge": Judge(judge), "max_in_flight": MAX_IN_FLIGHT}
     async with stream_of(source, journal, **options) as stream:
         async for _ in stream:
@@ -55,9 +55,9 @@ async def evaluate(folder: Path, fsync: Any) -> bytes:
     return bits(stream.aggregates)
 
 
-def run(folder: Path, fsync: str, seed: float, torn: int | None) -> None:
+def run(folder: Path, seed: float, torn: int | None) -> None:
     random.seed(seed)
     if torn is not None:
         tear(torn)
-    found = asyncio.run(evaluate(folder, fsync))
+    found = asyncio.run(evaluate(folder))
     (folder / "aggregates").write_bytes(found)
