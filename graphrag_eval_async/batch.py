@@ -14,13 +14,15 @@ from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Line
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
+from graphrag_eval_async.records.line import MAX_RESULT_BYTES
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.records.results import with_outputs
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.sources import JsonlFiles, open_source
+from graphrag_eval_async.removed import without_removed
+from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.reading import read_result_files
-from graphrag_eval_async.stream import MAX_IN_FLIGHT, MAX_LINE_BYTES, EvaluationStream
+from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream
 from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
@@ -38,10 +40,8 @@ if TYPE_CHECKING:
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
 """A path as for `read_jsonl`, or of a Parquet file; the return value of `read_jsonl`; or results as dicts."""
 
-MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
-"""A result holds its response and the reference steps."""
 
-
+@without_removed("max_line_bytes")
 async def run_evaluation(
     reference: str | os.PathLike[str] | Templates | Reference | None,
     responses: Responses | Mapping[str, Mapping[str, Any]],
@@ -49,7 +49,6 @@ async def run_evaluation(
     missing: Literal["raise", "skip"] = "raise",
     on_reject: OnReject = "raise",
     max_in_flight: int = MAX_IN_FLIGHT,
-    max_line_bytes: int = MAX_LINE_BYTES,
     **options: Unpack[EvaluatorOptions],
 ) -> list[dict[str, Any]]:
     """Evaluate a finished set of responses.
@@ -63,7 +62,6 @@ async def run_evaluation(
         on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected responses, and a
             callable gets each reject.
         max_in_flight: how many responses may be in progress at once, 1 or more.
-        max_line_bytes: longer lines are rejected as `too_long`.
         options: as in `Evaluator`.
 
     Returns:
@@ -81,7 +79,6 @@ async def run_evaluation(
     stream_options = StreamOptions(
         ordered=reference is None,
         max_in_flight=max_in_flight,
-        max_line_bytes=max_line_bytes,
         on_reject="collect" if on_reject == "raise" else on_reject,
     )
     given = list(_with_ids(responses)) if isinstance(responses, Mapping) else responses
@@ -367,29 +364,26 @@ async def read_results(
     add: Callable[[dict[str, Any]], object],
     on_reject: Callable[[Reject], object],
     *,
-    max_line_bytes: int = MAX_RESULT_BYTES,
     advance: Callable[[], object] = lambda: None,
 ) -> None:
     """Call `add` with the result in each line, `on_reject` with each other line, and `advance` after each.
 
     An `AggregationError` that `add` raises makes the line a reject.
     """
-    async with aclosing(open_source(source, max_line_bytes=max_line_bytes)) as batches:
+    async with aclosing(source.batches(max_line_bytes=MAX_RESULT_BYTES)) as batches:
         async for batch in batches:
             for record in batch:
-                if (rejected := take_result(record, add, max_line_bytes)) is not None:
+                if (rejected := take_result(record, add)) is not None:
                     on_reject(rejected)
                 advance()
 
 
-def take_result(
-    record: Record, add: Callable[[dict[str, Any]], object], max_line_bytes: int
-) -> Reject | None:
+def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reject | None:
     """Call `add` with the result in a record; return a reject if it is not a result."""
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        result = load(record.data, max_line_bytes)
+        result = load(record.data, MAX_RESULT_BYTES)
         if nests_deeper(result, MAX_DEPTH + 1):  # It has the unknown keys of a response one level deeper.
             raise too_deep()
         add(result)

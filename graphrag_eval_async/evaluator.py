@@ -10,7 +10,6 @@ from graphrag_eval_async.configured import check_arguments, configure
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError, warn_caller
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
-from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
     NoReference,
@@ -180,14 +179,14 @@ class Evaluator:
             await self.judge(evaluation, session)
         return evaluation.as_dict()  # type: ignore[no-any-return]
 
-    def reader(self, max_line_bytes: int = MAX_LINE_BYTES) -> Callable[[Record], Response | Reject]:
+    def reader(self) -> Callable[[Record], Response | Reject]:
         """Return a function that reads records into responses."""
         questions = self.reference.questions
         if self.trace_format is None:
-            return lambda record: read_record(record, questions, max_line_bytes)
+            return lambda record: read_record(record, questions)
         from graphrag_eval_async.traces.format import record_reader
 
-        return record_reader(self.trace_format, questions, max_line_bytes)
+        return record_reader(self.trace_format, questions)
 
     def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
         """Return what evaluates usual responses, see `usual`; None if none are usual."""

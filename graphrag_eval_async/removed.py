@@ -62,6 +62,8 @@ REMOVED: dict[str, str] = {
         "configuration; if you start workers yourself, divide them in the configuration of each"
     ),
     "--fsync": "results are flushed to disk once a second",
+    "--max-line-bytes": "lines have at most 32 MiB, and results 128 MiB",
+    "max_line_bytes=": "lines have at most 32 MiB, and results 128 MiB",
     "fsync=": "results are flushed to disk once a second",
     "fsync_interval=": "results are flushed to disk once a second",
     ".parquet": (

@@ -29,6 +29,7 @@ from graphrag_eval_async import (
     run_evaluation,
     run_evaluation_sync,
 )
+from graphrag_eval_async.records.line import MAX_LINE_BYTES, MAX_RESULT_BYTES
 from tests.support.data import answer, heavy, templates
 
 if TYPE_CHECKING:
@@ -88,12 +89,24 @@ async def test_rejects_are_all_listed() -> None:
     assert all(word in str(caught.value) for word in ("line 2", "invalid_json", "line 4", "'q9'"))
     assert len(await run_evaluation(REFERENCE, responses, on_reject="collect")) == 3
     with pytest.raises(RejectedResponses, match="too_long"):
-        await run_evaluation(REFERENCE, responses[::2], max_line_bytes=10)
+        await run_evaluation(REFERENCE, [answer(0), answer(1, note="x" * MAX_LINE_BYTES), answer(2)])
     seen: list[Any] = []
     assert len(await run_evaluation(REFERENCE, responses, on_reject=seen.append)) == 3
     assert [reject.line for reject in seen] == [2, 4]
     with pytest.raises(MissingResponses):
         await run_evaluation(REFERENCE, responses[:-1], on_reject="collect")
+
+
+def test_a_result_may_be_longer_than_a_response(tmp_path: Path) -> None:
+    results = run_evaluation_sync(templates(2), [answer(1), answer(0)])
+    results[0]["metadata"] = {"note": "x" * MAX_LINE_BYTES}
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(result) + b"\n" for result in results))
+    assert compare(path, path)["results"] == {"baseline": 2, "candidate": 2}
+    with path.open("ab") as file:
+        file.write(b'{"question_id": "' + b"x" * MAX_RESULT_BYTES + b'"}\n')
+    with pytest.raises(AggregationError, match=r"line 3 .* too_long: .*; shorten the line, for example the"):
+        compare(path, path)
 
 
 def test_without_an_event_loop() -> None:

@@ -6,6 +6,7 @@ from operator import attrgetter
 import pytest
 
 import graphrag_eval_async as package
+from graphrag_eval_async import UsageError
 from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.stream.options import StreamKeywords
 from tests.support.cases import each
@@ -26,14 +27,14 @@ OF_EVALUATOR = "comparators steps_groups step_aliases config judge metrics on_fa
 
 PASSED = {"Unpack[EvaluatorOptions]": OF_EVALUATOR, "Unpack[StreamKeywords]": "and streams"}
 ARGUMENTS = f"""
-evaluate_stream(reference responses) ordered max_in_flight max_line_bytes aggregates on_reject stages \
+evaluate_stream(reference responses) ordered max_in_flight aggregates on_reject stages \
 journal dedupe until rejudge {OF_EVALUATOR}
 evaluate_agent(reference agent) max_concurrency repeats timeout retry_errors and streams
 http_agent(url) method params body headers answer query steps timeout retries max_reply_bytes
 evaluate_file(reference responses) jobs results shard on_reject {OF_EVALUATOR}
 scale.evaluate_dataset(reference responses) results concurrency num_cpus on_reject \
 max_in_flight {OF_EVALUATOR}
-run_evaluation(reference responses) missing on_reject max_in_flight max_line_bytes {OF_EVALUATOR}
+run_evaluation(reference responses) missing on_reject max_in_flight {OF_EVALUATOR}
 compute_aggregates(results) reference config include_errors detail level interval
 compare(baseline candidate) level include_errors primary non_inferior labels by
 calibrate(results labels) metric level chosen_at_random
@@ -44,8 +45,8 @@ RunningAggregates() include_errors templates steps window
 PrometheusCollector(stream) recent source alerts reference judge_model level
 Last(count)
 Seconds(seconds)
-read_jsonl(path) max_line_bytes shuffle shard
-follow_jsonl(path) start poll_interval idle_timeout stop rotate_wait exclude ignore_older max_line_bytes
+read_jsonl(path) shuffle shard
+follow_jsonl(path) start poll_interval idle_timeout stop rotate_wait exclude ignore_older
 load_reference(reference) comparators strict format language score
 recall_at_k(relevant_docs retrieved_docs k)
 average_precision(relevant_docs retrieved_docs)
@@ -93,6 +94,12 @@ def test_the_methods() -> None:
     assert public(stream) - public(type(stream)) == {"aggregates", "late", "reference", "usage"}  # type: ignore[arg-type]
     for method in ("__aiter__", "__anext__", "__aenter__", "__aexit__"):
         assert hasattr(stream, method)
+
+
+@each("name", ["evaluate_stream", "evaluate_agent", "evaluate_file", "run_evaluation", "run_evaluation_sync"])
+def test_arguments_that_were_removed(name: str) -> None:
+    with pytest.raises(UsageError, match=r"^max_line_bytes= is gone; lines have at most 32 MiB"):
+        getattr(package, name)([], [], max_line_bytes=1)
 
 
 def test_options_that_are_passed_on() -> None:

@@ -12,7 +12,7 @@ from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.run import check_files, config_of, reference_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Until
-from graphrag_eval_async.stream import MAX_LINE_BYTES, evaluate_agent
+from graphrag_eval_async.stream import evaluate_agent
 from graphrag_eval_async.stream.http_agent import http_agent
 from graphrag_eval_async.text import tell
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 # Values of options of `evaluate` that this command lacks.
-OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1, "max_line_bytes": MAX_LINE_BYTES}
+OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1}
 
 
 def parse_param(text: str) -> tuple[str, str]:

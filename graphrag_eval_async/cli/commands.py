@@ -24,7 +24,7 @@ class Command(NamedTuple):
 TRACES = "select question_id failed step_name"
 REPORTED = "include_errors level"
 EVALUATING = f"{REPORTED} on_fatal stages otel otlp_metrics otlp_json otel_metric ordered"
-READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe max_line_bytes"
+READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
 COMMANDS = {
@@ -75,8 +75,7 @@ COMMANDS = {
     "aggregate": Command(
         "aggregate:run",
         "aggregate results.jsonl --aggregates aggregates.yaml",
-        f"results/merged reference aggregates rejects detail by gate {REPORTED} interval "
-        "max_line_bytes/results",
+        f"results/merged reference aggregates rejects detail by gate {REPORTED} interval",
         """Compute the aggregates of finished results.
 
         Results may come from several files: of one run, of many, or of the shards of a run. Files that end in
@@ -90,7 +89,7 @@ COMMANDS = {
 
         Shows how much each metric changed, whether that may be chance, which questions got worse, and which
         only one run has.""",
-        f"rejects {REPORTED} max_line_bytes/results",
+        f"rejects {REPORTED}",
     ),
     "report": Command(
         "reporting:run",
@@ -101,12 +100,12 @@ COMMANDS = {
 
         Shows gates, metrics with intervals, templates, and why the worst responses are wrong; with a
         baseline, also what changed. Without an output option, prints Markdown.""",
-        f"pass_if worst rejects allow_missing {REPORTED} interval max_line_bytes/results",
+        f"pass_if worst rejects allow_missing {REPORTED} interval",
     ),
     "plan": Command(
         "compare:plan",
         "plan --detect 0.05 results.jsonl",
-        "results/plan detect metric sd level config/primary max_line_bytes/results",
+        "results/plan detect metric sd level config/primary",
         """Plan how many questions a comparison needs.
 
         Estimates the spread of the metric from results of one run, or of two runs of the same questions.
@@ -115,7 +114,7 @@ COMMANDS = {
     "plot": Command(
         "plot:run",
         "plot baseline.jsonl candidate.jsonl -o plot.svg",
-        "results/runs output/picture metric level max_line_bytes/results",
+        "results/runs output/picture metric level",
         """Draw the metrics of one run, or of two.
 
         Shows how the interval of the mean narrowed, templates side by side, and for two runs each
@@ -124,7 +123,7 @@ COMMANDS = {
     "sample-for-labels": Command(
         "calibrate:sample",
         "sample-for-labels results.jsonl -n 100 --seed 7 -o labels.jsonl",
-        "results n seed metric/sampled output/lines max_line_bytes/results",
+        "results n seed metric/sampled output/lines",
         """Draw results at random, for people to label.
 
         People put a number from 0 to 1, true or false, into `value` of each line. `calibrate` reads the
@@ -133,7 +132,7 @@ COMMANDS = {
     "calibrate": Command(
         "calibrate:run",
         "calibrate results.jsonl labels.jsonl",
-        "results labels metric/judged chosen_at_random output/comparison level max_line_bytes/results",
+        "results labels metric/judged chosen_at_random output/comparison level",
         """Compare a judged metric with human labels.
 
         Shows how often both agree and how the judge errs. From at least 100 randomly chosen labels, estimates
@@ -142,7 +141,7 @@ COMMANDS = {
     "validate": Command(
         "validate:run",
         "validate reference.yaml responses.jsonl",
-        f"reference/optional responses no_reference format {TRACES} strict config/aliases max_line_bytes",
+        f"reference/optional responses no_reference format {TRACES} strict config/aliases",
         """List the problems of a reference set and of responses.
 
         Checks responses only if the reference set is valid. Evaluates nothing.""",
@@ -150,8 +149,7 @@ COMMANDS = {
     "convert": Command(
         "validate:convert",
         "convert traces.jsonl -o responses.jsonl --reference reference.yaml",
-        "log output/converted reference/questions format/convert from language score "
-        f"{TRACES} max_line_bytes",
+        f"log output/converted reference/questions format/convert from language score {TRACES}",
         """Convert logs of traces, or public benchmarks.
 
         Writes responses, or with --from a reference set. Evaluates nothing. The summary counts problems
@@ -191,7 +189,7 @@ COMMANDS = {
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All machines need
         the files, and the folder of OUTPUT, under the same path. After a failure, run the same command
         again: it evaluates what is missing.""",
-        f"{REPORTED} max_in_flight/worker max_line_bytes",
+        f"{REPORTED} max_in_flight/worker",
     ),
 }
 

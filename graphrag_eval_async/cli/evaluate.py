@@ -300,7 +300,6 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
         judge=DryJudge() if judge_of(config) is not None else None,
         format=trace_format(given),
         max_in_flight=given.max_in_flight,
-        max_line_bytes=given.max_line_bytes,
         rejudge=given.rejudge,
     )
     rejects = stream.rejects

@@ -292,10 +292,6 @@ Advanced
     Maximum number of responses that a worker judges at a time.
   --concurrency N = 1 : cli.parsing:parse_count
     Number of workers (Ray actors).
-  --max-line-bytes N = 33554432 : cli.parsing:parse_count
-    Maximum length of a line; longer ones are rejected.  [default: 32 MiB]
-  --max-line-bytes N /results = 134217728 : cli.parsing:parse_count
-    Maximum length of a line; longer ones are rejected.  [default: 128 MiB]
 """
 
 _ENTRY = re.compile(

@@ -44,7 +44,7 @@ def read_to_end(
 
         async def read() -> None:
             for file, (_, add) in zip(opened, sources, strict=True):
-                await read_results(file, add, on_reject, max_line_bytes=given.max_line_bytes, advance=advance)
+                await read_results(file, add, on_reject, advance=advance)
 
         return rejects, run_to_end(read(), interrupts)
 

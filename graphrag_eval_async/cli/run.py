@@ -149,7 +149,6 @@ def make_stream(
         format=trace_format(given),
         ordered=given.ordered,
         max_in_flight=given.max_in_flight,
-        max_line_bytes=given.max_line_bytes,
         **more,
     )
     load_for(config)

@@ -67,10 +67,10 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
     problems = open_output(LineFile, "-")
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    by_id, limit = reference.questions, given.max_line_bytes  # An `Evaluator` would want queries to be run.
-    read: Callable[[Record], Response | Reject] = partial(read_record, known=by_id, max_line_bytes=limit)
+    by_id = reference.questions  # An `Evaluator` would want queries to be run.
+    read: Callable[[Record], Response | Reject] = partial(read_record, known=by_id)
     if (format_ := trace_format(given)) is not None:
-        read = record_reader(format_for(by_id, format_), by_id, limit)
+        read = record_reader(format_for(by_id, format_), by_id)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}
     known = reference.step_names
     meant = step_names(names_by_alias(aliases, known), known, ())
@@ -90,7 +90,7 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
             found.update(step["name"] for step in steps if step.get("name") is not None)
             questions.add(question.id)
 
-    ending = run_to_end(_read(given, path, format_, reference, take), interrupts)
+    ending = run_to_end(_read(path, format_, reference, take), interrupts)
     missing = [question_id for question_id in by_id if ending.is_complete and question_id not in answered]
     for question_id in missing:
         tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
@@ -105,7 +105,6 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
 
 
 async def _read(
-    given: Given,
     path: str,
     format_: TraceFormat | None,
     known: Reference | QuestionTexts | None,
@@ -113,7 +112,7 @@ async def _read(
 ) -> None:
     """Call `take` with each line at a path, or with what stands in several lines in the format of traces."""
     documents = format_ is None or format_.is_listed
-    source = open_source(path, max_line_bytes=given.max_line_bytes, documents=documents)
+    source = open_source(path, documents=documents)
     if format_ is not None:
         source = grouped(source, format_, known, is_live=False)
     async with aclosing(source) as batches:
@@ -139,14 +138,14 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
     with open_output(LineFile, given.output) as lines:
 
         async def take(record: Record) -> None:
-            response = convert_record(record, format_, texts, given.max_line_bytes)
+            response = convert_record(record, format_, texts)
             if isinstance(response, Reject):
                 rejects.add(response)
                 return
             problems.update({kind_of_problem(text) for text in response.get("trace_problems", ())})
             await lines.send(orjson.dumps(response, option=orjson.OPT_APPEND_NEWLINE))
 
-        ending = run_to_end(_read(given, given.log, format_, texts, take), interrupts)
+        ending = run_to_end(_read(given.log, format_, texts, take), interrupts)
     list_rejects(given, rejects)
     for text, count in problems.most_common():
         tell(sys.stderr, one_line(f"{count} {'trace' if count == 1 else 'traces'}: {text}"))
@@ -155,7 +154,7 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
 
 def _convert_questions(given: Given, interrupts: Interrupts) -> Exit:
     """Write the questions of a benchmark as a reference set."""
-    others = "reference format select question_id failed step_name max_line_bytes"
+    others = "reference format select question_id failed step_name"
     refuse(given, others, "{} cannot be combined with --from")
     check_distinct([given.log], [given.output])
     if given.log == "-":

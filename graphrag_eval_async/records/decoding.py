@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.errors import GraphragEvalError
-from graphrag_eval_async.records.line import BYTE_ORDER_MARK, MAX_LINE_BYTES
+from graphrag_eval_async.records.line import BYTE_ORDER_MARK, MAX_LINE_BYTES, SHORTEN
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.line import Reason
@@ -41,14 +41,17 @@ def decode(data: bytes) -> Any:
     return value
 
 
-def load(data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> Any:
-    """Like `decode`, but without the check of the depth; orjson's own limit is 1,024 levels."""
+def load(data: bytes, max_bytes: int = MAX_LINE_BYTES) -> Any:
+    """Like `decode`, but without the check of the depth; orjson's own limit is 1,024 levels.
+
+    `max_bytes` is the maximum length of a line, which also limits how many values it may hold.
+    """
     data = data.removeprefix(BYTE_ORDER_MARK)
     try:
-        limit = max(max_line_bytes, MAX_LINE_BYTES) // BYTES_PER_VALUE
+        limit = max_bytes // BYTES_PER_VALUE
         if len(data) >= LARGE_BYTES and (count := count_values(data)) > limit:
-            most = f"max_line_bytes / {BYTES_PER_VALUE} = {limit}; raise it, or shorten the line"
-            raise InvalidRecord("too_long", f"{count} lists, objects and commas, more than {most}")
+            message = f"{count} lists, objects and commas, more than {limit}; {SHORTEN}"
+            raise InvalidRecord("too_long", message)
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise _undecodable(data, str(error)) from None

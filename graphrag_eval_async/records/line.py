@@ -34,7 +34,13 @@ Reason = Literal[
 ]
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
-"""Default maximum length of a line."""
+"""Maximum length of a line of responses or traces."""
+
+MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
+"""Maximum length of a line of results: a result holds its response and the reference steps."""
+
+SHORTEN = "shorten the line, for example the outputs of its steps"
+"""What to do about a line that is too long."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

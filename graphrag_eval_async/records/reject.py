@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.records.line import Reason, Unwritable  # `Reason` at run time, to decode rejects.
+from graphrag_eval_async.records.line import SHORTEN, Reason, Unwritable  # `Reason`, to decode rejects.
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.line import Line, LongLine, Record
@@ -36,7 +36,7 @@ class Reject:
         head: the first 4 KiB of the line.
         length: length of the line in bytes, without the newline.
         sha256: hexadecimal digest of the whole line, without the newline.
-        content: the whole line; None if it is longer than `max_line_bytes`, and in collected rejects.
+        content: the whole line; None if it is over the limit, and in collected rejects.
         path: path of the file, if known.
     """
 
@@ -73,7 +73,7 @@ def reject_unread(record: LongLine | Unwritable) -> Reject:
     """The reject for a line over the length limit, or a record that has no JSON text."""
     if isinstance(record, Unwritable):
         return reject(record, record.reason, record.message)
-    message = f"{record.length} bytes, more than max_line_bytes={record.limit}; raise it, or shorten the line"
+    message = f"{record.length} bytes, more than {record.limit}; {SHORTEN}"
     if not record.whole:
         message = f"no newline yet; so far: {message}"
     reason: Reason = "too_long" if record.whole else "incomplete"

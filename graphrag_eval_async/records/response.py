@@ -8,7 +8,7 @@ import msgspec
 
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
-from graphrag_eval_async.records.line import MAX_LINE_BYTES, Line, Record
+from graphrag_eval_async.records.line import Line, Record
 from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
     check_args,
@@ -54,9 +54,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     question: Question | None = None  # If there is no reference set to look it up.
 
 
-def read_record(
-    record: Record, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES, decoded: Any = None
-) -> Response | Reject:
+def read_record(record: Record, known: Mapping[str, Any], decoded: Any = None) -> Response | Reject:
     """The response in a record, or a reject. The keys of `known` are the ids of the questions.
 
     `decoded` is its JSON value, if that is known.
@@ -64,18 +62,16 @@ def read_record(
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return read_response(record.data, known, max_line_bytes, decoded)
+        return read_response(record.data, known, decoded)
     except InvalidRecord as error:
         if not record.whole and error.reason in ("invalid_utf8", "invalid_json"):  # Its rest may mend it.
             return reject(record, "incomplete", f"no newline yet; so far: {error}")
         return reject(record, error.reason, _SPANS_LINES if record.data.strip() == b"{" else str(error))
 
 
-def read_response(
-    data: bytes, known: Mapping[str, Any], max_line_bytes: int = MAX_LINE_BYTES, decoded: Any = None
-) -> Response:
+def read_response(data: bytes, known: Mapping[str, Any], decoded: Any = None) -> Response:
     """Decode and check one response; raises `InvalidRecord`. The keys of `known` are ids of questions."""
-    record = load(data, max_line_bytes) if decoded is None else decoded
+    record = load(data) if decoded is None else decoded
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
         raise too_deep()
     if type(record) is not dict:

@@ -31,7 +31,7 @@ class RejectWriter:
 
     The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except `head`, and
     `content`: the whole line as text, or `content_base64` if the line is not UTF-8. A line that is longer
-    than `max_line_bytes` has its first 1,000 characters as `head` instead. If the file would exceed
+    than the limit has its first 1,000 characters as `head` instead. If the file would exceed
     `max_bytes`, the content is omitted. `lines`, the file, may be opened after the stream is created.
     """
 

@@ -13,6 +13,7 @@ from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.follow import Follower as Follower
 from graphrag_eval_async.sources.follow import Lag as Lag
@@ -56,9 +57,7 @@ class Source:
                     await aclose()
 
 
-def open_source(
-    responses: Responses, *, max_line_bytes: int, exclude: Iterable[str] = (), documents: bool = True
-) -> Source:
+def open_source(responses: Responses, *, exclude: Iterable[str] = (), documents: bool = True) -> Source:
     """The records of any source. Skips excluded files of a directory or glob.
 
     Without `documents`, each line is a record, even if the first line begins an array of objects.
@@ -67,17 +66,17 @@ def open_source(
         responses = read_jsonl(responses)
     if isinstance(responses, JsonlFiles):
         responses.exclude(exclude)
-        return Source(responses.batches(max_line_bytes=max_line_bytes, documents=documents), None)
+        return Source(responses.batches(documents=documents), None)
     if isinstance(responses, Follower):
-        return Source(responses.batches(max_line_bytes=max_line_bytes), responses)
+        return Source(responses.batches(), responses)
     if hasattr(responses, "iloc"):
         responses = _rows(responses)
     if isinstance(responses, Stream):
-        batches = split_lines(_chunks(responses), max_line_bytes=max_line_bytes, documents=documents)
+        batches = split_lines(_chunks(responses), documents=documents)
         return Source(batches, responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
-        batches = from_iterable(iterator, max_line_bytes=max_line_bytes, documents=documents)
+        batches = from_iterable(iterator, documents=documents)
         return Source(batches, iterator)
     if isinstance(responses, Mapping | bytes | bytearray) or not isinstance(responses, Iterable):
         raise UsageError(
@@ -86,7 +85,7 @@ def open_source(
         )
     if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
         raise UsageError("responses: got a list of paths; use read_jsonl([...])")
-    return Source(from_iterable(responses, max_line_bytes=max_line_bytes, documents=documents), None)
+    return Source(from_iterable(responses, documents=documents), None)
 
 
 def _rows(frame: Any) -> Iterator[Mapping[str, Any]]:
@@ -113,10 +112,10 @@ async def _chunks(stream: Stream) -> AsyncGenerator[bytes]:
 
 
 async def from_iterable(
-    source: Iterable[Any] | AsyncIterable[Any], *, max_line_bytes: int, documents: bool = True
+    source: Iterable[Any] | AsyncIterable[Any], *, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
     """The records in each item, numbered; lines of files are unchanged. Advances the iterable on the loop."""
-    splitter = Splitter(max_line_bytes)
+    splitter = Splitter()
     async for item in source if isinstance(source, AsyncIterable) else _each(source):
         if isinstance(item, Line | LongLine):
             yield [item]
@@ -136,11 +135,11 @@ async def from_iterable(
             record = write_line(item, number, offset)
             data = record.data
         splitter.number, splitter.offset = number + 1, offset + len(data) + 1
-        is_long = len(data) > max_line_bytes
+        is_long = len(data) > MAX_LINE_BYTES
         if record is None and not is_long and is_blank(data, number):
             yield []
         elif record is None or (is_long and not isinstance(record, Unwritable)):
-            yield [line_of(data, number, offset, max_line_bytes)]
+            yield [line_of(data, number, offset)]
         else:
             yield [record]
 

@@ -11,10 +11,11 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from graphrag_eval_async.errors import UsageError, check_integer
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Position
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of
+from graphrag_eval_async.removed import without_removed
+from graphrag_eval_async.sources.lines import lines_of
 from graphrag_eval_async.sources.logs import Logs
 from graphrag_eval_async.sources.paths import Paths, as_logs
 from graphrag_eval_async.threads import run_in_thread
@@ -58,6 +59,7 @@ class Lag(NamedTuple):
     seconds: float
 
 
+@without_removed("max_line_bytes")
 def follow_jsonl(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
@@ -68,7 +70,6 @@ def follow_jsonl(
     rotate_wait: float = 5.0,
     exclude: Sequence[str] = (),
     ignore_older: float | None = None,
-    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Follower:
     """Follow JSONL files like `tail -F`, however they are rotated. Each line is read once.
 
@@ -98,8 +99,6 @@ def follow_jsonl(
             slash must match the whole path, any other the name.
         ignore_older: seconds. If a file was last written longer ago when it is found, only lines added later
             are read, unless an earlier run has read some of it. None for no limit.
-        max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
-            uses its own limit.
 
     Returns:
         an asynchronous iterable of lines with their `position`, which `evaluate_stream` accepts.
@@ -115,10 +114,9 @@ def follow_jsonl(
         raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise UsageError(f"stop: expected an event, got {stop!r}")
-    check_integer("max_line_bytes", max_line_bytes)
     interval = _seconds("poll_interval", poll_interval, more_than=0)
     timeout = inf if idle_timeout is None else _seconds("idle_timeout", idle_timeout)
-    return Follower(logs, start, interval, timeout, stop, max_line_bytes)
+    return Follower(logs, start, interval, timeout, stop)
 
 
 class Follower:
@@ -132,14 +130,13 @@ class Follower:
     """
 
     def __init__(
-        self, logs: Logs, start: StartAt, interval: float, timeout: float, stop: Stop | None, limit: int
+        self, logs: Logs, start: StartAt, interval: float, timeout: float, stop: Stop | None
     ) -> None:
         self.start = start
         self._logs = logs
         self._interval = interval
         self._timeout = timeout
         self._stop = stop
-        self._max_line_bytes = limit
         self._begun = self._reading = self._is_over = False
         self._keep: Keep | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
@@ -180,14 +177,13 @@ class Follower:
             await keep(*(self._logs.keys.changes() or ({}, copies or {})))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
-        return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
+        return lines_of(self.batches())
 
-    async def batches(self, *, max_line_bytes: int) -> AsyncGenerator[list[Record]]:
+    async def batches(self) -> AsyncGenerator[list[Record]]:
         """Complete lines, in batches of those found together."""
         if self._reading:
             raise UsageError("a follower can be iterated over only once; make another with follow_jsonl")
         self._reading = True
-        self._logs.max_line_bytes = max_line_bytes
         try:
             if not self._begun:
                 await self.begin({})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.records import BYTE_ORDER_MARK, Line, LongLine, Record
-from graphrag_eval_async.records.line import MAX_LINE_BYTES as MAX_LINE_BYTES
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.records.reject import HEAD_BYTES
 from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread
 
@@ -35,7 +35,7 @@ _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\[\s*+\{")
 async def split_lines(
     chunks: AsyncGenerator[bytes],
     *,
-    max_line_bytes: int,
+    max_line_bytes: int = MAX_LINE_BYTES,
     file: FileId | None = None,
     offset: int = 0,
     documents: bool = False,
@@ -45,7 +45,7 @@ async def split_lines(
     Blank lines are counted, not yielded. `file` is the file that is read, if any, and `offset` where in it.
     With `documents`, each object of a text that is an array is a line.
     """
-    splitter = Splitter(max_line_bytes, file=file, offset=offset)
+    splitter = Splitter(max_line_bytes=max_line_bytes, file=file, offset=offset)
     held = bytearray()  # A text that is, or may be, an array of objects.
     try:
         async for chunk in chunks:
@@ -105,7 +105,12 @@ class Splitter:
     """Numbers lines. Between two chunks, it holds an unfinished line, or the head of one over the limit."""
 
     def __init__(
-        self, max_line_bytes: int, *, file: FileId | None = None, number: int = 1, offset: int = 0
+        self,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        file: FileId | None = None,
+        number: int = 1,
+        offset: int = 0,
     ) -> None:
         self.number = number
         self.offset = offset
@@ -130,7 +135,7 @@ class Splitter:
         while (end := chunk.find(b"\n", start)) >= 0:  # Twice as fast as split.
             data = chunk[start:end]
             if end - start > self._limit:
-                lines.append(line_of(data, number, offset + start, self._limit, file))
+                lines.append(line_of(data, number, offset + start, file, self._limit))
             elif data and not data.isspace():
                 # Same as `Line(...)`, at half the cost.
                 lines.append(tuple.__new__(Line, (number, offset + start, data, file, True)))
@@ -195,7 +200,7 @@ class Splitter:
         for data in objects:
             place = text.index(data, place)
             line = data.replace(b"\n", b" ")
-            lines.append(line_of(line, self.number, self.offset + place, self._limit, self._file))
+            lines.append(line_of(line, self.number, self.offset + place, self._file, self._limit))
             self.number += 1
             place += len(data)
             if len(lines) == BATCH_OBJECTS:
@@ -211,7 +216,9 @@ def is_blank(data: bytes, number: int) -> bool:
     return not text or text.isspace()
 
 
-def line_of(data: bytes, number: int, offset: int, limit: int, file: FileId | None = None) -> Line | LongLine:
+def line_of(
+    data: bytes, number: int, offset: int, file: FileId | None = None, limit: int = MAX_LINE_BYTES
+) -> Line | LongLine:
     """A line that is available in one piece."""
     if len(data) <= limit:
         return Line(number, offset, data, file)

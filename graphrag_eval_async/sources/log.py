@@ -66,10 +66,10 @@ class Log:
         size = min(TRACE_BYTES, offset)
         self.trace = os.pread(self.descriptor, size, offset - size) if size else b""
 
-    def read(self, limit: int, max_line_bytes: int) -> list[Record]:
+    def read(self, limit: int) -> list[Record]:
         """The lines that the next bytes complete."""
         if self.splitter is None:
-            self.splitter = Splitter(max_line_bytes, file=self.file, number=self.number, offset=self.offset)
+            self.splitter = Splitter(file=self.file, number=self.number, offset=self.offset)
         data = os.pread(self.descriptor, min(limit, self.unread), self.offset)
         self.offset += len(data)
         self.trace = (self.trace + data[-TRACE_BYTES:])[-TRACE_BYTES:]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId, Position
 from graphrag_eval_async.sources.files import open_at_once
-from graphrag_eval_async.sources.lines import LOGGER, MAX_LINE_BYTES
+from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.log import (
     CLOSED,
     FileKeys,
@@ -54,13 +54,11 @@ class Logs:
     Attributes:
         paths: what is followed.
         keys: which file is which.
-        max_line_bytes: maximum length of a line.
     """
 
     def __init__(self, paths: Paths, *, ignore_older: float, rotate_wait: float) -> None:
         """See `follow_jsonl`."""
         self.paths = paths
-        self.max_line_bytes = MAX_LINE_BYTES
         self._ignore_older = ignore_older
         self._rotate_wait = rotate_wait
         self.keys = FileKeys({}, {}, None)
@@ -394,7 +392,7 @@ class Logs:
             if log.is_in(log.descriptor):
                 del self._open[log]
                 self._open[log] = None
-                return log.read(limit, self.max_line_bytes)
+                return log.read(limit)
         except OSError as error:
             self.paths.tell(log.name, error)
         finally:

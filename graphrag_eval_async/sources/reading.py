@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
+from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.sources.files import file_size, in_thread, open_binary, read_pieces, unreadable
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES, lines_of, split_lines
+from graphrag_eval_async.sources.lines import lines_of, split_lines
 from graphrag_eval_async.sources.parquet import lines_of_rows
 from graphrag_eval_async.sources.paths import MEMBERS, PARQUET, as_paths, check_no_parquet, fits, key_of
 from graphrag_eval_async.sources.remote import RemoteFile, find_remote, is_address, shown, suffix_of
@@ -31,10 +33,10 @@ TABLES = "*.parquet"
 """The Parquet files of a directory, which may hold results."""
 
 
+@without_removed("max_line_bytes")
 def read_jsonl(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
-    max_line_bytes: int = MAX_LINE_BYTES,
     shuffle: int | None = None,
     shard: tuple[int, int] | str | None = None,
 ) -> JsonlFiles:
@@ -48,8 +50,6 @@ def read_jsonl(
             256 MiB, is read as a line. Lines of a pipe have
             no positions. Addresses, such as ``s3://bucket/*.jsonl``, are read by fsspec, with its globs.
             Credentials come from the environment; errors and results hide passwords and queries of addresses.
-        max_line_bytes: maximum length of a line; only the head of a longer line is read. `evaluate_stream`
-            uses its own limit.
         shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
             seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
             not compressed.
@@ -65,7 +65,6 @@ def read_jsonl(
     Raises:
         UsageError: an argument has an invalid value.
     """
-    check_integer("max_line_bytes", max_line_bytes)
     paths = as_paths(path)
     if shuffle is not None:
         require_posix("shuffle")
@@ -82,7 +81,7 @@ def read_jsonl(
                 f"{shown(address)}: remote files cannot be read in shards; download them, or give each "
                 "process files of its own"
             )
-    return JsonlFiles(paths, max_line_bytes, shuffle, None if shard is None else as_shard(shard))
+    return JsonlFiles(paths, shuffle, None if shard is None else as_shard(shard))
 
 
 def read_result_files(path: str | os.PathLike[str]) -> JsonlFiles:
@@ -96,7 +95,6 @@ class JsonlFiles:
     def __init__(
         self,
         paths: list[str],
-        max_line_bytes: int = MAX_LINE_BYTES,
         seed: int | None = None,
         shard: Shard | None = None,
         *,
@@ -116,7 +114,6 @@ class JsonlFiles:
         self._window = window
         self._paths = paths
         self._excluded: set[str] = set()
-        self._max_line_bytes = max_line_bytes
         self._seed = seed
         self._reads_tables = tables  # Whether Parquet files are read.
 
@@ -159,9 +156,11 @@ class JsonlFiles:
         return [*map(Window, files)] if self.shard is None else windows(files, self.shard)
 
     def __aiter__(self) -> AsyncGenerator[Any]:
-        return lines_of(self.batches(max_line_bytes=self._max_line_bytes))
+        return lines_of(self.batches())
 
-    async def batches(self, *, max_line_bytes: int, documents: bool = True) -> AsyncGenerator[list[Record]]:
+    async def batches(
+        self, *, max_line_bytes: int = MAX_LINE_BYTES, documents: bool = True
+    ) -> AsyncGenerator[list[Record]]:
         """The lines, in batches, which may be empty. With `documents`, each object of an array is a line."""
         self.consumed = 0
         if self._seed is None:

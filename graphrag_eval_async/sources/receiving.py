@@ -15,7 +15,7 @@ import anyio
 import orjson
 
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, needs
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ class ShuffledLines:
     """Offsets of all lines of some files, and the order in which to read them; 16 bytes per line."""
 
     def __init__(self, max_line_bytes: int) -> None:
-        self._limit = max_line_bytes
+        self._max_line_bytes = max_line_bytes
         self._files: list[tuple[FileId, int]] = []  # Each with the index of its first line among all.
         self._starts = array("Q")  # Of the lines of each file, and of one more after the last.
         self._order = array("Q")
@@ -73,7 +73,7 @@ class ShuffledLines:
                 self._end(place + 1, is_blank=is_blank)
 
     def _end(self, next_start: int, *, is_blank: bool) -> None:
-        if not is_blank or next_start - 1 - self._starts[-1] > self._limit:
+        if not is_blank or next_start - 1 - self._starts[-1] > self._max_line_bytes:
             self._order.append(len(self._starts) - 1)
         self._starts.append(next_start)
 
@@ -98,9 +98,11 @@ class ShuffledLines:
         file = bisect_right(self._files, index, key=itemgetter(1)) - 1
         id_, first = self._files[file]
         start, end = self._starts[index], self._starts[index + 1] - 1
-        if end - start <= self._limit:
+        if end - start <= self._max_line_bytes:
             return Line(index - first + 1, start, self._bytes(file, start, end), id_)
-        splitter = Splitter(self._limit, file=id_, number=index - first + 1, offset=start)
+        splitter = Splitter(
+            max_line_bytes=self._max_line_bytes, file=id_, number=index - first + 1, offset=start
+        )
         for place in range(start, end, PIECE_BYTES):
             splitter.feed(self._bytes(file, place, min(place + PIECE_BYTES, end)))
         return splitter.finish()[0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import check_integer
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
+from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.stream.agent import MAX_CONCURRENCY, Questions
 from graphrag_eval_async.stream.options import MAX_IN_FLIGHT, OnReject, StreamOptions
 from graphrag_eval_async.stream.pipeline import EvaluationStream
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.stream.options import StreamKeywords
 
-__all__ = ["MAX_IN_FLIGHT", "MAX_LINE_BYTES", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
+__all__ = ["MAX_IN_FLIGHT", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
 
 
+@without_removed("max_line_bytes")
 def evaluate_stream(
     reference: str | os.PathLike[str] | Templates | Reference | None,
     responses: Responses,
     *,
     ordered: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
-    max_line_bytes: int = MAX_LINE_BYTES,
     aggregates: RunningAggregates | None = None,
     on_reject: OnReject = "collect",
     stages: bool = False,
@@ -57,7 +57,6 @@ def evaluate_stream(
             `receive_otlp(...)`.
         ordered: whether to yield results in the order of the input instead of as they complete.
         max_in_flight: how many responses may be read and not yet handed out; beyond that, reading stops.
-        max_line_bytes: a longer line is rejected as `too_long` and never held in memory.
         aggregates: a `RunningAggregates` to continue counting with; default: a new one.
         on_reject: what to do with a response that cannot be evaluated. "collect" keeps it in `rejects`; if
             nobody reads these, the first of each reason is logged, and a `GraphragEvalWarning` at the end
@@ -102,6 +101,7 @@ def evaluate_stream(
     return EvaluationStream(Evaluator(reference, **evaluator), responses, StreamOptions(**options))
 
 
+@without_removed("max_line_bytes")
 def evaluate_agent(
     reference: str | os.PathLike[str] | Templates | Reference,
     agent: Callable[[Question], Any],

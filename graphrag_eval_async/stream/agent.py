@@ -80,7 +80,7 @@ class Questions:
         self.closing = agent if isinstance(agent, http_agent) else None
         self._blocks = not iscoroutinefunction(agent) and not iscoroutinefunction(call)
         self._questions = tuple(evaluator.reference.questions.values())
-        self._max_line_bytes, self._shuffled = options.max_line_bytes, options.until is not None
+        self._shuffled = options.until is not None
         self._concurrency, self._slots = max_concurrency, asyncio.Semaphore(max_concurrency)
         self.lines = len(self._questions) * repeats
         self.retry_errors = retry_errors
@@ -138,7 +138,7 @@ class Questions:
         if response.get("elapsed_sec") is None:
             response["elapsed_sec"] = elapsed
         record = write_line(response, number, 0)
-        return line_of(record.data, number, 0, self._max_line_bytes) if isinstance(record, Line) else record
+        return line_of(record.data, number, 0) if isinstance(record, Line) else record
 
     async def _call(
         self, question: Question, left: list[object]

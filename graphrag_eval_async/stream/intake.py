@@ -50,7 +50,7 @@ class Intake:
     def __post_init__(self) -> None:
         usual = None if self.questions is not None else self.evaluator.usual_way(self.counts.take_sample)
         self._usual = None if usual is None else usual.evaluate
-        self._read = self.evaluator.reader(self.options.max_line_bytes)
+        self._read = self.evaluator.reader()
 
     def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
         """Return the evaluation of a record, work for it, or None; of a large one, a coroutine for these."""
@@ -65,8 +65,8 @@ class Intake:
             if type(found) is Evaluation:
                 return found
             if found is not None:
-                known, limit = self.evaluator.reference.questions, self.options.max_line_bytes
-                return self._evaluate(record, read_record(record, known, limit, found), source)
+                known = self.evaluator.reference.questions
+                return self._evaluate(record, read_record(record, known, found), source)
         if self.questions is not None:
             return partial(self._ask, self.questions, record.number, source)
         return self._evaluate(record, self._read(record), source)
@@ -99,7 +99,7 @@ class Intake:
         """Ask a question and evaluate the answer."""
         record = await questions.answer(number)
         known = self.evaluator.reference.questions
-        read = partial(read_record, record, known, self.options.max_line_bytes)
+        read = partial(read_record, record, known)
         response = await run_in_thread(read) if is_large(record) else read()
         question, repeat = questions.at(number)
         if isinstance(response, Reject):

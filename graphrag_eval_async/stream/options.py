@@ -11,7 +11,6 @@ from graphrag_eval_async.errors import UsageError, check_boolean, check_integer
 from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Reject
-from graphrag_eval_async.sources.lines import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +34,6 @@ class StreamOptions:
 
     ordered: bool = False
     max_in_flight: int = MAX_IN_FLIGHT
-    max_line_bytes: int = MAX_LINE_BYTES
     aggregates: RunningAggregates | None = None
     on_reject: OnReject = "collect"
     stages: bool = False
@@ -45,8 +43,7 @@ class StreamOptions:
     rejudge: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("max_in_flight", "max_line_bytes"):
-            check_integer(name, getattr(self, name))
+        check_integer("max_in_flight", self.max_in_flight)
         check_integer("rejudge", self.rejudge, 0)
         for name in ("ordered", "stages"):
             check_boolean(name, getattr(self, name))
@@ -64,7 +61,6 @@ class StreamKeywords(EvaluatorOptions, total=False):
 
     ordered: bool
     max_in_flight: int
-    max_line_bytes: int
     aggregates: RunningAggregates | None
     on_reject: OnReject
     stages: bool

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.usage import FREE, JudgeUsage
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.done import Done
 from graphrag_eval_async.sinks.journal import Journal, OpenJournal
 from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source, read_jsonl
@@ -95,7 +96,7 @@ class EvaluationStream:
         if questions is not None:
             source = Source(questions.batches(), None)
         else:
-            source = _open(responses, options, journal, done, evaluator, self.late)
+            source = _open(responses, journal, done, evaluator, self.late)
         if journal is not None and done is not None and self._journal is not None:
             follower = responses if isinstance(responses, Follower) else None
             source = Source(_resume(source, follower, journal, done, self._journal), source)
@@ -248,7 +249,6 @@ def _check(responses: object, options: StreamOptions, *, is_part: bool) -> None:
 
 def _open(
     responses: Any,
-    options: StreamOptions,
     journal: Journal | None,
     done: Done | None,
     evaluator: Evaluator,
@@ -256,7 +256,6 @@ def _open(
 ) -> Source:
     source = open_source(
         responses,
-        max_line_bytes=options.max_line_bytes,
         exclude=[] if journal is None else journal.paths,
         documents=evaluator.trace_format is None or evaluator.trace_format.is_listed,
     )
@@ -295,7 +294,8 @@ async def _resume(
 
 def _fingerprints(evaluator: Evaluator, responses: object, options: StreamOptions) -> dict[str, str]:
     """Return what must be the same in all runs of a journal."""
-    own = {"dedupe": options.dedupe, "max_line_bytes": str(options.max_line_bytes)}
+    # The maximum length of a line was an option: journals that were written with another are not resumed.
+    own = {"dedupe": options.dedupe, "max_line_bytes": str(MAX_LINE_BYTES)}
     if isinstance(responses, Questions):
         own["source"] = "agent"
         if responses.closing is not None:

@@ -307,13 +307,13 @@ def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> T
 
 
 def convert_record(
-    record: Record, traces: TraceFormat, texts: QuestionTexts | None, max_line_bytes: int
+    record: Record, traces: TraceFormat, texts: QuestionTexts | None
 ) -> dict[str, Any] | Reject:
     """The response that the trace of a record makes."""
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return traces.convert(load(record.data, max_line_bytes), texts)
+        return traces.convert(load(record.data), texts)
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     except TraceError as error:
@@ -321,15 +321,15 @@ def convert_record(
 
 
 def record_reader(
-    traces: TraceFormat, questions: Mapping[str, Question], max_line_bytes: int
+    traces: TraceFormat, questions: Mapping[str, Question]
 ) -> Callable[[Record], Response | Reject]:
     """What makes a response of a record that holds a trace."""
-    read = partial(read_record, known=questions, max_line_bytes=max_line_bytes)
+    read = partial(read_record, known=questions)
     is_searched = traces.question_id is None and not isinstance(questions, AnyQuestion)
     texts = QuestionTexts(questions.values()) if is_searched else None
 
     def read_traced(record: Record) -> Response | Reject:
-        response = convert_record(record, traces, texts, max_line_bytes)
+        response = convert_record(record, traces, texts)
         if isinstance(response, Reject):
             return response if response.reason == "not_a_trace" else read(record)
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)

@@ -75,6 +75,7 @@ def test_shells_complete_options_and_files(
     [
         ("evalute", "'evalute'. Did you mean 'evaluate'?"),
         ("scale rya", "'rya'. Did you mean 'ray'?"),
+        ("plot r --max-line-bytes 9", "--max-line-bytes is gone; lines have at most 32 MiB, and results 128"),
         ("evaluate r s --fsync never", "--fsync is gone; results are flushed to disk once a second"),
         ("watch r s --interval 1s", "watch --interval is gone; write --every TIME"),
         ("evaluate r s --fail-under=1", "--fail-under is gone; write --gate 'METRIC >= VALUE'"),

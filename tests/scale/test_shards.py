@@ -40,7 +40,7 @@ async def evaluate(
         rejects.append(repr((reject.path, reject.offset, reject.reason, reject.message, more)))
 
     source = read_jsonl([*files], shard=shard)
-    stream = evaluate_stream(REFERENCE, source, journal=journal, max_line_bytes=250, on_reject=keep)
+    stream = evaluate_stream(REFERENCE, source, journal=journal, on_reject=keep)
     async with stream:
         results = [result async for result in stream]
     if shard is not None:

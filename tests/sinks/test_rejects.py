@@ -11,13 +11,14 @@ import orjson
 import pytest
 
 from graphrag_eval_async import Journal, Reject, evaluate_stream
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks import LineFile, RejectWriter
 from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONG = b'{"x": "' + "ü".encode() * 250_000 + b'"}'
+LONG = b'{"x": "' + "ü".encode() * (MAX_LINE_BYTES // 2) + b'"}'
 KEYS = ["file", "line", "offset", "reason", "message", "length", "sha256", "content"]
 
 
@@ -34,7 +35,6 @@ async def test_takes_the_rejects_of_a_stream(tmp_path: Path, way: str) -> None:
         stream = evaluate_stream(
             templates(),
             path,
-            max_line_bytes=300_000,
             on_reject="collect" if rejects is None else RejectWriter(rejects),
             journal=None if rejects is not None else Journal(tmp_path / "journal", rejects=kept),
         )

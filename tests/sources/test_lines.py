@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records import FileId, Line, LongLine, Record, Unwritable
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sources import from_iterable
 from graphrag_eval_async.sources.lines import Splitter, split_lines
 from tests.support.cpu import affordable
@@ -37,8 +38,8 @@ async def objects_of(text: bytes, size: int = 1 << 16) -> list[Any]:
     )
 
 
-async def pushed(items: Iterable[Any], limit: int = 1000) -> list[Record]:
-    return [record async for batch in from_iterable(items, max_line_bytes=limit) for record in batch]
+async def pushed(items: Iterable[Any]) -> list[Record]:
+    return [record async for batch in from_iterable(items) for record in batch]
 
 
 def cut(data: bytes, cuts: Sequence[int]) -> list[bytes]:
@@ -78,7 +79,7 @@ async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int)
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))
 def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, place: int, limit: int) -> None:
     """Wherever it is ended for now, going on at its offset gives the same lines in the end."""
-    splitter = Splitter(limit)
+    splitter = Splitter(max_line_bytes=limit)
     found = splitter.feed(data[:place])
     begin = splitter.offset
     assert begin + splitter.held == min(place, len(data))
@@ -147,7 +148,9 @@ async def test_items_of_all_kinds() -> None:
     assert isinstance(bad, Unwritable)
     assert (good, last) == (Line(1, 0, b'{"a":1}'), Line(3, 19, b"x"))
     assert (bad.number, bad.offset, bad.data) == (2, 8, b"{'a': {1}}")
-    kinds = [type(line) for line in await pushed(["a" * 5, "b" * 6 + "\nc", b"d" * 7, " " * 6, " "], limit=5)]
+    most = MAX_LINE_BYTES
+    items: list[Any] = ["a" * most, "b" * (most + 1) + "\nc", b"d" * (most + 2), " " * (most + 1), " "]
+    kinds = [type(line) for line in await pushed(items)]
     assert kinds == [Line, LongLine, Line, LongLine, LongLine]
     file = FileId("log.jsonl", "1-2-3", followed=True)
     given: list[Any] = [Line(7, 123, b"a", file, whole=False), LongLine(8, 200, b"b", 1, 0, "", file)]

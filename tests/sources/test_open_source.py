@@ -27,7 +27,7 @@ TEXT = b"\n".join(LINES)
 
 
 async def read(responses: Any) -> list[bytes]:
-    async with aclosing(open_source(responses, max_line_bytes=1000)) as batches:
+    async with aclosing(open_source(responses)) as batches:
         return [getattr(record, "data", b"") async for batch in batches for record in batch]
 
 
@@ -38,7 +38,7 @@ async def test_iterables_paths_and_open_files(tmp_path: Path) -> None:
         assert await read(items) == LINES
     path = tmp_path / "responses.jsonl"
     path.write_bytes(TEXT + b"\n")
-    for source in (path, str(path), read_jsonl(path, max_line_bytes=3), follow_jsonl(path, idle_timeout=0)):
+    for source in (path, str(path), read_jsonl(path), follow_jsonl(path, idle_timeout=0)):
         assert await read(source) == LINES
     with path.open(encoding="utf-8") as text, path.open("rb") as binary:
         assert await read(text) == await read(binary) == LINES
@@ -79,7 +79,7 @@ async def test_a_source_is_closed_even_under_cancellation() -> None:
             await checkpoint()
             cleaned.append(True)
 
-    source = open_source(items(), max_line_bytes=10)
+    source = open_source(items())
     await anext(aiter(source))
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -91,10 +91,10 @@ def test_sources_that_yield_no_responses() -> None:
     wrong: list[Any] = [None, 5, TEXT, bytearray(TEXT), {"q": {}}, object(), len, Path]
     for responses in wrong:
         with pytest.raises(UsageError, match="responses: expected a path or an iterable"):
-            open_source(responses, max_line_bytes=1)
+            open_source(responses)
     for paths in (["a.jsonl", "b.jsonl.gz"], (Path("a"),)):
         with pytest.raises(UsageError, match=r"got a list of paths; use read_jsonl\(\[...\]\)"):
-            open_source(paths, max_line_bytes=100)  # type: ignore[arg-type]
+            open_source(paths)  # type: ignore[arg-type]
 
 
 async def test_an_array_is_read_as_its_objects(tmp_path: Path) -> None:

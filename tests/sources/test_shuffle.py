@@ -22,6 +22,7 @@ from tests.sources.followed import open_files
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Record
+    from graphrag_eval_async.sources import JsonlFiles
 
 
 async def read(path: Any, seed: int | None, **options: Any) -> list[Record]:
@@ -46,12 +47,16 @@ def write(path: Path, count: int) -> Path:
 pieces = st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b" ", b"\t \n", b"\xef\xbb\xbf", b"x" * 9])
 
 
+async def lines_of(files: JsonlFiles, limit: int) -> list[Record]:
+    return [line async for batch in files.batches(max_line_bytes=limit) for line in batch]
+
+
 async def check(paths: list[Path], seed: int, limit: int) -> None:
     """The same lines in another order, with their numbers, offsets and positions."""
-    source = read_jsonl(paths, max_line_bytes=limit, shuffle=seed)
+    source = read_jsonl(paths, shuffle=seed)
     assert source.lines is None
-    lines = [line async for line in source]
-    expected = [line async for line in read_jsonl(paths, max_line_bytes=limit)]
+    lines = await lines_of(source, limit)
+    expected = await lines_of(read_jsonl(paths), limit)
     assert sorted(map(repr, map(plain, lines))) == sorted(map(repr, map(plain, expected)))
     assert source.lines == len(expected)
 

@@ -19,6 +19,7 @@ from graphrag_eval_async import (
     evaluate_agent,
     load_reference,
 )
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.stream.agent import MAX_ERROR_CHARACTERS
 from tests.support import virtual_time
 from tests.support.data import answer, templates
@@ -84,7 +85,7 @@ NO_RESPONSES: list[tuple[Any, str, str]] = [
     ({"question_id": "q0"}, "invalid_field", "question_id: the agent names 'q0'; leave it out"),
     ({"actual_steps": "none"}, "invalid_field", "actual_steps: expected an array, got 'none'"),
     ({"actual_answer": object()}, "invalid_field", "object"),
-    ("x" * 3000, "too_long", "more than max_line_bytes=2000"),
+    ("x" * MAX_LINE_BYTES, "too_long", "more than 33554432; shorten the line, for example"),
 ]
 
 
@@ -94,7 +95,7 @@ async def test_invalid_responses_become_rejects_with_their_question() -> None:
         return NO_RESPONSES[number][0] if number < len(NO_RESPONSES) else STEPS
 
     reference = load_reference(templates(len(NO_RESPONSES) + 1))
-    async with evaluate_agent(reference, agent, max_line_bytes=2000, max_concurrency=1) as stream:
+    async with evaluate_agent(reference, agent, max_concurrency=1) as stream:
         rejects = stream.rejects
         (result,) = [result async for result in stream]
     assert result["question_id"] == f"q{len(NO_RESPONSES)}"

@@ -281,7 +281,6 @@ MISMATCHES: list[tuple[dict[str, Any], list[str]]] = [
     (judged(answer_correctness=PROMPT), ["configuration"]),
     ({}, ["configuration"]),
     (judged() | {"dedupe": "content"}, ["dedupe"]),
-    (judged() | {"max_line_bytes": 1000}, ["max_line_bytes"]),
     ({"reference": changed(question_text="How?")}, ["reference", "configuration"]),
 ]
 
@@ -304,7 +303,7 @@ def files_of(path: Path) -> dict[str, bytes]:
 
 
 def test_other_conditions(path: Path) -> None:
-    shown = {"dedupe": r"\(position, now content\)", "max_line_bytes": r"\(33554432, now 1000\)"}
+    shown = {"dedupe": r"\(position, now content\)"}
     for options, differences in MISMATCHES:
         assert resumed(Journal(path, force=True), **judged()) in {0, 6}
         before = files_of(path)

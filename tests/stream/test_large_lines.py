@@ -11,7 +11,7 @@ import pytest
 
 from graphrag_eval_async import RejectedResponse, evaluate_stream
 from graphrag_eval_async.records.decoding import BYTES_PER_VALUE
-from graphrag_eval_async.stream import MAX_LINE_BYTES
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from tests.support.data import HEAVY_BYTES, answer, heavy, question, template, templates
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from graphrag_eval_async import (
     read_jsonl,
     run_evaluation,
 )
+from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import until, wait
 from tests.support.loop import settle
@@ -109,7 +110,7 @@ BAD: list[tuple[bytes, str]] = [
     (b'["q0"]', "not_an_object"),
     (b'{"question_id": "q9"}', "unknown_question_id"),
     (b'{"question_id": "q0", "input_tokens": ' + b"9" * 25 + b"}", "invalid_field"),
-    (b'{"question_id": "q0", "x": "' + b"x" * 100_000 + b'"}', "too_long"),
+    (b'{"question_id": "q0", "x": "' + b"x" * MAX_LINE_BYTES + b'"}', "too_long"),
     (b'{"question_id": "q0", "x": ' + b"[" * 200 + b"]" * 200 + b"}", "too_deep"),
 ]
 GOOD = [
@@ -138,7 +139,7 @@ async def test_bad_lines_are_rejected_and_the_others_evaluated(
     text, bad = mixed_lines()
     path = tmp_path / "responses.jsonl"
     path.write_bytes(text)
-    options: dict[str, Any] = {"max_in_flight": max_in_flight, "max_line_bytes": 90_000, "ordered": ordered}
+    options: dict[str, Any] = {"max_in_flight": max_in_flight, "ordered": ordered}
     stream = evaluate_stream(REFERENCE, path, **options)
     results = await collect(stream)
     assert sorted(result["sample"] for result in results) == list(range(1, len(BAD) + 2))
@@ -260,7 +261,6 @@ def without_sample(result: dict[str, Any]) -> dict[str, Any]:
 def test_wrong_options() -> None:
     wrong: dict[str, list[Any]] = {
         "max_in_flight": [0, True, None],
-        "max_line_bytes": [0, "1"],
         "on_reject": ["ignore", anyio.sleep],
         "steps_groups": ["first"],
         "comparators": [{"calculator": 5}],
