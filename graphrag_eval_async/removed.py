@@ -70,6 +70,7 @@ REMOVED: dict[str, str] = {
         "read responses with pandas and pass the DataFrame to evaluate_stream, or convert them to JSON "
         'lines: frame.to_json("FILE.jsonl", orient="records", lines=True)'
     ),
+    "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
 }
 
 

@@ -214,10 +214,6 @@ Alerts
     Repeatable.
   --on-alert COMMAND
     Shell command to run when an alert starts or ends, with JSON on its input; killed after 30 s.
-  --on-alert-url URL... : monitor.webhooks:parse_address
-    Post the alert as JSON to this URL when an alert starts or ends; ${NAME} stands for an environment
-    variable. The secret in GRAPHRAG_EVAL_WEBHOOK_SECRET signs it. A post that fails is tried again for up to
-    25 s, so one may arrive twice. Repeatable.
 Resume
   --resume [=force] : cli.parsing:parse_resume
     Keep a journal, and skip lines that are done; =force even if settings have changed.

@@ -117,11 +117,6 @@ def check_known(
         )
 
 
-def summary(change: Change) -> str:
-    """A change in one line."""
-    return f"alert {change['state']}: {change['alert']}: {value_of(change)}"
-
-
 def value_of(change: Mapping[str, Any]) -> str:
     """The value of an alert in words."""
     if change["value"] is not None:
@@ -130,4 +125,5 @@ def value_of(change: Mapping[str, Any]) -> str:
 
 
 def message(change: Change) -> str:
-    return f"{change['time']} {summary(change)}"
+    """A change in one line, after its time."""
+    return f"{change['time']} alert {change['state']}: {change['alert']}: {value_of(change)}"

@@ -86,6 +86,7 @@ def test_shells_complete_options_and_files(
         ("ask r s --steps-groups all", "--steps-groups is gone; write steps.groups into a conf"),
         ("answer-correctness -i x --escape-formulas", "--escape-formulas is gone; leave it out"),
         ("answer-correctness -i x --no-escape-formulas", "--no-escape-formulas is gone; remove the apos"),
+        ("watch r s --on-alert-url u", "--on-alert-url is gone; write --on-alert with a command"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )

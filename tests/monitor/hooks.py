@@ -1,4 +1,4 @@
-"""A server that webhooks post to."""
+"""A server that keeps what is posted to it."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
-"""Alerts, their windows, and the webhooks that are told of them."""
+"""Alerts and their windows."""
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import defaultdict
 from fractions import Fraction
 from itertools import accumulate
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +16,10 @@ from hypothesis import strategies as st
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert, value_of
 from graphrag_eval_async.monitor.watched import Alerts, Watched
-from graphrag_eval_async.monitor.webhooks import SIGNATURE, Webhook, parse_address
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
 from graphrag_eval_async.records.conditions import OPERATORS
-from tests.monitor.hooks import hook
 from tests.monitor.summaries import seen
 from tests.support.cases import each
-from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,64 +196,3 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(w
     assert value_of({"value": None}) == "no values"  # Of a restored change, which has no `samples`.
     [ended] = changes
     assert (ended["state"], ended["samples"], second.facts()) == ("ended", 3, [])
-
-
-CHANGE: Change = {"alert": "a & b: <!channel> < 0.8", "state": "started", "template": "a & b", "value": 0.75}
-PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
-
-
-async def posted(url: str, secret: bytes | None = None) -> str | None:
-    async with leaving_nothing():
-        return await Webhook(parse_address(url), secret, backoff=0.001)(CHANGE)
-
-
-async def test_it_posts_the_facts_and_a_text_for_slack() -> None:
-    with hook(200) as (host, posts):
-        assert await posted(f"http://us3r:passw0rd@{host}/services/T0KEN?key=S3CRET#part") is None
-    [post] = posts
-    assert post.path == "/services/T0KEN?key=S3CRET"
-    assert post.headers["content-type"] == "application/json"
-    assert post.headers["authorization"] == "Basic dXMzcjpwYXNzdzByZA=="
-    assert SIGNATURE.lower() not in post.headers
-    text = post.facts.pop("text")
-    assert text == "alert started: a &amp; b: &lt;!channel&gt; &lt; 0.8: 0.75"
-    assert {**post.facts, "text": text} == {**CHANGE, "text": text}
-
-
-async def test_what_may_pass_is_tried_again() -> None:
-    """A few times; redirects are not followed; and what is told of it keeps secrets."""
-    for status in (500, 503, 429, 408):
-        with hook(status, status, 204) as (host, posts):
-            assert await posted(f"http://{host}/") is None
-        assert len(posts) == 3
-        assert len({post.body for post in posts}) == 1
-    for status, attempts in ((500, 5), (302, 1)):
-        with hook(status) as (host, posts):
-            problem = await posted(f"http://us3r:passw0rd@{host}/T0KEN?key=S3CRET")
-        assert problem == f"was answered with status {status} (attempt {attempts} of 5)"
-        assert len(posts) == attempts
-
-
-async def test_the_snippet_of_the_documentation_verifies_signatures() -> None:
-    [snippet] = [
-        text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "hmac" in text
-    ]
-    names: dict[str, Any] = {}
-    exec(snippet, names)  # noqa: S102
-    with hook(200) as (host, posts):
-        assert await posted(f"http://{host}/", b"my secret") is None
-    [post] = posts
-    assert names["is_genuine"](post.body, post.headers[SIGNATURE.lower()], b"my secret")
-    assert not names["is_genuine"](post.body + b" ", post.headers[SIGNATURE.lower()], b"my secret")
-    assert not names["is_genuine"](post.body, post.headers[SIGNATURE.lower()], b"another")
-
-
-BAD = ["T0KEN", "file:///T0KEN", "https:///T0KEN", "https://host:99999/T0KEN", "https://host/T0KEN here"]
-BAD += ["https://host/T0KEN\r\nX: y", "https://h\u00f4st/T0KEN", "https://[::1/T0KEN", "${NO_SUCH}/T0KEN"]
-
-
-@each("text", BAD)
-def test_errors_do_not_quote_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected a URL|NO_SUCH") as error:
-        parse_address(text)
-    assert "T0KEN" not in str(error.value)

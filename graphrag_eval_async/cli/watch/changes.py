@@ -6,13 +6,13 @@ import asyncio
 import json
 import os
 import signal
+from collections import Counter, defaultdict
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.webhooks import DELIVERY_SECONDS
 from graphrag_eval_async.sinks import write_report
 
 if TYPE_CHECKING:
@@ -25,17 +25,73 @@ LOGGED = ("alert", "state", "value", "time")
 """Keys of the changes of alerts that are restored."""
 
 
-class ShellCommand:
-    """Runs a shell command for a change of an alert, with the facts of the change as JSON on stdin.
+COMMAND_SECONDS = 30.0
+"""How long a command may run, and how long the end of a run waits for commands; chosen."""
 
-    Its output is discarded: on a terminal, it would go through the view.
+MAX_WAITING = 100
+"""How many changes of one alert may wait for their command; chosen."""
+
+
+class AlertCommand:
+    """Runs a shell command at each change of an alert, with the change as JSON on standard input.
+
+    Commands for the same alert run one after another, those for different alerts concurrently. Their output
+    is discarded: on a terminal, it would go through the view.
     """
 
-    def __init__(self, command: str, *, seconds: float = DELIVERY_SECONDS) -> None:
-        """The command is killed after `seconds`."""
-        self._command, self._seconds = command, seconds
+    def __init__(
+        self,
+        command: str,
+        say: Callable[[str], object],
+        *,
+        kill_after: float = COMMAND_SECONDS,
+        wait_at_end: float = COMMAND_SECONDS,
+    ) -> None:
+        """Prepare to run `command`; `say` gets a message about each problem. Times are in seconds."""
+        self._command = command
+        self._say = say
+        self._kill_after = kill_after
+        self._wait_at_end = wait_at_end
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, change: Change) -> str | None:
+    def add(self, change: Change) -> None:
+        """Run the command for a change soon; must be called on the event loop."""
+        alert = change["alert"]
+        if self._waiting[alert] > MAX_WAITING:  # One of these is running.
+            self._complain(change, f"is skipped, since {MAX_WAITING} are waiting")
+            return
+        self._waiting[alert] += 1
+        task = asyncio.create_task(self._run_in_turn(change))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """Wait for commands that have not ended, but not for long."""
+        if not self._tasks:
+            return
+        _, unfinished = await asyncio.wait(self._tasks, timeout=self._wait_at_end)
+        if unfinished:
+            self._say("--on-alert: not all were finished at the end")
+
+    async def aclose(self) -> None:
+        """Kill the commands that still run."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run_in_turn(self, change: Change) -> None:
+        alert = change["alert"]
+        async with self._turns[alert]:
+            try:
+                problem = await self._run(change)
+            finally:
+                self._waiting[alert] -= 1
+            if problem is not None:
+                self._complain(change, problem)
+
+    async def _run(self, change: Change) -> str | None:
         """Run the command; return what went wrong, if anything."""
         try:
             process = await asyncio.create_subprocess_shell(
@@ -48,16 +104,21 @@ class ShellCommand:
         except OSError as error:
             return f"cannot run: {error.strerror or error}"
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._kill_after):
                 await process.communicate(json.dumps(change).encode() + b"\n")
         except TimeoutError:
-            return f"took more than {self._seconds:g} s, and was killed"
+            return f"took more than {self._kill_after:g} s, and was killed"
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
-        return f"ended with exit code {process.returncode}" if process.returncode else None
+        if process.returncode:
+            return f"ended with exit code {process.returncode}"
+        return None
+
+    def _complain(self, change: Change, problem: str) -> None:
+        self._say(f"--on-alert {problem}: {change['alert']}, {change['state']}")
 
 
 class Kept:

@@ -24,7 +24,7 @@ from graphrag_eval_async.cli.run import (
     stopping,
 )
 from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
-from graphrag_eval_async.cli.watch.changes import Kept, ShellCommand
+from graphrag_eval_async.cli.watch.changes import AlertCommand, Kept
 from graphrag_eval_async.cli.watch.views import Screen, View, open_view
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import SourceError, UsageError
@@ -34,14 +34,13 @@ from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.prometheus import MetricsServer, PrometheusCollector
-from graphrag_eval_async.monitor.webhooks import SECRET, Deliveries, Webhook
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
 
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -86,7 +85,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         view = open_view(facts, given.window, given.every, interrupts, reads_stdin=given.paths == ["-"])
         journal = given.output if given.resume else None
         kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
-        work = _watch(stream, send, counting, view, kept, _deliveries(given, view.say))
+        command = None if given.on_alert is None else AlertCommand(given.on_alert, view.say)
+        work = _watch(stream, send, counting, view, kept, command)
         if web is not None:
             view.address = web.url
             view.say(f"dashboard: {web.url}")
@@ -143,9 +143,7 @@ def _checked(given: Given) -> Given:
         raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
     _check_paths(given)
     if not given.alert:
-        refuse(given, "on_alert on_alert_url", "{} needs --alert")
-    if given.on_alert_url and os.environ.get(SECRET) == "":
-        raise UsageError(f"the environment variable {SECRET} is empty; set it, or unset it")
+        refuse(given, "on_alert", "{} needs --alert")
     if "-" in {given.output, given.rejects}:
         raise UsageError("standard output shows the view: -o and --rejects need files")
     return given if given.otlp_listen is None else given.replace(format=OTLP)
@@ -181,30 +179,18 @@ def _source(given: Given, ended: asyncio.Event) -> Source:
     )
 
 
-def _deliveries(given: Given, say: Callable[[str], object]) -> list[Deliveries]:
-    secret = os.environ.get(SECRET)
-    key = None if secret is None else secret.encode(errors="surrogateescape")
-    posts = [
-        Deliveries(f"--on-alert-url {address.host}", Webhook(address, key), say)
-        for address in given.on_alert_url
-    ]
-    if given.on_alert is None:
-        return posts
-    return [Deliveries("--on-alert", ShellCommand(given.on_alert), say), *posts]
-
-
 async def _watch(
     stream: EvaluationStream,
     send: Send,
     counting: Counting,
     view: View,
     kept: Kept,
-    deliveries: Sequence[Deliveries],
+    command: AlertCommand | None,
 ) -> None:
     def tell(change: Change) -> None:
         view.say(message(change))
-        for each in deliveries:
-            each.add(change)
+        if command is not None:
+            command.add(change)
         kept.changed.set()
 
     async def work() -> None:
@@ -215,7 +201,8 @@ async def _watch(
                 counting.add(result)
                 await send(result)
         kept.resume()
-        await asyncio.gather(*(each.finish() for each in deliveries))
+        if command is not None:
+            await command.finish()
 
     async def look() -> NoReturn:
         while True:
@@ -227,7 +214,8 @@ async def _watch(
     try:
         await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
     finally:
-        await asyncio.gather(*(each.aclose() for each in deliveries))
+        if command is not None:
+            await command.aclose()
         await kept.write()
 
 

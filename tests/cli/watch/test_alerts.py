@@ -1,22 +1,18 @@
-"""`watch --alert`: commands and posts at each change, and what is kept of alerts."""
+"""`watch --alert`: a command at each change, and what is kept of alerts."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import os
 from typing import TYPE_CHECKING
 
 import orjson
 
-from graphrag_eval_async.cli.watch.changes import ShellCommand
-from graphrag_eval_async.monitor.webhooks import MAX_WAITING, SECRET, SIGNATURE, Deliveries
+from graphrag_eval_async.cli.watch.changes import MAX_WAITING, AlertCommand
 from tests.cli.beside import Beside, run_beside
 from tests.cli.support import COLOURS, response, run
 from tests.cli.watch.support import append
 from tests.cli.watch.test_watch import IDLE, RESPONSES, watch
-from tests.monitor.hooks import hook
 from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
@@ -34,13 +30,16 @@ async def test_commands_that_hang_are_killed_with_all_that_they_started(tmp_path
     """After their time, and at the end; meanwhile, only so many changes wait."""
     os.mkfifo(tmp_path / "pipe")
     change: Change = {"alert": "x < 1", "state": "started", "value": 0.5}
-    assert (
-        await ShellCommand("sleep 1000 & wait", seconds=0.1)(change) == "took more than 0.1 s, and was killed"
-    )
     said: list[str] = []
     async with leaving_nothing():
-        run = ShellCommand(f"sleep 1000 > {tmp_path}/pipe & wait", seconds=1000)
-        commands = Deliveries("--on-alert", run, said.append, seconds=0.3)
+        slow = AlertCommand("sleep 1000 & wait", said.append, kill_after=0.1)
+        slow.add(change)
+        await slow.finish()
+        assert said == ["--on-alert took more than 0.1 s, and was killed: x < 1, started"]
+        said.clear()
+
+        command = f"sleep 1000 > {tmp_path}/pipe & wait"
+        commands = AlertCommand(command, said.append, kill_after=1000, wait_at_end=0.3)
         commands.add(change)
         with await asyncio.to_thread(open, tmp_path / "pipe", "rb") as pipe:
             for _ in range(MAX_WAITING + 2):
@@ -94,21 +93,8 @@ def test_a_file_that_watch_did_not_keep(folder: Folder, capfd: pytest.CaptureFix
     assert f"Error: {path!r} was not written by watch" in capfd.readouterr().err
 
 
-def test_alerts_are_posted_signed_and_a_failure_is_said_without_secrets(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_fails_is_reported(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines(*[response("q1", False)] * 3)
-    with hook(500, 200) as (host, posts), hook(404) as (other, others):
-        monkeypatch.setenv("HOOK", f"http://{host}/T0KEN")
-        monkeypatch.setenv(SECRET, "s3cret")
-        urls = ["--on-alert-url", "${HOOK}", "--on-alert-url", f"http://us3r:passw0rd@{other}/?key=S3CRET"]
-        assert run(*watch(folder, *IDLE, "--alert", ALERT, *urls)) == 0
-    first, again = posts
-    assert first.body == again.body == others[0].body
-    assert (again.facts["alert"], again.facts["state"], again.facts["value"]) == (ALERT, "started", 0.0)
-    expected = hmac.new(b"s3cret", first.body, hashlib.sha256).hexdigest()
-    assert first.headers[SIGNATURE.lower()] == again.headers[SIGNATURE.lower()] == f"sha256={expected}"
-    out, err = capfd.readouterr()
-    said = f"--on-alert-url {other} was answered with status 404 (attempt 1 of 5): {ALERT}, started"
-    assert said in err.splitlines()
-    assert not any(secret in out + err for secret in ("T0KEN", "S3CRET", "s3cret", "us3r", "passw0rd"))
+    assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert", "exit 3")) == 0
+    said = f"--on-alert ended with exit code 3: {ALERT}, started"
+    assert said in capfd.readouterr().err.splitlines()
