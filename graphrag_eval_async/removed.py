@@ -70,6 +70,11 @@ REMOVED: dict[str, str] = {
         "read responses with pandas and pass the DataFrame to evaluate_stream, or convert them to JSON "
         'lines: frame.to_json("FILE.jsonl", orient="records", lines=True)'
     ),
+    "--otlp-json": "write --otel, and let a collector write files",
+    "--otlp-metrics": "write watch --metrics [HOST:]PORT, for Prometheus",
+    "--otel-metric": "--otel sends all scores; let a collector filter them",
+    "metrics=": "OtelSink sends all scores; let a collector filter them",
+    "aggregates=": "OtelSink sends results only; register a PrometheusCollector for means",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
 }
 

@@ -23,7 +23,7 @@ class Command(NamedTuple):
 
 TRACES = "select question_id failed step_name"
 REPORTED = "include_errors level"
-EVALUATING = f"{REPORTED} on_fatal stages otel otlp_metrics otlp_json otel_metric ordered"
+EVALUATING = f"{REPORTED} on_fatal stages otel ordered"
 READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 DEFAULT_SEED = 0
 
 OF_ALL_RESPONSES = "until shuffle stages"
-OF_ONE_PROCESS = "rejudge resume until stages shuffle report otel otlp_metrics otlp_json dedupe"
+OF_ONE_PROCESS = "rejudge resume until stages shuffle report otel dedupe"
 """Fields of options that cannot be combined with --shard and with --jobs."""
 
 
@@ -174,7 +174,7 @@ def evaluate_here(
     for take in add:
         stream.tell_restored(take)
     results = _shown_in_browser(given, stream)
-    with open_results(given, writer, interrupts) as lines, exporting(given, stream, lines, *add) as send:
+    with open_results(given, writer, interrupts) as lines, exporting(given, lines, *add) as send:
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:

@@ -192,12 +192,6 @@ Output
     that the run has]
   --otel
     Send each metric of each result to an OpenTelemetry collector; the OTEL_* environment variables say where.
-  --otlp-metrics
-    Send means and counts to an OpenTelemetry collector as gauges.
-  --otlp-json FILE : cli.files:resumable_path
-    Append each metric of each result to this file as OTLP JSON, for a collector to tail.
-  --otel-metric METRIC...
-    With --otel and --otlp-json: send only this metric. Repeatable.
   --window N|TIME = 200 : monitor.windows:parse_window
     What counts as recent: a number of results, or a time such as 5m.
   --show <last|worst> = last

@@ -11,7 +11,6 @@ import orjson
 
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.files import check_distinct, open_lines
-from graphrag_eval_async.cli.gates import check_names
 from graphrag_eval_async.cli.judges import (
     judge_config,
     judging,
@@ -87,12 +86,10 @@ def check_files(
 
     `pages` are other files that the command writes.
     """
-    if given.otel or given.otlp_metrics:
+    if given.otel:
         from graphrag_eval_async.monitor.otel import check_export
 
         check_export()
-    elif given.otel_metric and given.otlp_json is None:
-        raise UsageError("--otel-metric needs --otel or --otlp-json")
     beside = [late_file(given)]
     if given.resume:
         if given.output in (None, "-") or given.rejects == "-":
@@ -110,7 +107,7 @@ def check_files(
     cache = config.llm.cache if config is not None and config.llm is not None else None
     # Files of a journal among the sources would not be read.
     lines = [] if given.resume else [given.output, given.rejects]
-    written = [given.aggregates, given.otlp_json, *lines, *pages]
+    written = [given.aggregates, *lines, *pages]
     check_distinct([given.reference, given.config, cache, *read], written, beside)
 
 
@@ -133,8 +130,6 @@ def make_stream(
     **more: Any,
 ) -> tuple[EvaluationStream, RejectWriter]:
     """A stream, and what writes its rejects once `open_results` has opened their file."""
-    for metric in given.otel_metric:
-        check_names("--otel-metric", None, metric, (), config)
     writer = RejectWriter()
     stream = make(
         reference,
@@ -173,29 +168,19 @@ def open_results(given: Given, writer: RejectWriter, interrupts: Interrupts) -> 
 
 @contextmanager
 def exporting(
-    given: Given,
-    stream: EvaluationStream,
-    lines: LineFile | None,
-    *takers: Callable[[Mapping[str, Any]], object],
+    given: Given, lines: LineFile | None, *takers: Callable[[Mapping[str, Any]], object]
 ) -> Iterator[Send]:
     """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the rest."""
     taking = [*takers]
     with ExitStack() as exports:
-        if given.otlp_json is not None:
-            from graphrag_eval_async.monitor.otlp import OtlpFile
-
-            file = OtlpFile(given.otlp_json, given.otel_metric)
-            exports.callback(file.close)
-            taking.append(file.add)
-        if given.otel or given.otlp_metrics:
+        if given.otel:
             import logging
 
             from graphrag_eval_async.monitor.otel import OtelExport
 
             # Its messages, one for each attempt, would go through the screen; the end says it once.
             logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-            aggregates = stream.aggregates if given.otlp_metrics else None
-            export = OtelExport(metrics=given.otel_metric, logs=given.otel, aggregates=aggregates)
+            export = OtelExport()
             exports.callback(export.close)
             taking.append(export.add)
 

@@ -87,6 +87,9 @@ def test_shells_complete_options_and_files(
         ("answer-correctness -i x --escape-formulas", "--escape-formulas is gone; leave it out"),
         ("answer-correctness -i x --no-escape-formulas", "--no-escape-formulas is gone; remove the apos"),
         ("watch r s --on-alert-url u", "--on-alert-url is gone; write --on-alert with a command"),
+        ("evaluate r s --otlp-json f", "--otlp-json is gone; write --otel"),
+        ("watch r s --otlp-metrics", "--otlp-metrics is gone; write watch --metrics [HOST:]PORT"),
+        ("ask r u --otel-metric m", "--otel-metric is gone; --otel sends all scores"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )

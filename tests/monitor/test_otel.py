@@ -1,19 +1,18 @@
-"""Results as evaluation events: in a file of OTLP, and sent with aggregates by OpenTelemetry's SDK."""
+"""Results as evaluation events, sent by OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
-import base64
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream, run_evaluation
-from graphrag_eval_async.monitor.otlp import CAPTURE, MAX_EXPLANATION, OtlpFile
+from graphrag_eval_async.monitor.otel import OtelExport
+from graphrag_eval_async.monitor.otel_records import CAPTURE, MAX_EXPLANATION
 from tests.cli.support import REFERENCE, Folder, failed, response, run
 from tests.monitor import hostile
-from tests.monitor.hooks import Post, hook
 from tests.monitor.summaries import result
 
 if TYPE_CHECKING:
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("opentelemetry.sdk")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 NAME, VALUE, LABEL, EXPLANATION = (
@@ -46,33 +43,59 @@ def attributes_of(record: Any) -> dict[str, Any]:
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in record.attributes}
 
 
-def in_file(path: Path) -> list[Any]:
-    """The records of a file, by the protobuf messages: their ids are in base64, those of OTLP hexadecimal."""
-    found: list[Any] = []
-    for message in map(json.loads, path.read_bytes().splitlines()):
-        for record in message["resourceLogs"][0]["scopeLogs"][0]["logRecords"]:
-            for key in {"traceId", "spanId"} & {*record}:
-                record[key] = base64.b64encode(bytes.fromhex(record[key])).decode()
-        parsed = Parse(json.dumps(message), ExportLogsServiceRequest())
-        found += parsed.resource_logs[0].scope_logs[0].log_records
-    return found
+class Post(NamedTuple):
+    path: str
+    body: bytes
 
 
-def written(path: Path, *results: dict[str, Any], metrics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+@pytest.fixture
+def posts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Post]]:
+    """What a collector gets."""
+    received: list[Post] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(Post(self.path, self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
+        server.daemon_threads = True
+        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        try:
+            yield received
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def logs(posts: list[Post]) -> list[Any]:
+    exports = [ExportLogsServiceRequest.FromString(each.body) for each in posts if each.path == "/v1/logs"]
+    return [record for each in exports for record in each.resource_logs[0].scope_logs[0].log_records]
+
+
+def sent(posts: list[Post], *results: dict[str, Any]) -> list[dict[str, Any]]:
     """The attributes of the records of results."""
-    file = OtlpFile(path, metrics)
+    posts.clear()
+    export = OtelExport()
     for each in results:
-        file.add(each)
-    file.close()
-    return [*map(attributes_of, in_file(path))]
+        export.add(each)
+    export.close()
+    return [*map(attributes_of, logs(posts))]
 
 
-def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What judges said is in it on request only, as are other metrics."""
-    found = written(tmp_path / "plain", RESULT, {**RESULT, "pending": ["answer_f1"]})
+def test_each_score_is_a_record(posts: list[Post], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What judges said is in it on request only."""
+    found = sent(posts, RESULT, {**RESULT, "pending": ["answer_f1"]})
     assert [each[EXPLANATION] for each in found if EXPLANATION in each] == ["missed_retrieval"]
     monkeypatch.setenv(CAPTURE, "true")
-    named = {each[NAME]: each for each in written(tmp_path / "captured", RESULT)}
+    named = {each[NAME]: each for each in sent(posts, RESULT)}
     assert {*named} == {*ANSWERS, "steps_score", "answer_relevance", "retrieval_answer_recall"}
     assert named["steps_score"] == {
         NAME: "steps_score",
@@ -89,58 +112,22 @@ def test_each_score_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert named["answer_f1"][EXPLANATION] == "x" * MAX_EXPLANATION
     assert named["answer_relevance"]["error.type"] == "timeout"
     assert VALUE not in named["answer_relevance"]
-    [one] = written(tmp_path / "one", RESULT, metrics=("answer_f1",))
-    assert one[NAME] == "answer_f1"
     # Nobody may have asked for the judged scores of a response without an answer.
     error = result("e", None, status="error", error="E", reference_answer="A", reference_steps=[[]])
-    [failure] = written(tmp_path / "error", error)
+    [failure] = sent(posts, error)
     assert (failure[NAME], failure["error.type"]) == ("steps_score", "response_error")
 
 
-async def test_any_text_can_be_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_text_can_be_encoded(posts: list[Post], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "true")
     results = await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")
-    found = written(tmp_path / "file", *(each | {"template_id": "\ud800"} for each in results))
+    found = sent(posts, *(each | {"template_id": "\ud800"} for each in results))
     assert len(found) >= len(results)
-
-
-def test_runs_append_to_a_file(folder: Folder) -> None:
-    path, out = folder.file("evaluations.jsonl"), folder.file("out.jsonl")
-    arguments = [folder.reference, "-o", out, "--otlp-json", path, "--otel-metric", "steps_score"]
-    assert run("evaluate", *arguments, folder.lines(*RESPONSES[:2])) == 0
-    assert run("evaluate", *arguments, folder.lines(failed("q3"))) == 0
-    records = in_file(Path(path))
-    assert [attributes_of(record).get(VALUE) for record in records] == [1.0, 0.0, None]
-    assert [record.trace_id.hex() for record in records] == [TRACE, "", ""]
-
-
-def logs(posts: list[Post]) -> list[Any]:
-    exports = [ExportLogsServiceRequest.FromString(each.body) for each in posts if each.path == "/v1/logs"]
-    return [record for each in exports for record in each.resource_logs[0].scope_logs[0].log_records]
-
-
-def gauges(posts: list[Post]) -> dict[tuple[str, ...], float]:
-    """The last value of each gauge, by name and the values of its attributes."""
-    last = [post.body for post in posts if post.path == "/v1/metrics"][-1]
-    [exported] = ExportMetricsServiceRequest.FromString(last).resource_metrics
-    return {
-        (metric.name, *map(str, attributes_of(point).values())): point.as_double or point.as_int
-        for metric in exported.scope_metrics[0].metrics
-        for point in metric.gauge.data_points
-    }
-
-
-@pytest.fixture
-def posts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Post]]:
-    """What a collector gets."""
-    with hook(200) as (host, posts):
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{host}")
-        yield posts
 
 
 async def test_scores_arrive_with_their_spans(posts: list[Post]) -> None:
     stream = evaluate_stream(REFERENCE, RESPONSES, ordered=True)
-    async with OtelSink(stream, aggregates=True) as results:
+    async with OtelSink(stream) as results:
         assert len([each async for each in results]) == 4
     scores = [record for record in logs(posts) if attributes_of(record)[NAME] == "steps_score"]
     assert [attributes_of(record).get(VALUE) for record in scores] == [1.0, 0.0, 1.0, None]
@@ -148,11 +135,6 @@ async def test_scores_arrive_with_their_spans(posts: list[Post]) -> None:
     assert {record.event_name for record in scores} == {"gen_ai.evaluation.result"}
     assert [record.trace_id.hex() for record in scores] == [TRACE, "", "", ""]
     assert scores[0].span_id.hex() == SPAN
-    found = gauges(posts)
-    assert found["graphrag_eval.mean", "steps_score"] == pytest.approx(2 / 3)
-    assert found["graphrag_eval.results", "success"] == 3
-    assert found["graphrag_eval.error_rate",] == 0.5 / 3  # Of q3, one of two.
-    assert found["graphrag_eval.mean", "colours", "steps_score"] == 0.5
 
 
 def test_the_command_sends_what_it_is_asked_for(
@@ -160,14 +142,13 @@ def test_the_command_sends_what_it_is_asked_for(
 ) -> None:
     """Unless the environment turns it off, or asks for what is not supported."""
     files = [folder.reference, folder.lines(*RESPONSES), "-o", folder.file("out.jsonl")]
-    logging = ["evaluate", *files, "--otel", "--otel-metric", "steps_score"]
+    logging = ["evaluate", *files, "--otel"]
     assert run(*logging) == 0
     assert {post.path for post in posts} == {"/v1/logs"}
-    assert sorted(attributes_of(record).get(VALUE, -1) for record in logs(posts)) == [-1, 0, 1, 1]
-    posts.clear()
-    assert run("evaluate", *files, "--otlp-metrics") == 0
-    assert {post.path for post in posts} == {"/v1/metrics"}
-    assert gauges(posts)["graphrag_eval.results", "success"] == 3
+    scores = [
+        attributes for attributes in map(attributes_of, logs(posts)) if attributes[NAME] == "steps_score"
+    ]
+    assert sorted(score.get(VALUE, -1) for score in scores) == [-1, 0, 1, 1]
     posts.clear()
     for name, value in (("OTEL_SDK_DISABLED", "true"), ("OTEL_LOGS_EXPORTER", "none")):
         with monkeypatch.context() as patch:
@@ -184,5 +165,11 @@ async def test_a_collector_that_is_not_there_ends_no_run(monkeypatch: pytest.Mon
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     stream = evaluate_stream(REFERENCE, RESPONSES[:3])
     with pytest.warns(GraphragEvalWarning, match="3 of 3 evaluation records were not delivered"):
-        async with OtelSink(stream, metrics=["steps_score"]) as results:
+        async with OtelSink(stream) as results:
             assert len([each async for each in results]) == 3
+
+
+@pytest.mark.parametrize("arguments", [{"metrics": ["steps_score"]}, {"aggregates": True}])
+def test_removed_arguments_name_what_to_use(arguments: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"= is gone; OtelSink sends"):
+        OtelSink(evaluate_stream(REFERENCE, RESPONSES), **arguments)

@@ -73,7 +73,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         nullcontext() if given.metrics is None else MetricsServer(*given.metrics) as metrics,
         nullcontext() if given.web is None else DashboardServer(*given.web) as web,
         open_results(given, writer, interrupts) as lines,
-        exporting(given, stream, lines) as send,
+        exporting(given, lines) as send,
     ):
         stop = ended.set if isinstance(source, Follower) else stream.stop
         stops = stopping(given, stream, stop)

@@ -1,27 +1,18 @@
-"""Results as evaluation events of OpenTelemetry's GenAI conventions, and a file of them in OTLP's JSON."""
+"""Results as evaluation events of OpenTelemetry's GenAI conventions."""
 
 from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import unquote
-
-import orjson
 
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, JUDGED, is_score
 from graphrag_eval_async.records.outcomes import NO_ANSWER, OUTPUTS, REASON, RESPONSE_ERROR, TEXT
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.version import version
 
-EVENT = "gen_ai.evaluation.result"
-SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-SCOPE = "graphrag_eval_async"
-INFO, WARN = 9, 13  # severities of OpenTelemetry
 MAX_EXPLANATION = 2048  # characters
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -53,11 +44,10 @@ class Recording:
     any.
     """
 
-    def __init__(self, metrics: Collection[str] = ()) -> None:
-        """Record these metrics or all scores; what judges said if the environment allows it."""
+    def __init__(self) -> None:
+        """Record what judges said if the environment allows it."""
         allowed = {"true", "span_and_event", "event_only"}
         self._content = os.environ.get(CAPTURE, "").strip().lower() in allowed
-        self._metrics = frozenset(metrics)
 
     def __call__(self, result: Mapping[str, Any]) -> Records:
         """The records of a complete result and of its retrieval steps; none of a pending one.
@@ -70,19 +60,16 @@ class Recording:
         seen = observe(result, include_errors=True)
         found: list[Attributes] = []
         for metric, value in seen.values:
-            if self._is_wanted(metric):
+            if is_score(metric):
                 found.append(self._scored(result, metric, value))
         for metric, kind in seen.outcomes:
             is_known = metric == "steps_score" or kind not in {RESPONSE_ERROR, NO_ANSWER}
-            if is_known and metric not in {REASON, OUTPUTS} and kind != TEXT and self._is_wanted(metric):
+            if is_known and metric not in {REASON, OUTPUTS} and kind != TEXT and is_score(metric):
                 found.append({"gen_ai.evaluation.name": metric, "error.type": kind})
         about = _about(result)
         for attributes in found:
             attributes |= about
         return Records(found, *_span_of(result))
-
-    def _is_wanted(self, metric: str) -> bool:
-        return is_score(metric) and (not self._metrics or metric in self._metrics)
 
     def _scored(self, result: Mapping[str, Any], metric: str, value: float) -> Attributes:
         scored: Attributes = {"gen_ai.evaluation.name": metric, "gen_ai.evaluation.score.value": float(value)}
@@ -116,57 +103,3 @@ def _span_of(result: Mapping[str, Any]) -> tuple[str, str]:
     trace_id, span_id = str(found.get("trace_id", "")).lower(), str(found.get("span_id", "")).lower()
     valid = _TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id)
     return (trace_id, span_id) if valid else ("", "")
-
-
-def _pairs(attributes: Mapping[str, str | int | float]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
-
-
-def _value(value: str | int | float) -> dict[str, Any]:
-    if isinstance(value, str):
-        return {"stringValue": value}
-    return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}
-
-
-def resource_from_environment() -> dict[str, str]:
-    """The attributes of the resource: ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``."""
-    found = {"service.name": "graphrag-eval-async"}
-    for pair in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
-        name, equals, value = pair.partition("=")
-        if equals:
-            found[in_utf8(name.strip())] = in_utf8(unquote(value.strip()))
-    if service := os.environ.get("OTEL_SERVICE_NAME"):
-        found["service.name"] = in_utf8(service)
-    return found
-
-
-class OtlpFile:
-    """Appends the records of results to a file of OTLP in JSON, as a collector writes it and tails it."""
-
-    def __init__(self, path: str | os.PathLike[str], metrics: Collection[str] = ()) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  (closed by `close`)
-        self._resource = {"attributes": _pairs(resource_from_environment())}
-        self._scope = {"name": SCOPE, "version": version()}
-        self._records = Recording(metrics)
-        self.close = self._file.close
-
-    def add(self, result: Mapping[str, Any]) -> None:
-        """Write the records of a result as one line, if it has any."""
-        records = self._records(result)
-        rest = memoryview(self._line(records) if records.attributes else b"")
-        while rest:
-            rest = rest[self._file.write(rest) :]
-
-    def _line(self, records: Records) -> bytes:
-        now, found = str(time.time_ns()), []
-        common: dict[str, Any] = {"timeUnixNano": now, "observedTimeUnixNano": now, "eventName": EVENT}
-        if records.trace_id:
-            common |= {"traceId": records.trace_id, "spanId": records.span_id, "flags": 1}
-        for attributes in records.attributes:
-            severity: dict[str, Any] = {"severityNumber": INFO}
-            if "error.type" in attributes:
-                severity = {"severityNumber": WARN, "severityText": "WARN"}
-            found.append({**common, **severity, "attributes": _pairs(attributes)})
-        scopes = [{"scope": self._scope, "logRecords": found, "schemaUrl": SCHEMA}]
-        logs = {"resourceLogs": [{"resource": self._resource, "scopeLogs": scopes}]}
-        return orjson.dumps(logs, option=orjson.OPT_APPEND_NEWLINE)
