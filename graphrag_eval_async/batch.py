@@ -221,11 +221,12 @@ def compare(
     """
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
+    from graphrag_eval_async.inference.confidence import check_level
     from graphrag_eval_async.inference.labelled import LabelledRuns
 
     _check_primary(primary)
     comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
-    comparison.live_rows(level=level)  # Checks the level before anything is read.
+    check_level(level)  # Before anything is read.
     if labels is not None:
         comparison.labelled = labelled = LabelledRuns(level)
         add_results(labels, labelled.add_label, what="labels")

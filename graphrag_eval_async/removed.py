@@ -75,6 +75,8 @@ REMOVED: dict[str, str] = {
     "--otel-metric": "--otel sends all scores; let a collector filter them",
     "metrics=": "OtelSink sends all scores; let a collector filter them",
     "aggregates=": "OtelSink sends results only; register a PrometheusCollector for means",
+    "watch --baseline": "compare BASELINE RESULTS at any time; watch -o RESULTS writes them",
+    "baseline=": "a Dashboard shows one run; compare its results with `compare`",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
 }
 

@@ -58,7 +58,7 @@ COMMANDS = {
         On a terminal, shows overall and recent metrics: s sorts templates; j, k, PgDn and PgUp scroll.
         Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
         f"{READING} no_reference otlp_listen exclude ignore_older aggregates rejects detail show every "
-        "retry_failed llm gate baseline/watch",
+        "retry_failed llm gate",
     ),
     "ask": Command(
         "ask:run",

@@ -266,8 +266,6 @@ Statistics
     run that you or --until stopped.  [default: one_look, but anytime if this run is stopped]
   -c, --config FILE /primary : cli.files:file_path
     Configuration; its key `primary` names the metrics that get a verdict.
-  --baseline FILE /watch : cli.files:file_path
-    Results of an earlier run, JSONL, to compare with question by question.
   --detect X! : cli.parsing:parse_positive
     Smallest change of the mean to detect, such as 0.05.
 Advanced

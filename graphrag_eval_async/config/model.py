@@ -320,7 +320,7 @@ class Config(Section, frozen=True, kw_only=True):
         aliases: names of steps in the reference set, each with the other names that agents use for it.
         turned_on: ``metrics: all`` in a file turns on `answer_correctness`, both retrieval metrics and, with
             an embedding model, `answer_relevance`. A section with ``enabled: false`` stays off.
-        primary: the metrics for which `compare`, `report` and `watch` give a verdict against a baseline.
+        primary: the metrics for which `compare` and `report` give a verdict against a baseline.
             Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged metrics of answers (of
             answer correctness, ``answer_f1``), and outputs of custom evaluations and your own metrics if they
             are from 0 to 1.

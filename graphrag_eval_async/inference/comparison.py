@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from itertools import chain, filterfalse
+from collections import defaultdict
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.questions import mean_of, plus
@@ -21,7 +21,6 @@ from graphrag_eval_async.inference.pairs import (
 )
 from graphrag_eval_async.inference.verdicts import (
     NOTES,
-    LiveSnapshot,
     check_known,
     check_margins,
     decide_values,
@@ -39,11 +38,10 @@ from graphrag_eval_async.records.tags import ALL, Tag, tag_position
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from graphrag_eval_async.inference.labelled import LabelledRuns
     from graphrag_eval_async.inference.pairs import Side
-    from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
 JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding models"}
@@ -74,7 +72,7 @@ class _Run:
 
 
 class RunningComparison:
-    """Compares a candidate with a baseline, up to date after each result of either.
+    """Compares a candidate with a baseline from their results, which are added one by one.
 
     Pairs results by question: the values of a question on one side are averaged over its samples and
     retrieval steps. Also compares ``error_rate``, the share of samples that are errors; without it, a
@@ -82,9 +80,6 @@ class RunningComparison:
 
     The order of results never changes the outcome, not even by rounding; only of samples with the same number
     or none, those that were added first count as the first. Each question takes about two kilobytes.
-
-    The confidence sequences are valid if questions arrive with a constant mean difference, as shuffled ones
-    do. They do not account for repeated questions, whose pairs change.
     """
 
     def __init__(
@@ -106,12 +101,6 @@ class RunningComparison:
         self._include_errors = include_errors
         self._primary = primary
         self._questions: dict[str, Question] = {}
-        # The questions on both sides, by template; the templates in which they have changed; and their sums.
-        self._shared: defaultdict[str, dict[Question, None]] = defaultdict(dict)
-        self._changed: set[str] = set()
-        self._pairs: dict[str, dict[str, PairSums]] = {}
-        # The templates of the baseline, by metric.
-        self._templates: defaultdict[str, set[str]] = defaultdict(set)
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
         self.labelled: LabelledRuns | None = None
@@ -142,71 +131,26 @@ class RunningComparison:
         question = self._questions.get(question_id)
         if question is None:
             question = self._questions[question_id] = Question()
-        reference = reference_hash(seen.as_dict())
-        if question.is_shared:
-            del self._shared[question.template][question]
-            self._changed.add(question.template)
         if seen.pending is not None:
             question.expect(side)
-        else:
-            # An output of the same name is dropped.
-            values = [each for each in seen.values if each[0] != ERROR_RATE]
-            values.append((ERROR_RATE, float(seen.failed)))
-            question.add(side, seen.template_id, values, reference)
-            question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
-            outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
-            question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes)
-            question.add_sample(side, seen)
-            self._runs[side].add(seen)
-            self._fractions.update(seen.fractions)
-            for metric, _ in values if side == "baseline" else ():
-                self._templates[metric].add(seen.template_id)
-        if question.is_shared:
-            self._shared[question.template][question] = None
-            self._changed.add(question.template)
+            return
+        # An output of the same name is dropped.
+        values = [each for each in seen.values if each[0] != ERROR_RATE]
+        values.append((ERROR_RATE, float(seen.failed)))
+        question.add(side, seen.template_id, values, reference_hash(seen.as_dict()))
+        question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
+        outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
+        question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes)
+        question.add_sample(side, seen)
+        self._runs[side].add(seen)
+        self._fractions.update(seen.fractions)
 
-    def live_snapshot(self) -> LiveSnapshot:
-        """Return the sums from which `live_rows` makes rows; immutable, so other threads may read them."""
-        for _ in self.prepare():
-            pass
-        return LiveSnapshot(
-            {template: pairs for template, pairs in self._pairs.items() if pairs},
-            {metric: len(templates) for metric, templates in self._templates.items()},
-            frozenset(self._fractions),
-            self._primary,
-        )
+    @property
+    def _shared(self) -> list[Question]:
+        """The questions with complete results on both sides."""
+        return [question for question in self._questions.values() if question.is_shared]
 
-    def prepare(self) -> Iterator[None]:
-        """Do the slow part of `live_snapshot` in steps; results may be added between steps."""
-        for template in [*self._changed]:
-            self._changed.discard(template)
-            pairs = paired(map(Question.sides, self._shared[template]))
-            self._pairs[template] = {metric: PairSums.of(own) for metric, own in pairs.items()}
-            yield
-
-    def live_rows(self, *, level: float = 0.95) -> Rows:
-        """Return `overall` and `per_template` of a snapshot, without tests.
-
-        The tests are not valid while results still arrive. Verdicts of templates follow from their
-        confidence sequences, at a higher level that corrects for several templates.
-        """
-        check_level(level)
-        return self.live_snapshot().rows(level)
-
-    def live_facts(self) -> dict[str, Any]:
-        """Return other facts that are valid at any time.
-
-        They are `warnings` that no further result revokes, and the numbers of questions `only_in_baseline`
-        and `only_in_candidate`.
-        """
-        warnings = _judge_warnings({side: own.judges for side, own in self._runs.items()})
-        questions = self._questions.values()
-        if differing := sum(question.differs for question in questions):
-            warnings.append(f"the reference sets differ in {plural(differing, 'question')}")
-        lone = Counter(question.only_in for question in questions)
-        return {"warnings": warnings, **{f"only_in_{side}": lone[side] for side in SIDES}}
-
-    def facts_of_questions(self) -> dict[str, Any]:
+    def _facts_of_questions(self) -> dict[str, Any]:
         """Return a snapshot's lists of questions and its `warnings`, without tests."""
         known = sorted(self._questions.items())
         shared = {name: question for name, question in known if question.is_shared}
@@ -222,8 +166,15 @@ class RunningComparison:
             **{f"only_in_{side}": names for side, names in lone.items()},
             "pending": {side: [name for name, each in known if side in each.pending] for side in SIDES},
             "without_pair": _without_pair(shared),
-            "warnings": self.live_facts()["warnings"] + self._without_any_pair(),
+            "warnings": self._warnings(),
         }
+
+    def _warnings(self) -> list[str]:
+        warnings = _judge_warnings({side: run.judges for side, run in self._runs.items()})
+        differing = sum(question.differs for question in self._questions.values())
+        if differing:
+            warnings.append(f"the reference sets differ in {plural(differing, 'question')}")
+        return warnings + self._without_any_pair()
 
     def snapshot(self, *, level: float = 0.95, by: str | None = None) -> dict[str, Any]:
         """Return the full comparison in the layout of `compare`, as a new dict.
@@ -235,8 +186,13 @@ class RunningComparison:
         if any(run.results for run in self._runs.values()):
             check_known("primary", filterfalse(is_metric, self._primary or ()), self.metrics)
             check_known("non_inferior", self._margins, self.metrics)
-        found = self.facts_of_questions()
-        pairs = {name: paired(map(Question.sides, own)) for name, own in self._shared.items() if own}
+        found = self._facts_of_questions()
+        by_template: defaultdict[str, list[Question]] = defaultdict(list)
+        for question in self._shared:
+            by_template[question.template].append(question)
+        pairs = {
+            template: paired(map(Question.sides, questions)) for template, questions in by_template.items()
+        }
         rows = finished_rows(pairs, self._fractions, level, self._primary)
         self._test_values(found["without_pair"], level)
         return {
@@ -254,7 +210,7 @@ class RunningComparison:
 
     def _per_tag(self, by: str, level: float) -> dict[str, Any]:
         shared: defaultdict[Tag, list[Question]] = defaultdict(list)
-        for question in chain.from_iterable(self._shared.values()):
+        for question in self._shared:
             for tag in question.tags[1]:
                 shared[tag].append(question)
         groups = {tag: own for tag, own in shared.items() if by in (tag[0], ALL)}
@@ -284,7 +240,7 @@ class RunningComparison:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""
         fills = metric != ERROR_RATE and (metric in self._fractions or range_of(metric)[1] == 1)
         pairs, failed, missing, results = [], [0, 0], [0, 0], [0, 0]
-        for question in chain.from_iterable(self._shared.values()):
+        for question in self._shared:
             known, valueless = [own.get(metric) for own in question.sides()], question.valueless
             if known == [None, None] and not all(valueless[side, metric, True] for side in SIDES):
                 continue  # Nobody knows whether the metric applies.
@@ -315,7 +271,10 @@ class RunningComparison:
         baseline, candidate = self._runs.values()
         if not (baseline.results and candidate.results):
             return []
-        shared = {metric for pairs in self.live_snapshot().per_template.values() for metric in pairs}
+        shared: set[str] = set()
+        for question in self._shared:
+            values, others = question.sides()
+            shared |= values.keys() & others.keys()
         lone = (baseline.metrics | candidate.metrics | {*(self._primary or ())}) - shared
         return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
 

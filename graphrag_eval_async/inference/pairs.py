@@ -243,15 +243,6 @@ class PairSums(NamedTuple):
             halves=halves,
         )
 
-    @classmethod
-    def total(cls, groups: Collection[PairSums]) -> PairSums:
-        """Return the sums over the pairs of several groups."""
-        halves = Histogram()
-        for group in groups:
-            halves.merge(group.halves)
-        counts = [sum(own) for own in zip(*[group[:-1] for group in groups], strict=True)]
-        return cls._make([*counts, halves])
-
     def means(self) -> dict[str, float]:
         """Return the means of the baseline, of the candidate, and of their differences."""
         sums = {"baseline": self.baseline, "candidate": self.candidate, "difference": self.change}

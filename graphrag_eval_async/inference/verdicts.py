@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from math import isfinite, nextafter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.one_look import change_interval
@@ -92,52 +92,6 @@ def check_known(option: str, names: Iterable[str], known: Collection[str]) -> No
 def is_fraction(metric: str, fractions: Collection[str]) -> bool:
     """Whether a metric is from 0 to 1 by definition."""
     return metric in BOUNDED_METRICS or metric == ERROR_RATE or metric in fractions
-
-
-class LiveSnapshot(NamedTuple):
-    """Immutable sums of a comparison at one time; each new row takes about half a millisecond.
-
-    Attributes:
-        per_template: sums by template and metric.
-        templates: by metric, the number of templates in which the baseline has it: an upper bound on the
-            templates with pairs.
-        fractions: outputs of custom evaluations that are from 0 to 1 by definition.
-        primary: the metrics that are decided; see `is_primary` for the default.
-    """
-
-    per_template: Mapping[str, Mapping[str, PairSums]]
-    templates: Mapping[str, int]
-    fractions: Collection[str]
-    primary: Collection[str] | None = None
-
-    def rows(self, level: float) -> Rows:
-        """Return rows that are valid at any time: verdicts follow from confidence sequences alone.
-
-        All rows of primary metrics together hold at `level` (Bonferroni's correction): half of the error
-        probability is for the rows overall, half for those of templates. The baseline fixes how many metrics
-        and templates there are, so the level of a row is constant. Other metrics do not share it.
-        """
-        rows: Rows = {"overall": {}, "per_template": {}}
-        primary = sum(is_primary(metric, self.primary, self.fractions) for metric in self.templates)
-        for metric, groups in _by_metric(self.per_template).items():
-            shares = 2 * primary if is_primary(metric, self.primary, self.fractions) else 1
-            own, shared = (
-                min(1 - (1 - level) / (shares * rows_), nextafter(1.0, 0.0))
-                for rows_ in (1, self.templates[metric])
-            )
-            rows["overall"][metric] = self._row(metric, PairSums.total(groups.values()), own)
-            for template, sums in groups.items():
-                row = self._row(metric, sums, shared)
-                rows["per_template"].setdefault(template, {})[metric] = row
-        return rows
-
-    def _row(self, metric: str, sums: PairSums, level: float) -> Row:
-        row = _counts(metric, sums)
-        if sums.inside == sums.pairs and is_fraction(metric, self.fractions):
-            confidence = row["confidence"] = sums.confidence(level)
-            if is_primary(metric, self.primary, self.fractions):
-                row["verdict"] = _verdict(metric, (confidence["low"] > 0) - (confidence["high"] < 0))
-        return row
 
 
 def finished_rows(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from graphrag_eval_async.aggregates import Seconds
-    from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.stream import EvaluationStream
@@ -190,13 +189,7 @@ class Counting:
     """Counts results one by one; `on_result` gets each, and whether it is one of an earlier run."""
 
     def __init__(
-        self,
-        window: Last | Seconds,
-        show: Show,
-        alerts: Iterable[Alert],
-        *,
-        include_errors: bool,
-        comparison: RunningComparison | None = None,
+        self, window: Last | Seconds, show: Show, alerts: Iterable[Alert], *, include_errors: bool
     ) -> None:
         self.count = 0
         self.window = window
@@ -207,7 +200,6 @@ class Counting:
         self.show = show
         self.kept = Kept()
         self.alerts = Alerts(alerts, window)
-        self.comparison = comparison
         self.on_result: Callable[[Evaluation, bool], object] | None = None
         self._include_errors = include_errors
 
@@ -258,6 +250,4 @@ class Counting:
         self.kept.add(seen)
         if self.on_result is not None:
             self.on_result(seen, restored)
-        if self.comparison is not None:
-            self.comparison.add(seen)
         return seen

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.batch import add_results
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known, parse_alert
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
 from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
+from graphrag_eval_async.removed import without_removed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -43,6 +41,7 @@ class Dashboard:
         url: the address to open, such as ``http://127.0.0.1:8080/``.
     """
 
+    @without_removed("baseline")
     def __init__(
         self,
         stream: EvaluationStream,
@@ -51,7 +50,6 @@ class Dashboard:
         port: int = 8080,
         window: Last | Seconds | None = None,
         alerts: Iterable[str] = (),
-        baseline: str | os.PathLike[str] | None = None,
         level: float = 0.95,
         title: str = "Evaluation",
         output: str | None = None,
@@ -64,7 +62,6 @@ class Dashboard:
             port: port to listen on; 0 selects a free one.
             window: which results count as recent. Default: the last 200.
             alerts: conditions such as ``steps_score < 0.8 over 200``, as in ``watch --alert``.
-            baseline: results of an earlier run, JSONL, to compare with question by question.
             level: confidence level of the intervals, which are valid at any time.
             title: title of the page.
             output: file in which you keep the results, JSONL, to list all results of a question.
@@ -72,7 +69,6 @@ class Dashboard:
         Raises:
             UsageError: a package is missing, an argument has an invalid value, an alert is on a template or a
                 metric that does not exist, or the port cannot be opened.
-            AggregationError, SourceError: the baseline is no file of results.
         """
         try:
             parsed = [parse_alert(text) for text in alerts]
@@ -83,13 +79,7 @@ class Dashboard:
             metric = None if alert.metric == NO_LINES else alert.metric
             check_known("alerts", alert.template, metric, stream.reference.templates)
         self._stream = stream
-        comparison = None
-        if baseline is not None:
-            comparison = RunningComparison()
-            add_results(os.fspath(baseline), comparison.add_baseline, what="baseline")
-        self._counting = Counting(
-            window or Last(200), "last", parsed, include_errors=False, comparison=comparison
-        )
+        self._counting = Counting(window or Last(200), "last", parsed, include_errors=False)
         stream.tell_restored(self._counting.restore)
         stream._tell(self._counting.add)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title, output)

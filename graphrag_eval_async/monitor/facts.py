@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime
-from itertools import chain
 from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -74,9 +73,7 @@ class Facts:
 
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that other tasks can run."""
-        comparison = self._counting.comparison
-        steps = [] if comparison is None else [comparison.prepare()]
-        await work_in_slices(chain(self.stream.aggregates.prepare(), *steps))
+        await work_in_slices(self.stream.aggregates.prepare())
 
     def collect(self, detailed: float = inf) -> dict[str, Any]:
         """The state as it is now, without what `complete` adds; the caller owns the dict.
@@ -84,7 +81,7 @@ class Facts:
         Templates have details, as all results have, if there are at most `detailed` of them.
         """
         now = monotonic()
-        stream, comparison = self.stream, self._counting.comparison
+        stream = self.stream
         # Nobody knows how much more standard input or an exporter will send.
         lag, not_found = None, []
         if not isinstance(self._source, JsonlFiles | OtlpReceiver | None):
@@ -95,7 +92,6 @@ class Facts:
             **self._fixed,
             "not_found": not_found,
             **self._groups(detailed),
-            "comparison": comparison and {SUMS: comparison.live_snapshot(), **comparison.live_facts()},
             "results_per_sec": self._pace.at(now, self._counting.count),
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
@@ -158,8 +154,6 @@ def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | No
 
 def complete(facts: dict[str, Any]) -> None:
     """Add confidence sequences and variances, which take a while, to what `collect` gave."""
-    if (compared := facts["comparison"]) is not None:
-        facts["comparison"] = {**compared.pop(SUMS).rows(facts["level"]), **compared}
     for shown, sums in facts.pop(SUMS, ()):
         shown["confidence"] = show_confidence(sums, facts["level"])
     for metric, variance in facts.pop(VARIANCES, {}).items():

@@ -78,7 +78,8 @@ def overview(
     courses: Courses | None = None,
 ) -> dict[str, Any]:
     """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
-    overall, comparison, window = facts["overall"], facts["comparison"], facts["window"]
+    overall, window = facts["overall"], facts["window"]
+    comparison = facts.get("comparison")  # Of a report with a baseline.
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
     shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]
     moved = {} if courses is None else courses.templates
@@ -156,7 +157,8 @@ def _summary(
 ) -> Iterable[tuple[str, str, Any]]:
     """What a person asks first: the question, the answer, and the template or question that it names."""
     names = _main_scores(facts, every)
-    if "missing" in (comparison := facts["comparison"] or {}):  # Not while the run is under way.
+    comparison = facts.get("comparison")
+    if comparison is not None:
         yield "Compared with the baseline", headline(comparison) + detectable(comparison["overall"]), None
     if nothing := facts.get("unscored"):
         yield "Score", nothing, None

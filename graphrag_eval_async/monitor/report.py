@@ -79,7 +79,7 @@ class ReportResults:
         return [found[n] | ({"anchor": anchors[n]} if n in anchors else {}) for n in sorted(found)]
 
 
-STATE: dict[str, Any] = {"comparison": None, "level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
+STATE: dict[str, Any] = {"level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
 STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "noise": None, "right": OF_RIGHT}
 """What a report shows of a run unless it is told more, in the layout of the state of a run."""
 
@@ -97,8 +97,8 @@ def html_report(
     """A run as an HTML page without any reference to other files.
 
     `snapshot` has details and intervals; `results` are those that it counts, and `worst` are from
-    `worst_questions`. Tags of the key `by` are shown, or of all keys. `state` has keys of `STATE`; its
-    `comparison` is a snapshot of one with a baseline.
+    `worst_questions`. Tags of the key `by` are shown, or of all keys. `state` has keys of `STATE`, and
+    may have a `comparison`: a snapshot of one with a baseline.
     """
     from markupsafe import Markup
 

@@ -179,17 +179,6 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def sentences(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each score while results still arrive."""
-    return [f"{metric}: {_sentence(row)}" for metric, row in rows.items() if is_score(metric)]
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    confidence = row.get("confidence")
-    interval = f" ({percent(confidence['level'])}: {ends(confidence)})" if confidence else ""
-    return f"{change_of(row)}{interval}; {_counts(row)}" + (f": {row['verdict']}" if "verdict" in row else "")
-
-
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     """Yield what only one side has, besides `missing` questions: others, pending ones, values of metrics."""
     lone = {"only in the candidate": snapshot["only_in_candidate"]}
@@ -216,7 +205,7 @@ def _listed(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str:
 
 def greatest_losses(comparison: Mapping[str, Any], count: int) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the rows of `worse` that changed most, each with its metric: first those that are decided."""
-    worse, overall = comparison.get("worse", {}), comparison["overall"]
+    worse, overall = comparison["worse"], comparison["overall"]
     every = [("verdict" not in overall[metric], metric, row) for metric in worse for row in worse[metric]]
     every.sort(key=lambda each: (each[0], -abs(each[2]["difference"])))
     return [(metric, row) for _, metric, row in every[:count]]

@@ -81,7 +81,7 @@ def summary_of(
     return reading.summary(**more)
 
 
-def report_of(results: Iterable[Mapping[str, Any]]) -> str:
+def report_of(results: Iterable[Mapping[str, Any]], **state: Any) -> str:
     """The HTML report of a run with these results."""
     aggregates, collected = RunningAggregates(), ReportResults()
     for each in results:
@@ -89,4 +89,4 @@ def report_of(results: Iterable[Mapping[str, Any]]) -> str:
         collected.add(each)
     aggregates.finish()
     snapshot = aggregates.snapshot(detail=True)
-    return html_report(snapshot, collected, worst=worst_questions(aggregates))
+    return html_report(snapshot, collected, worst=worst_questions(aggregates), **state)

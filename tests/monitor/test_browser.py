@@ -13,9 +13,9 @@ import pytest
 from anyio import create_memory_object_stream
 from anyio.from_thread import start_blocking_portal
 
-from graphrag_eval_async import Dashboard, evaluate_stream, run_evaluation
+from graphrag_eval_async import Dashboard, compare, evaluate_stream, run_evaluation
 from graphrag_eval_async.aggregates import Last
-from tests.cli.support import DEADLINE_SECONDS, REFERENCE, failed, response, to_jsonl
+from tests.cli.support import DEADLINE_SECONDS, REFERENCE, failed, response
 from tests.monitor import hostile
 from tests.monitor.summaries import report_of, result
 from tests.support.ports import free_port
@@ -116,10 +116,11 @@ def running(
 
 
 def report(path: Path, responses: list[Any], reference: Any = REFERENCE) -> str:
-    """The address of a report on these responses."""
+    """The address of a report on these responses, compared with a baseline that had two right."""
     with start_blocking_portal() as portal:
         results = portal.call(partial(run_evaluation, reference, responses, missing="skip"))
-    path.write_text(report_of(results))
+    baseline = [result(name, template_id="colours") for name in ("q1", "q2")]
+    path.write_text(report_of(results, comparison=compare(baseline, results)))
     return path.as_uri()
 
 
@@ -242,11 +243,10 @@ def scores_are_in_sight(page: Any, width: int, tables: tuple[str, ...]) -> None:
 def test_pages_are_accessible(tmp_path: Path, browser: Any, width: int, scheme: str) -> None:
     address = f"https://example.org/{'endpoint' * 40}"
     responses = [response("q2", False), response("q1"), response("q3"), failed("q3")]
-    seen, base = Page(browser, width, scheme), tmp_path / "base.jsonl"
-    base.write_bytes(to_jsonl(result(name, template_id="colours") for name in ("q1", "q2")))
+    seen = Page(browser, width, scheme)
     tables = ("templates-table", "worst-table")
     long = {"question_id": "q1", "error": f"HTTP 500 from {address}"}
-    with running(long, *responses, alerts=["error_rate > 0 over 1"], baseline=base) as (url, _):
+    with running(long, *responses, alerts=["error_rate > 0 over 1"]) as (url, _):
         seen.page.goto(url)
         expect(seen.page.locator("#run dd").first).to_have_text("5")
         scores_are_in_sight(seen.page, width, (*tables, "latest-table"))

@@ -235,6 +235,12 @@ async def test_for_other_machines_the_address_has_a_secret(monkeypatch: pytest.M
             Dashboard(evaluate_stream(REFERENCE, []), host=everywhere, port=0)
 
 
+async def test_a_baseline_is_refused_with_what_to_use() -> None:
+    removed: Any = {"baseline": "baseline.jsonl"}
+    with pytest.raises(UsageError, match="baseline= is gone; a Dashboard shows one run"):
+        Dashboard(evaluate_stream(REFERENCE, []), port=0, **removed)
+
+
 async def test_markup_in_any_field_stays_text() -> None:
     async with finished(hostile.responses(), hostile.reference(), window=Last(1)) as dashboard:
         question = quote(hostile.QUESTION)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Dashboard, Journal, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.board import result_at, results_of
 from graphrag_eval_async.monitor.charts import sparkline
@@ -84,17 +83,16 @@ async def test_the_state_of_a_run() -> None:
     about = {"paths": ["a.jsonl", "logs"], "not_found": ["logs"], "window": {"last": 2}, "level": 0.95}
     counts = {"in_flight": 0, "rejects": {"invalid_json": 1}, "questions": 3, "missing": 0, "skipped": 0}
     counts["lag"] = {"bytes": 12, "seconds": 0.5}
-    absent = ("comparison", "judge", "journal", "misnamed", "late")
+    absent = ("judge", "journal", "misnamed", "late")
     assert facts.items() >= {**about, **counts, **dict.fromkeys(absent)}.items()
 
 
 async def test_slow_work_does_not_block_the_loop() -> None:
-    stream, comparison = evaluate_stream(None, []), RunningComparison()
-    counting = Counting(Last(2), "last", [], include_errors=False, comparison=comparison)
+    stream = evaluate_stream(None, [])
+    counting = Counting(Last(2), "last", [], include_errors=False)
     for i in range(3000):
         one = result(f"q{i}", i % 2, template_id=f"t{i}") | {"tags": {"odd": i % 2}}
         stream.aggregates.add(one)
-        comparison.add_baseline(one)
         counting.add(one)
     facts, clock = Facts(stream, counting), LoopClock()
     await facts.prepare()

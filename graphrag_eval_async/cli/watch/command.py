@@ -23,7 +23,6 @@ from graphrag_eval_async.cli.run import (
     report_stream,
     stopping,
 )
-from graphrag_eval_async.cli.watch.baseline import final_lines, load_baseline
 from graphrag_eval_async.cli.watch.changes import AlertCommand, Kept
 from graphrag_eval_async.cli.watch.views import Screen, View, open_view
 from graphrag_eval_async.config.model import judge_of
@@ -58,13 +57,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
     given = _checked(given)
     config, reference = config_of(given), reference_of(given)
-    check_files(given, config, *given.paths, given.baseline)
+    check_files(given, config, *given.paths)
     check_gates(given, reference, config)
     check_alerts(given.alert, reference.templates, config)
-    comparison = None if given.baseline is None else load_baseline(given, config)
-    counting = Counting(
-        given.window, given.show, given.alert, include_errors=given.include_errors, comparison=comparison
-    )
+    counting = Counting(given.window, given.show, given.alert, include_errors=given.include_errors)
     ended = asyncio.Event()
     source = _source(given, ended)
     stream, writer = make_stream(given, reference, source, config)
@@ -100,7 +96,6 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if given.until_idle is not None and {*not_found} == {*given.paths} and not counting.count:
         problem = f"nothing to watch: {', '.join(not_found)} never existed; check the path"
         ending = ending._replace(error=ending.error or SourceError(problem))
-    compared = () if comparison is None else final_lines(comparison, given.level)
     return report_stream(
         given,
         stream,
@@ -109,7 +104,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         config=config,
         table=sys.stdout if isinstance(view, Screen) else sys.stderr,
         interval="anytime",  # It was looked at.
-        notes=[*compared, *(one_line(f"{path}: never existed") for path in not_found)],
+        notes=[one_line(f"{path}: never existed") for path in not_found],
     )
 
 

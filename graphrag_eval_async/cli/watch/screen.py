@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from graphrag_eval_async.cli.watch.baseline import comparison_lines
 from graphrag_eval_async.monitor.alerts import value_of
 from graphrag_eval_async.monitor.overview import judge_facts, quality, run_facts
 from graphrag_eval_async.monitor.windows import duration_name
@@ -97,8 +96,7 @@ def render(
     """At most `height` lines, none wider than `width` cells.
 
     The `address` of the page in the browser comes second. If not all templates fit, they lose their intervals
-    first, then the trends; then `browsing` says which are shown. A comparison has at most a third of that
-    room, and results have what is left.
+    first, then the trends; then `browsing` says which are shown. Results have what is left.
     """
     screen = _Screen(facts, width, browsing or Browsing())
     paths = [_quote(path).rstrip("/") for path in facts["paths"]]
@@ -114,15 +112,12 @@ def render(
     ]
     foot = [*_alerts(facts["alerts"]), *_status(facts, width)]
     room = height - len(head) - len(foot) - min(LEAST_RESULTS, len(facts["results"]))
-    compared = [] if facts["comparison"] is None else comparison_lines(facts["comparison"])
-    compared = compared[: max(0, room // 3)]
-    room -= len(compared)
     trust = screen.trust(facts["overall"])
     if room - len(trust) >= min(screen.size(0) * len(facts["templates"]), ROOMY):
         head, room = head + trust, room - len(trust)
     templates = screen.templates(room)
     blank = [Text()] * (room - len(templates) > LEAST_RESULTS)
-    lines = [*head, *templates, *blank, *compared, *foot, *blank, *screen.results()][: max(0, height)]
+    lines = [*head, *templates, *blank, *foot, *blank, *screen.results()][: max(0, height)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
         line.rstrip()

@@ -103,7 +103,6 @@ def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more
         "templates": {
             name: group(300 + i, 50, 0.9 - 0.05 * i, judged=judged) for i, name in enumerate(templates)
         },
-        "comparison": None,
         "results_per_sec": 4.21,
         "in_flight": 12,
         "misnamed": None,

@@ -24,18 +24,6 @@ def shown(facts: Mapping[str, Any], columns: int, rows: int, **more: Any) -> lis
     return [line.plain for line in lines]
 
 
-ROW = {"difference": -0.0512, "pairs": 1200, "wins": 40, "losses": 101}
-COMPARISON: dict[str, Any] = {
-    "overall": {
-        "error_rate": ROW | {"confidence": {"low": -0.1, "high": 0.012}, "verdict": "undecided"},
-        "steps_score": ROW | {"confidence": {"low": -0.0904, "high": -0.0123}, "verdict": "worse"},
-    },
-    "per_template": {"lines": {"steps_score": {"verdict": "worse"}, "answer_f1": {"verdict": "worse"}}},
-    "warnings": [],
-    "only_in_baseline": 40,
-    "only_in_candidate": 0,
-}
-
 GOLDEN: dict[str, dict[str, Any]] = {
     "80x24": facts(),
     "80x24-many": facts(
@@ -43,7 +31,6 @@ GOLDEN: dict[str, dict[str, Any]] = {
         alerts=[ALERT],
         show="worst",
         judged=False,
-        comparison=COMPARISON,
     ),
     "120x40": facts(
         overall=group(1206, 200, 0.8312, judged=True) | {"failure": {"none": 800, "wrong_order": 6}},
@@ -125,7 +112,7 @@ def test_the_worst_results_say_why_they_failed() -> None:
 def test_any_size_is_kept_to(
     columns: int, rows: int, judged: bool, templates: list[str], results: int, keys: str
 ) -> None:
-    many = facts(judged=judged, templates=tuple(templates), alerts=[ALERT], comparison=COMPARISON)
+    many = facts(judged=judged, templates=tuple(templates), alerts=[ALERT])
     many["results"] = many["results"][:results]
     browsing = Browsing(has_keys=bool(keys))
     for key in ["", keys]:
