@@ -8,11 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, Unpack
+from warnings import warn
 
-from graphrag_eval_async.errors import AggregationError, MissingResponses, RejectedResponses, UsageError
+from graphrag_eval_async.errors import (
+    AggregationError,
+    GraphragEvalWarning,
+    MissingResponses,
+    RejectedResponses,
+    UsageError,
+)
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records import Line
+from graphrag_eval_async.records import Line, LongLine
 from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
 from graphrag_eval_async.records.line import MAX_RESULT_BYTES
 from graphrag_eval_async.records.misnamed import what_else
@@ -38,7 +45,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.options import OnReject
 
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
-"""A path as for `read_jsonl`, or of a Parquet file; the return value of `read_jsonl`; or results as dicts."""
+"""A path as for `read_jsonl`, or of a Parquet file; the return value of `read_jsonl`; or results as dicts.
+
+Files may still grow: an unfinished last line is skipped with a warning.
+"""
 
 
 @without_removed("max_line_bytes")
@@ -326,14 +336,22 @@ def calibrate(
     rejected: list[str] = []
     found = Calibration(metric, level=level, chosen_at_random=chosen_at_random)
     add_results(
-        labels, found.add_label, what="labels", on_reject=lambda each: rejected.append(each.described())
+        labels,
+        found.add_label,
+        what="labels",
+        on_reject=lambda each: rejected.append(each.described()),
+        may_grow=False,  # People write them: a last line that is not JSON is a mistake.
     )
     add_results(results, found.add_result, what="results")
     return {**found.snapshot(), "rejected": rejected}
 
 
 def _complain(reject: Reject) -> None:
-    raise AggregationError(f"{reject.path}: {reject}" if reject.path else str(reject))
+    """Raise an `AggregationError` about a line that is not a result; only warn of an unfinished last line."""
+    told = f"{reject.path}: {reject}" if reject.path else str(reject)
+    if reject.reason != "incomplete":
+        raise AggregationError(told)
+    warn(told, GraphragEvalWarning, stacklevel=2)
 
 
 def add_results(
@@ -342,17 +360,19 @@ def add_results(
     *,
     what: str,
     on_reject: Callable[[Reject], object] = _complain,
+    may_grow: bool = True,
 ) -> None:
     """Call `add` with each result, and `on_reject` with each line of a file that is not a result.
 
-    Errors call the results `what`.
+    Errors call the results `what`. See `read_results` for `may_grow`.
     """
     if isinstance(results, str | os.PathLike):
         results = read_result_files(results)
     if isinstance(results, JsonlFiles):
         # In a thread, since in this one an event loop may run.
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, read_results(results, add, on_reject)).result()
+            reading = read_results(results, add, on_reject, may_grow=may_grow)
+            thread.submit(asyncio.run, reading).result()
     elif isinstance(results, bytes | Mapping) or not isinstance(results, Iterable):
         raise UsageError(f"{what}: expected a path or an iterable of results, got {type(results).__name__}")
     else:
@@ -366,12 +386,14 @@ async def read_results(
     on_reject: Callable[[Reject], object],
     *,
     advance: Callable[[], object] = lambda: None,
+    may_grow: bool = True,
 ) -> None:
     """Call `add` with the result in each line, `on_reject` with each other line, and `advance` after each.
 
-    An `AggregationError` that `add` raises makes the line a reject.
+    An `AggregationError` that `add` raises makes the line a reject. If files `may_grow`, the reject of an
+    unfinished last line has the reason "incomplete".
     """
-    async with aclosing(source.batches(max_line_bytes=MAX_RESULT_BYTES)) as batches:
+    async with aclosing(source.batches(max_line_bytes=MAX_RESULT_BYTES, may_grow=may_grow)) as batches:
         async for batch in batches:
             for record in batch:
                 if (rejected := take_result(record, add)) is not None:
@@ -381,6 +403,9 @@ async def read_results(
 
 def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reject | None:
     """Call `add` with the result in a record; return a reject if it is not a result."""
+    if isinstance(record, LongLine):
+        # Even if it is still being written, it will not become shorter.
+        return reject_unread(record._replace(whole=True))
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
@@ -389,6 +414,9 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
             raise too_deep()
         add(result)
     except InvalidRecord as error:
+        if _is_unfinished(record, error):
+            told = "skipped: it has no newline yet, and is the beginning of a result"
+            return reject(record, "incomplete", told)
         return reject(record, error.reason, str(error))
     except AggregationError as error:
         if not isinstance(result, dict):
@@ -396,3 +424,9 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
         told = what_else(result)
         return reject(record, "not_a_result" if told and told in str(error) else "invalid_field", str(error))
     return None
+
+
+def _is_unfinished(line: Line, error: InvalidRecord) -> bool:
+    """Whether a line that is not JSON is the beginning of a result that is still being written."""
+    is_cut_off = error.reason in ("invalid_json", "invalid_utf8") and line.data.lstrip().startswith(b"{")
+    return is_cut_off and not line.whole

@@ -45,8 +45,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.results, given.labels], [given.output])
     found = Calibration(given.metric, level=given.level, chosen_at_random=given.chosen_at_random)
     rejected = Rejects()
-    for path, add in ((given.labels, found.add_label), (given.results, found.add_result)):
-        rejects, ending = read_to_end(given, [(path, add)], interrupts)
+    # People write labels: a last line that is not JSON is a mistake.
+    labels = (given.labels, found.add_label, False)
+    results = (given.results, found.add_result, True)
+    for path, add, may_grow in (labels, results):
+        rejects, ending = read_to_end(given, [(path, add)], interrupts, may_grow=may_grow)
         list_rejects(given, rejects)
         rejected.counts.update(rejects.counts)
         if not ending.is_complete:

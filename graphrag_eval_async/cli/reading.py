@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,16 @@ if TYPE_CHECKING:
 
 
 def read_to_end(
-    given: Given, sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]], interrupts: Interrupts
+    given: Given,
+    sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
+    interrupts: Interrupts,
+    *,
+    may_grow: bool = True,
 ) -> tuple[Rejects, Ending]:
-    """Read paths in order, each with the function that takes its results."""
+    """Read paths in order, each with the function that takes its results.
+
+    If files `may_grow`, an unfinished last line is skipped.
+    """
     for path, _ in sources:
         if path.endswith(STATE):
             raise UsageError(f"{path} holds aggregates, which only `aggregate` reads; name the results")
@@ -44,26 +51,35 @@ def read_to_end(
 
         async def read() -> None:
             for file, (_, add) in zip(opened, sources, strict=True):
-                await read_results(file, add, on_reject, advance=advance)
+                await read_results(file, add, on_reject, advance=advance, may_grow=may_grow)
 
         return rejects, run_to_end(read(), interrupts)
 
 
 @contextmanager
 def collecting(given: Given, interrupts: Interrupts) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
-    """Yield rejects and a function that takes them: it writes to the file of ``--rejects``, or keeps them."""
+    """Yield rejects and a function that takes them: it writes to the file of ``--rejects``, or keeps them.
+
+    Unfinished last lines are no rejects; they are listed on stderr at the end.
+    """
     rejects = Rejects()
-    if (path := getattr(given, "rejects", None)) is None:
-        yield rejects, rejects.add
-        return
+    unfinished: list[Reject] = []
+    path = getattr(given, "rejects", None)
+    with nullcontext() if path is None else open_lines(path, interrupts) as file:
+        writer = None if file is None else RejectWriter(file)
 
-    def write(reject: Reject) -> None:
-        rejects.add(reject, keep=False)
-        writer(replace(reject, path=reject.path or "-"))
+        def take(reject: Reject) -> None:
+            if reject.reason == "incomplete":
+                unfinished.append(reject)
+            elif writer is None:
+                rejects.add(reject)
+            else:
+                rejects.add(reject, keep=False)
+                writer(replace(reject, path=reject.path or "-"))
 
-    with open_lines(path, interrupts) as file:
-        writer = RejectWriter(file)
-        yield rejects, write
+        yield rejects, take
+    for line in unfinished:
+        tell(sys.stderr, line.described())
 
 
 @contextmanager

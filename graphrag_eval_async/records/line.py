@@ -90,7 +90,7 @@ class Line(NamedTuple):
         offset: bytes of the source before the line.
         data: the text, as bytes.
         file: the file it was read from, if known.
-        whole: False for text at the end of a followed file that has no newline yet.
+        whole: False for text at the end of a file that may still grow, if it has no newline yet.
     """
 
     number: int

@@ -39,11 +39,13 @@ async def split_lines(
     file: FileId | None = None,
     offset: int = 0,
     documents: bool = False,
+    may_grow: bool = False,
 ) -> AsyncGenerator[list[Record]]:
     """The lines that each piece of a text completes, which may be none, and a last line without a newline.
 
     Blank lines are counted, not yielded. `file` is the file that is read, if any, and `offset` where in it.
-    With `documents`, each object of a text that is an array is a line.
+    With `documents`, each object of a text that is an array is a line. If the text `may_grow`, a last line
+    without a newline is not `whole`.
     """
     splitter = Splitter(max_line_bytes=max_line_bytes, file=file, offset=offset)
     held = bytearray()  # A text that is, or may be, an array of objects.
@@ -60,7 +62,7 @@ async def split_lines(
         text = bytes(held)
         for lines in splitter.split(text, await in_thread(objects_of, text) if text else None):
             yield lines
-        yield splitter.finish()
+        yield splitter.finish(whole=not may_grow)
     finally:
         await chunks.aclose()
 
@@ -168,10 +170,10 @@ class Splitter:
             self._digest = hashlib.sha256(text)
             self._pieces = [text[:HEAD_BYTES]]
 
-    def finish(self) -> list[Record]:
-        """The line so far, ended by a newline. The next line begins after it."""
+    def finish(self, *, whole: bool = True) -> list[Record]:
+        """The line so far, ended by a newline or by the end of the text. The next line begins after it."""
         length = self.held
-        lines = self.end(whole=True)
+        lines = self.end(whole=whole)
         self.offset += length + 1
         self.number += 1
         return lines

@@ -159,12 +159,16 @@ class JsonlFiles:
         return lines_of(self.batches())
 
     async def batches(
-        self, *, max_line_bytes: int = MAX_LINE_BYTES, documents: bool = True
+        self, *, max_line_bytes: int = MAX_LINE_BYTES, documents: bool = True, may_grow: bool = False
     ) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches, which may be empty. With `documents`, each object of an array is a line."""
+        """The lines, in batches, which may be empty.
+
+        With `documents`, each object of an array is a line. If files `may_grow`, a last line without a
+        newline is not `whole`, except in files that are compressed or at an address, and in pipes.
+        """
         self.consumed = 0
         if self._seed is None:
-            sources = await in_thread(self._sources, max_line_bytes, documents)
+            sources = await in_thread(self._sources, max_line_bytes, documents, may_grow)
         else:
             shuffled = ShuffledLines(max_line_bytes)
             for path in await in_thread(self._files):
@@ -181,19 +185,21 @@ class JsonlFiles:
     def _count(self, size: int) -> None:
         self.consumed += size
 
-    def _sources(self, max_line_bytes: int, documents: bool) -> list[AsyncGenerator[list[Record]]]:
+    def _sources(
+        self, max_line_bytes: int, documents: bool, may_grow: bool
+    ) -> list[AsyncGenerator[list[Record]]]:
         """The lines of each file. Waits for lists of the files at addresses: call it in a thread."""
         sources = []
         for window in self._windows():
             if is_address(window.path):
                 for name, unopened in find_remote(window.path):
-                    sources.append(self._read(Window(name), unopened, max_line_bytes, documents))
+                    sources.append(self._read(Window(name), unopened, max_line_bytes, documents, may_grow))
             else:
-                sources.append(self._read(window, None, max_line_bytes, documents))
+                sources.append(self._read(window, None, max_line_bytes, documents, may_grow))
         return sources
 
     async def _read(
-        self, window: Window, unopened: OpenFile | None, max_line_bytes: int, documents: bool
+        self, window: Window, unopened: OpenFile | None, max_line_bytes: int, documents: bool, may_grow: bool
     ) -> AsyncGenerator[list[Record]]:
         """The lines of a file here, or of a part of it, or of an `unopened` file at an address."""
         path, first, end = window
@@ -207,8 +213,15 @@ class JsonlFiles:
                 if start:
                     file.seek(start)
                 pieces = read_pieces(file, path, end, self._count)
-                options: Any = {"offset": start, "documents": documents and not start}
-                batches = split_lines(pieces, max_line_bytes=max_line_bytes, file=id_, **options)
+                is_plain = id_ is not None and not is_address(path) and suffix_of(path) != ".gz"
+                batches = split_lines(
+                    pieces,
+                    max_line_bytes=max_line_bytes,
+                    file=id_,
+                    offset=start,
+                    documents=documents and not start,
+                    may_grow=may_grow and is_plain,
+                )
             try:
                 async for lines in batches:
                     yield lines
