@@ -55,8 +55,8 @@ COMMANDS = {
         "resume config",
         """Follow growing logs and show live metrics.
 
-        On a terminal, shows overall and recent metrics: s sorts templates; j, k, PgDn and PgUp scroll.
-        Without a terminal, prints one JSON object per interval. Ctrl-C stops it.""",
+        On a terminal, shows overall and recent metrics, and the lowest templates. Without a terminal, prints
+        one JSON object per interval. Ctrl-C stops it.""",
         f"{READING} no_reference otlp_listen exclude ignore_older aggregates rejects detail show every "
         "retry_failed llm gate",
     ),

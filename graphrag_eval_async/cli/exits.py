@@ -41,13 +41,12 @@ class Interrupts:
     """Handles SIGINT and SIGTERM while its context is open; the process should end afterwards.
 
     Handlers of the event loop would not do: what waits for the reader of a pipe keeps the loop from them.
-    The first signal calls `stop`, a later one `cancel`, once; then one calls `leave` and ends the process.
+    The first signal calls `stop`, a later one `cancel`, once; then one ends the process.
     """
 
     def __init__(self) -> None:
         self.stop: Callable[[], object] = _raise
         self.cancel: Callable[[], object] | None = None
-        self.leave: Callable[[], object] = _ignore
         self.code: Exit | None = None  # that of the first signal
         self._first = inf
 
@@ -75,7 +74,6 @@ class Interrupts:
         elif self.is_over():
             cancel, self.cancel = self.cancel, None
             if cancel is None:
-                self.leave()
                 os._exit(CODES[signal.Signals(number)])
             cancel()
 

@@ -119,9 +119,8 @@ def start(
     stdin: int | BinaryIO = subprocess.DEVNULL,
     stdout: int | BinaryIO = subprocess.PIPE,
     stderr: int | BinaryIO = subprocess.PIPE,
-    module: str = "graphrag_eval_async",
 ) -> subprocess.Popen[bytes]:
-    """The command line, or another `module`, in a process of its own, in which any warning is an error."""
+    """The command line in a process of its own, in which any warning is an error."""
 
     def prepare() -> None:
         # Where the tests run in the background, children would ignore what their parent does.
@@ -129,7 +128,7 @@ def start(
             signal.signal(number, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", module, *arguments],
+        [sys.executable, "-W", "error", "-m", "graphrag_eval_async", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
         preexec_fn=prepare,
         stdin=stdin,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -20,7 +18,7 @@ from graphrag_eval_async.text import by_frequency, one_line, percent
 from graphrag_eval_async.text import number as long_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
 LEAST_NAME, MOST_NAME = 15, 32
@@ -42,63 +40,14 @@ HEADINGS = {
 }
 """The columns that come first; other metrics follow if there is room."""
 
-ORDERS: dict[str, Callable[[tuple[str, Any]], Any]] = {
-    "worst first": lambda each: quality(each[1]),
-    "by name": lambda each: each[0],
-    "most samples first": lambda each: -each[1]["samples"]["total"],
-    "most errors first": lambda each: -each[1]["errors"]["total"],
-}
 
-_KEY = re.compile(r"\x1b[\[O][0-9;]*+[A-Za-z~]|.", re.DOTALL)
-_MOVES: dict[str, Callable[[Browsing], int]] = {
-    **dict.fromkeys(("j", "\x1b[B", "\x1bOB"), lambda at: at.first + 1),
-    **dict.fromkeys(("k", "\x1b[A", "\x1bOA"), lambda at: at.first - 1),
-    **dict.fromkeys((" ", "\x1b[6~"), lambda at: at.first + at.page),
-    **dict.fromkeys(("b", "\x1b[5~"), lambda at: at.first - at.page),
-    **dict.fromkeys(("g", "\x1b[H", "\x1bOH", "\x1b[1~"), lambda _: 0),
-    **dict.fromkeys(("G", "\x1b[F", "\x1bOF", "\x1b[4~"), lambda at: at.total),
-}
-"""What keys make the first template; the arrows, PgUp, PgDn, Home and End are sequences."""
-
-
-@dataclass
-class Browsing:
-    """Which of `total` templates the screen shows: a `page` of them from the `first`, in an order."""
-
-    has_keys: bool = False
-    order: int = 0
-    first: int = 0
-    page: int = 1
-    total: int = 0
-
-    def press(self, text: str) -> None:
-        """Do what the keys in `text` mean; others have no effect."""
-        for key in _KEY.findall(text):
-            if key == "s":
-                self.order, self.first = (self.order + 1) % len(ORDERS), 0
-            elif key in _MOVES:
-                self.first = _MOVES[key](self)
-                self.fit(self.total, self.page)
-
-    def fit(self, total: int, page: int) -> None:
-        """Keep a full page, if there is one, within the templates."""
-        self.total, self.page = total, max(1, page)
-        self.first = max(0, min(self.first, total - self.page))
-
-
-def render(
-    facts: Mapping[str, Any],
-    width: int,
-    height: int,
-    browsing: Browsing | None = None,
-    address: str | None = None,
-) -> list[Text]:
+def render(facts: Mapping[str, Any], width: int, height: int, address: str | None = None) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
     The `address` of the page in the browser comes second. If not all templates fit, they lose their intervals
-    first, then the trends; then `browsing` says which are shown. Results have what is left.
+    first, then the trends; then only the lowest are shown. Results have what is left.
     """
-    screen = _Screen(facts, width, browsing or Browsing())
+    screen = _Screen(facts, width)
     paths = [_quote(path).rstrip("/") for path in facts["paths"]]
     title = f"watching {' '.join(paths)}"
     head = [
@@ -127,8 +76,8 @@ def render(
 class _Screen:
     """Rows of groups and of results, in columns of the same width after one of names."""
 
-    def __init__(self, facts: Mapping[str, Any], width: int, browsing: Browsing) -> None:
-        self._facts, self._browsing = facts, browsing
+    def __init__(self, facts: Mapping[str, Any], width: int) -> None:
+        self._facts = facts
         overall, window = facts["overall"], facts["window"]
         known = _values(overall)
         every = [
@@ -182,22 +131,18 @@ class _Screen:
         ]
 
     def templates(self, room: int) -> list[Text]:
-        """As many templates as fit, and which they are if not all are shown, or if keys change that."""
-        groups, browsing = self._facts["templates"], self._browsing
+        """As many templates as fit, the lowest first; if not all do, a line that says so."""
+        groups = self._facts["templates"]
         count = len(groups)
-        room -= browsing.has_keys or self.size(0) * count > room
+        room -= self.size(0) * count > room
         detail = int(self.size(1) * count <= room)
         if self.size(2) * count <= room - ROOMY and all("coverage" in group for group in groups.values()):
             detail = 2
         fitting = max(0, room // self.size(detail))
-        browsing.fit(count, fitting)
-        ordered = sorted(groups.items(), key=[*ORDERS.values()][browsing.order])
-        shown = ordered[browsing.first :][:fitting]
-        lines = [line for name, group in shown for line in self.group(name, group, detail)]
-        if groups and (browsing.has_keys or len(shown) < count):
-            places = f"{browsing.first + 1} to {browsing.first + len(shown)}" if shown else "none"
-            keys = "; s sorts, j k PgDn PgUp scroll" if browsing.has_keys else ""
-            lines.append(Text(f"{places} of {count} templates, {[*ORDERS][browsing.order]}{keys}", "dim"))
+        shown = sorted(groups, key=lambda name: quality(groups[name]))[:fitting]
+        lines = [line for name in shown for line in self.group(name, groups[name], detail)]
+        if len(shown) < count:
+            lines.append(Text(f"{len(shown)} of {count} templates, lowest first", "dim"))
         return lines
 
     def results(self) -> list[Text]:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections import deque
-from contextlib import ExitStack, redirect_stderr, suppress
+from contextlib import nullcontext, redirect_stderr, suppress
 from io import StringIO
 from math import inf
 from time import monotonic
@@ -19,8 +19,7 @@ from rich.cells import chop_cells
 from rich.console import Console
 
 from graphrag_eval_async.cli.files import open_lines
-from graphrag_eval_async.cli.watch.keys import Keys
-from graphrag_eval_async.cli.watch.screen import Browsing, render
+from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.monitor.facts import complete
 from graphrag_eval_async.monitor.windows import Trends
 from graphrag_eval_async.text import one_line, tell
@@ -70,19 +69,11 @@ class View:
         return [self._messages.popleft() for _ in range(len(self._messages))]
 
 
-def open_view(
-    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts, *, reads_stdin: bool
-) -> View:
-    """The view on the terminal behind standard output; without one, or on a dumb one, lines of JSON.
-
-    Keys are read from standard input if that is a terminal, and not what `reads_stdin`.
-    """
+def open_view(source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts) -> View:
+    """The view on the terminal behind standard output; without one, or on a dumb one, lines of JSON."""
     if sys.stdout is None or not sys.stdout.isatty() or (terminal := Terminal(sys.stdout)).is_dumb:
         return Lines(source, interval, open_lines("-", interrupts))
-    screen = Screen(source, terminal, window)
-    if not reads_stdin and sys.stdin is not None and sys.stdin.isatty():
-        screen.keys = Keys(sys.stdin.fileno(), interrupts, screen.press)
-    return screen
+    return Screen(source, terminal, window)
 
 
 class Terminal:
@@ -136,42 +127,24 @@ class Screen(View):
 
     def __init__(self, source: Facts, terminal: Terminal, window: Last | Seconds) -> None:
         super().__init__(source, self._run)
-        self.keys: Keys | None = None
         self._terminal, self._trends = terminal, Trends(window)
-        self._browsing, self._pressed = Browsing(), asyncio.Event()
         # A task that is cancelled while a thread draws does not wait for the thread.
         self._drawing, self._ended = threading.Lock(), False
 
-    def press(self, text: str) -> None:
-        """Do what keys mean."""
-        self._browsing.press(text)
-        self._pressed.set()
-
     def finish(self, *, shown: bool) -> None:
-        self._browsing.has_keys = False
         self._draw(self._facts() if shown else None, last=True)
 
     async def _run(self) -> NoReturn:
-        with ExitStack() as stack:
-            if sys.stderr is not None and sys.stderr.isatty():
-                # Warnings, of whichever package, would go through the view.
-                stack.enter_context(redirect_stderr(_Said(self.say)))
-            if self.keys is not None:
-                stack.enter_context(self.keys.reading())
+        # On a terminal, warnings of whichever package would go through the view.
+        is_redirected = sys.stderr is not None and sys.stderr.isatty()
+        with redirect_stderr(_Said(self.say)) if is_redirected else nullcontext():
             while True:
                 start = monotonic()
-                if self.keys is not None:
-                    self.keys.look()
-                    self._browsing.has_keys = self.keys.are_read
                 await self._source.prepare()
                 # Not on the event loop: somebody may have stopped the terminal.
                 await anyio.to_thread.run_sync(self._draw, self._facts())
                 took = monotonic() - start
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(max(DRAW_SECONDS, took / DRAW_SHARE)):
-                        await self._pressed.wait()
-                        await asyncio.sleep(took)
-                self._pressed.clear()
+                await asyncio.sleep(max(DRAW_SECONDS, took / DRAW_SHARE))
 
     def _facts(self) -> dict[str, Any]:
         facts = self._source.collect(self._terminal.size()[1] // TEMPLATE_LINES)
@@ -180,7 +153,7 @@ class Screen(View):
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
         def lines(width: int, height: int) -> list[Text]:
-            return [] if facts is None else render(facts, width, height, self._browsing, self.address)
+            return [] if facts is None else render(facts, width, height, self.address)
 
         if facts is not None:
             complete(facts)

@@ -27,7 +27,6 @@ class Session:
         *arguments: str,
         columns: int = 80,
         rows: int = 24,
-        module: str = "graphrag_eval_async",
     ) -> None:
         self._master, self._slave = pty.openpty()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -35,9 +34,7 @@ class Session:
         self.written = ""
         self._set_size(columns, rows)
         self.modes_before = self.modes
-        self.process = start(
-            *arguments, stdin=self._slave, stdout=self._slave, stderr=self._slave, module=module
-        )
+        self.process = start(*arguments, stdin=self._slave, stdout=self._slave, stderr=self._slave)
 
     def __enter__(self) -> Self:
         return self
@@ -81,14 +78,6 @@ class Session:
     def modes(self) -> list[Any]:
         """Of the terminal, such as whether it shows what is typed."""
         return termios.tcgetattr(self._slave)
-
-    @property
-    def is_raw(self) -> bool:
-        """Whether keys are read one by one, and not shown."""
-        return not self.modes[3] & (termios.ICANON | termios.ECHO)
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
 
     def stop_output(self, stopped: bool) -> None:
         """Let nothing more be written to the terminal, as Ctrl-S does, or go on."""

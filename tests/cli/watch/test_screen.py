@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.watch.screen import ORDERS, Browsing, render, sparkline
+from graphrag_eval_async.cli.watch.screen import render, sparkline
 from tests.cli.watch.support import ALERT, JUDGE, facts, group, result
 from tests.support.cases import each
 
@@ -68,7 +68,7 @@ def test_quoted_text_is_one_line_without_control_characters() -> None:
         assert quoted in text
 
 
-def test_orders() -> None:
+def test_the_lowest_templates_come_first() -> None:
     """Templates whose responses fail, or have low scores, count as worse than those without scores."""
     names = {"good": (0.9, 0.0), "low": (0.5, 0.0), "failing": (0.9, 0.9), "unscored": (None, None)}
     mixed = facts(judged=False, templates=tuple(names), results=[])
@@ -76,19 +76,9 @@ def test_orders() -> None:
         row["metrics"]["steps_score"]["mean"] = score
         row["error_rate"]["mean"] = error_rate
     mixed["templates"]["unscored"]["metrics"].clear()
-    mixed["templates"]["low"]["errors"]["total"] = 7
-    browsing, found = Browsing(has_keys=True), {}
-    for order in [*ORDERS, "again"]:
-        lines = shown(mixed, 80, 60, browsing=browsing)
-        found[order] = [line.split()[0] for line in lines if line.startswith((*names,))]
-        browsing.press("s")
-    assert found == {
-        "worst first": ["failing", "low", "good", "unscored"],
-        "by name": ["failing", "good", "low", "unscored"],
-        "most samples first": ["unscored", "failing", "low", "good"],
-        "most errors first": ["low", "good", "failing", "unscored"],
-        "again": ["failing", "low", "good", "unscored"],
-    }
+    lines = shown(mixed, 80, 60)
+    found = [line.split()[0] for line in lines if line.startswith((*names,))]
+    assert found == ["failing", "low", "good", "unscored"]
 
 
 def test_the_worst_results_say_why_they_failed() -> None:
@@ -107,41 +97,27 @@ def test_the_worst_results_say_why_they_failed() -> None:
     st.booleans(),
     st.lists(st.text("x \u754c", max_size=60), max_size=12, unique=True),
     st.integers(0, 40),
-    st.text("sjkbgG \x1b[6~", max_size=8),
 )
 def test_any_size_is_kept_to(
-    columns: int, rows: int, judged: bool, templates: list[str], results: int, keys: str
+    columns: int, rows: int, judged: bool, templates: list[str], results: int
 ) -> None:
     many = facts(judged=judged, templates=tuple(templates), alerts=[ALERT])
     many["results"] = many["results"][:results]
-    browsing = Browsing(has_keys=bool(keys))
-    for key in ["", keys]:
-        browsing.press(key)
-        screen = shown(many, columns, rows, browsing=browsing)
-        assert screen == [line.rstrip() for line in screen]
-        assert rows < 8 or columns < 30 or any(line.startswith("overall") for line in screen)
+    screen = shown(many, columns, rows)
+    assert screen == [line.rstrip() for line in screen]
+    assert rows < 8 or columns < 30 or any(line.startswith("overall") for line in screen)
 
 
-def names(browsing: Browsing, count: int, rows: int) -> list[str]:
-    """The templates that are shown."""
-    many = facts(judged=False, templates=tuple(f"t{i:02}" for i in range(count)), results=[])
-    lines = shown(many, 80, rows, browsing=browsing)
-    return [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()]
-
-
-@given(st.integers(1, 40), st.integers(8, 60), st.lists(st.sampled_from("jk bgG"), max_size=20))
-def test_keys_scroll_within_the_templates(count: int, rows: int, keys: list[str]) -> None:
-    """As in a list of names, of which there is always a full page, if there are as many."""
-    browsing = Browsing(has_keys=True, order=1)
-    every, first = [f"t{i:02}" for i in range(count)], 0
-    page = max(1, len(names(browsing, count, rows)))
-    moves = {"j": 1, "k": -1, " ": page, "b": -page, "g": -count, "G": count}
-    for key in keys:
-        browsing.press(key)
-        first = max(0, min(first + moves[key], count - page))
-        found = names(browsing, count, rows)
-        assert found == every[first : first + len(found)]
-        assert len(found) in {page, 0}
+@given(st.integers(1, 40), st.integers(8, 60))
+def test_as_many_templates_are_shown_as_fit(count: int, rows: int) -> None:
+    names = [f"t{i:02}" for i in range(count)]
+    many = facts(judged=False, templates=tuple(names), results=[])
+    for place, name in enumerate(names):
+        many["templates"][name]["metrics"]["steps_score"]["mean"] = place / count
+    lines = shown(many, 80, rows)
+    found = [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()]
+    assert found == names[: len(found)]
+    assert (f"{len(found)} of {count} templates, lowest first" in lines) == (len(found) < count)
 
 
 @given(st.lists(st.none() | st.floats(-1e100, 1e100), max_size=40))
