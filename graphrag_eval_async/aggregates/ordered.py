@@ -107,9 +107,9 @@ class OrderedValues:
             self._finger += 1
         return self._sorted(self._finger)[k - self._before]
 
-    def quantile(self, part: int, whole: int) -> float:
-        """Return the value with `part` of `whole` of the values below it; see `quantile`."""
-        return quantile(self.select, len(self), part, whole)
+    def quantile(self, percent: int) -> float:
+        """Return the value with `percent` of the values below it; see `quantile`."""
+        return quantile(self.select, len(self), percent)
 
     def rank(self, bound: float) -> int:
         """Return how many values are at most `bound`, which may be infinite."""
@@ -143,15 +143,15 @@ class OrderedValues:
         return chunk
 
 
-def quantile(select: Callable[[int], float], size: int, part: int, whole: int) -> float:
-    """Return the value with `part` of `whole` of `size` values below it; `select` returns them by rank.
+def quantile(select: Callable[[int], float], size: int, percent: int) -> float:
+    """Return the value with `percent` of `size` values below it; `select` returns them by rank.
 
     It is linearly interpolated between two values: the inclusive method of `statistics.quantiles`, type 7 of
     Hyndman and Fan (1996, "Sample quantiles in statistical packages"), rounded once.
     """
-    place, rest = divmod((size - 1) * part, whole)
+    place, rest = divmod((size - 1) * percent, 100)
     low = select(place)
     if not rest:
         return low
     high = select(place + 1)
-    return mean(to_units(low) * (whole - rest) + to_units(high) * rest, whole, integral=False)
+    return mean(to_units(low) * (100 - rest) + to_units(high) * rest, 100, integral=False)

@@ -127,7 +127,7 @@ class Series:
 
     def quantile(self, percent: int) -> float:
         """Return a percentile, as `OrderedValues.quantile` defines it; 50 is the median."""
-        value = self.values.quantile(percent, 100)
+        value = self.values.quantile(percent)
         return value if (len(self) - 1) * percent % 100 else self._shown(value)
 
     def _shown(self, value: float) -> float:

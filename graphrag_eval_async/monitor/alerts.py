@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from graphrag_eval_async.aggregates.series import QUANTILES
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
 from graphrag_eval_async.records.conditions import parse_condition
@@ -29,7 +29,8 @@ Change: TypeAlias = dict[str, Any]
 """
 
 _QUANTILE = re.compile(
-    r"((?:.*:)?\s*)p(\d{1,3}(?:\.\d{1,3})?)\s+([^\s:<>=!]+\s*[<>].*)", re.ASCII | re.DOTALL
+    r"(?P<template>(?:.*:)?\s*)p(?P<percent>\d+(?:\.\d+)?)\s+(?P<condition>[^\s:<>=!]+\s*[<>].*)",
+    re.ASCII | re.DOTALL,
 )
 _NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(\S+)\s*")
 
@@ -43,7 +44,7 @@ class Alert(NamedTuple):
     operator: str  # one of `OPERATORS`
     bound: float  # what the mean or quantile is compared with
     window: Last | Seconds | None  # of the values that count; None for the window of the view
-    quantile: Fraction | None = None  # between 0 and 1; None for the mean
+    percent: int | None = None  # one of `QUANTILES`; None for the mean
 
     def change(
         self,
@@ -54,7 +55,7 @@ class Alert(NamedTuple):
         samples: int = 0,
     ) -> Change:
         """Return what there is to tell when the alert starts or ends, which is now."""
-        statistic = "mean" if self.quantile is None else f"p{float(self.quantile * 100):g}"
+        statistic = "mean" if self.percent is None else f"p{self.percent}"
         return {
             "alert": self.text,
             "state": state,
@@ -72,26 +73,36 @@ class Alert(NamedTuple):
 def parse_alert(text: str) -> Alert:
     """Parse ``[TEMPLATE:] [pNN] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME``.
 
-    A template's name may hold colons and spaces.
+    NN is one of `QUANTILES`. A template's name may hold colons and spaces.
     """
     if silence := _NO_LINES.fullmatch(text):
         return Alert(text.strip(), None, NO_LINES, ">=", parse_duration(silence[1]), None)
     parts = text.rsplit(maxsplit=2)
     has_window = parts[1:2] == ["over"]
-    condition, quantile = parts[0] if has_window else text, None
+    condition = parts[0] if has_window else text
+    percent = None
     if match := _QUANTILE.fullmatch(condition):
-        condition, quantile = match[1] + match[3], Fraction(match[2]) / 100
-        if not 0 < quantile < 1:
-            raise ValueError(f"{text!r}: p{match[2]} is not between p0 and p100, such as p95")
+        condition = match["template"] + match["condition"]
+        percent = _parse_percent(match["percent"], text)
     try:
         parsed = parse_condition(condition)
     except UsageError:  # Of the right form.
         raise
     except ValueError as error:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
-    if quantile is not None and parsed.metric == ERROR_RATE:
+    if percent is not None and parsed.metric == ERROR_RATE:
         raise ValueError(f"{text!r}: {ERROR_RATE} has no quantiles")
-    return Alert(text.strip(), *parsed[:4], parse_window(parts[2]) if has_window else None, quantile)
+    return Alert(text.strip(), *parsed[:4], parse_window(parts[2]) if has_window else None, percent)
+
+
+def _parse_percent(percent: str, text: str) -> int:
+    """Return one of `QUANTILES`; any other is a `ValueError` about the alert `text`."""
+    for known in QUANTILES:
+        if percent == str(known):
+            return known
+    *others, last = QUANTILES
+    expected = ", ".join(f"p{known}" for known in others)
+    raise ValueError(f"{text!r}: there is no quantile p{percent}, only {expected} and p{last}")
 
 
 def check_known(

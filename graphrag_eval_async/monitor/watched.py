@@ -59,7 +59,7 @@ class Watched:
 
     def _move(self, question: object, value: float, count: int) -> None:
         """Add a value of a question, or with a `count` of -1 remove it."""
-        if self.alert.quantile is not None:
+        if self.alert.percent is not None:
             if count > 0:
                 insort(self._sorted, float(value))
             else:
@@ -105,12 +105,11 @@ class Watched:
 
     def _value(self) -> float | None:
         """The mean or quantile of the values, interpolated as in aggregates; None without values."""
-        share = self.alert.quantile
         if not self._values:
             return None
-        if share is None:
+        if self.alert.percent is None:
             return mean(self._units, len(self._questions), integral=False)
-        return quantile(self._sorted.__getitem__, len(self._sorted), share.numerator, share.denominator)
+        return quantile(self._sorted.__getitem__, len(self._sorted), self.alert.percent)
 
     def _position(self, now: float) -> float:
         return self._added if isinstance(self.window, Last) else now
