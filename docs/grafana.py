@@ -49,7 +49,7 @@ class Panel(NamedTuple):
     """A panel: its kind, width in 24ths, title, unit, and queries by legend.
 
     In queries, ``[mean]`` stands for the metric with the selectors of all variables that are its labels, and
-    ``[score|bucket]`` for a series of a histogram; ``[mean; side="low"]`` adds a selector.
+    ``[score|bucket]`` for a series of a histogram; ``[results_total; status="error"]`` adds a selector.
     """
 
     kind: str
@@ -58,9 +58,6 @@ class Panel(NamedTuple):
     unit: str
     queries: dict[str, str]
 
-
-WEIGHTED = "sum by (template, metric) ([mean] * [values_total]) / sum by (template, metric) ([values_total])"
-"""The mean over several processes."""
 
 RATE = "[$__rate_interval]"
 QUALITY = (
@@ -81,28 +78,16 @@ QUALITY = (
     ),
     Panel("stat", 4, "Since the last result", "s", {"age": "time() - max([last_result_timestamp_seconds])"}),
     Panel("timeseries", 12, "Mean of recent results", "none", {"{{template}} {{metric}}": "[window_mean]"}),
-    Panel(
-        "timeseries",
-        12,
-        "Mean so far, with its confidence interval",
-        "none",
-        {
-            "{{template}} {{metric}}": "[mean]",
-            "{{template}} {{metric}} {{side}}": "[mean_bound]",
-        },
-    ),
+    Panel("timeseries", 12, "Mean so far", "none", {"{{template}} {{metric}}": "[mean]"}),
     Panel(
         "table",
         12,
         "Templates",
         "none",
-        # Several processes may be selected; their intervals cannot be added up.
+        # Several processes may be selected.
         {
-            "mean": WEIGHTED,
-            "low": 'min by (template, metric) ([mean_bound; side="low"])',
-            "high": 'max by (template, metric) ([mean_bound; side="high"])',
+            "mean": "avg by (template, metric) ([mean])",
             "recent": "avg by (template, metric) ([window_mean])",
-            "values": "sum by (template, metric) ([values_total])",
         },
     ),
     Panel(
@@ -123,31 +108,24 @@ FAILURES = (
     ),
     Panel(
         "timeseries",
-        6,
+        12,
         "Rejects",
         "short",
         {"{{reason}}": f"sum by (reason) (increase([rejects_total]{RATE}))"},
-    ),
-    Panel(
-        "timeseries",
-        6,
-        "Missing values",
-        "short",
-        {"{{metric}} {{reason}}": f"sum by (metric, reason) (increase([metric_missing_total]{RATE}))"},
     ),
     Panel("statetimeline", 24, "Alerts", "short", {"{{alert}}": "max by (alert) ([alert_active])"}),
 )
 SPEED = (
     Panel(
         "timeseries",
-        8,
+        12,
         "Results per second",
         "short",
         {"{{status}}": f"sum by (status) (rate([results_total]{RATE}))"},
     ),
     Panel(
         "timeseries",
-        8,
+        12,
         "Seconds of recent responses",
         "s",
         {
@@ -155,7 +133,6 @@ SPEED = (
             for share in (0.5, 0.9, 0.95)
         },
     ),
-    Panel("timeseries", 8, "Quantiles of scores", "none", {"{{metric}} {{quantile}}": "[quantile]"}),
     Panel("timeseries", 8, "In flight", "short", {"responses": "sum([in_flight])"}),
     Panel("timeseries", 8, "Behind the logs", "bytes", {"bytes": "sum([source_lag_bytes])"}),
     Panel("timeseries", 8, "Behind the logs", "s", {"seconds": "max([source_lag_seconds])"}),
@@ -183,25 +160,8 @@ JUDGES = (
         "short",
         {"{{kind}}": f"sum by (kind) (rate([judge_tokens_total]{RATE}))"},
     ),
-    Panel(
-        "timeseries",
-        12,
-        "Requests",
-        "short",
-        {
-            "in flight": "sum([judge_in_flight])",
-            "queued": "sum([judge_queued])",
-            "limit": "sum([judge_concurrency_limit])",
-        },
-    ),
-    Panel("table", 18, "About the run", "none", {"run": "[info]"}),
-    Panel(
-        "stat",
-        6,
-        "Templates without a label of their own",
-        "short",
-        {"templates": "sum([templates_dropped])"},
-    ),
+    Panel("timeseries", 12, "Requests in flight", "short", {"requests": "sum([judge_in_flight])"}),
+    Panel("table", 24, "About the run", "none", {"run": "[info]"}),
 )
 ROWS = {"Quality": QUALITY, "Failures": FAILURES, "Speed": SPEED, "Judges and the run": JUDGES}
 BY_NAME = {metric.name: metric for metric in METRICS}

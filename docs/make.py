@@ -111,7 +111,7 @@ def prometheus() -> str:
         f"The first {prometheus_metrics.MAX_TEMPLATES} templates have labels of their own; all others count as `other`. No question",
         "ids, answers or error messages appear in labels. The overall mean of a metric is",
         "`graphrag_eval_score_sum / graphrag_eval_score_count`. Each process serves its own metrics: in queries, add up",
-        "counters, but not bounds or quantiles.",
+        "counters, and average means.",
         "",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",

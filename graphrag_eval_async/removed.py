@@ -77,6 +77,7 @@ REMOVED: dict[str, str] = {
     "aggregates=": "OtelSink sends results only; register a PrometheusCollector for means",
     "watch --baseline": "compare BASELINE RESULTS at any time; watch -o RESULTS writes them",
     "baseline=": "a Dashboard shows one run; compare its results with `compare`",
+    "level=": "Prometheus has no intervals; pages and snapshots have them",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
 }
 

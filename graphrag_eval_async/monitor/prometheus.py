@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from itertools import chain
-from math import inf
-from time import monotonic, time
+from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.inference.confidence import check_level, confidence_sequence
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
 from graphrag_eval_async.monitor.prometheus_metrics import (
     MAX_TEMPLATES,
@@ -20,9 +18,9 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     rest_of,
     samples_of,
     single,
-    weights_of,
 )
 from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
 
@@ -36,12 +34,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
-    State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms], Groups]
+    State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms]]
 
 SCRAPE_SECONDS = 5.0  # How long a scrape in another thread waits for the event loop.
-
-BOUNDS_SHARE = 0.05
-"""Share of the time that computing confidence intervals may take: with many, they are kept for seconds."""
 
 
 class PrometheusCollector:
@@ -56,6 +51,7 @@ class PrometheusCollector:
     ``prometheus``.
     """
 
+    @without_removed("level")
     def __init__(
         self,
         stream: EvaluationStream,
@@ -65,7 +61,6 @@ class PrometheusCollector:
         alerts: Callable[[], Mapping[str, bool]] | None = None,
         reference: str | None = None,
         judge_model: str | None = None,
-        level: float = 0.95,
     ) -> None:
         """Make a collector; call this on the event loop that runs the stream.
 
@@ -76,14 +71,11 @@ class PrometheusCollector:
             alerts: returns the alerts by name, and whether each is active; called on the event loop.
             reference: name of the reference set, for `graphrag_eval_info`.
             judge_model: name of the judge's model, for `graphrag_eval_info`.
-            level: confidence level of the intervals, between 0 and 1.
 
         Raises:
-            UsageError: prometheus-client is not installed, no event loop is running, or `level` is not
-                between 0 and 1.
+            UsageError: prometheus-client is not installed, or no event loop is running.
         """
         check_extra("PrometheusCollector", "prometheus", "prometheus_client")
-        check_level(level)
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -92,12 +84,9 @@ class PrometheusCollector:
                 "the stream"
             ) from None
         self._stream, self._recent, self._source, self._alerts = stream, recent, source, alerts or dict
-        self._level = level
-        self._about = (version(), reference, judge_model, f"{level:g}")
+        self._about = (version(), reference, judge_model)
         self._labels: dict[str, str] = {}  # of the templates that have one
         self._results, self._last_result = 0, single(None)
-        self._bounds: dict[tuple[str, str], tuple[float, float]] = {}
-        self._bounds_due = -inf
 
     def describe(self) -> list[Metric]:
         """Return the metrics without values; for `prometheus_client`."""
@@ -109,12 +98,7 @@ class PrometheusCollector:
         Raises:
             TimeoutError: the event loop did not answer within 5 seconds.
         """
-        samples, histograms, groups = self._read_anywhere()
-        samples["mean_bound"] = [
-            ((*key, side), end)
-            for key, ends in self._bounds_of(groups).items()
-            for side, end in zip(("low", "high"), ends, strict=True)
-        ]
+        samples, histograms = self._read_anywhere()
         return [*families(samples, histograms)]
 
     def _read_anywhere(self) -> State:
@@ -147,13 +131,12 @@ class PrometheusCollector:
         if (results := counts_of(overall)[0] - restored) > self._results:
             self._results, self._last_result = results, single(time())
         samples = samples_of(stream, overall, groups, windowed, self._about)
-        samples["templates_dropped"] = single(dropped)
         samples["last_result_timestamp_seconds"] = self._last_result
         samples["alert_active"] = [((alert,), int(is_on)) for alert, is_on in self._alerts().items()]
         if self._source is not None:
             lag = self._source.lag
             samples |= {"source_lag_bytes": single(lag.bytes), "source_lag_seconds": single(lag.seconds)}
-        return samples, histograms_of(aggregates, overall), groups
+        return samples, histograms_of(aggregates, overall)
 
     def _choose_labels(self) -> int:
         """Give templates labels of their own, while there are any; return how many have none.
@@ -175,21 +158,6 @@ class PrometheusCollector:
         shown = aggregates.per_template(self._labels)
         rest = {OTHER: rest_of(overall, shown.values())} if dropped else {}
         return {self._labels[template]: group for template, group in shown.items()} | rest
-
-    def _bounds_of(self, groups: Groups) -> Mapping[tuple[str, str], tuple[float, float]]:
-        """Return the confidence intervals; at most `BOUNDS_SHARE` of the time goes into new ones."""
-        known, start = self._bounds, monotonic()
-        if start >= self._bounds_due or self._loop.is_closed():
-            known = {}
-        bounds = {
-            key: known.get(key) or confidence_sequence(weights, level=self._level)
-            for key, weights in weights_of(groups)
-        }
-        if not known:
-            now = monotonic()
-            self._bounds_due = now + (now - start) / BOUNDS_SHARE
-        self._bounds = bounds
-        return bounds
 
 
 TEXT = ("Content-Type", "text/plain; charset=utf-8")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.stream import EvaluationStream
 
@@ -44,13 +43,8 @@ _TABLE = """\
 results_total | template status | Results, by status: success or error.
 rejects_total | reason | Rejects, by reason.
 failures_total | failure | Wrong responses, by reason.
-metric_missing_total | metric reason | Results in which a metric applies but has no value, by reason.
 mean | template metric | Mean of all values so far: over results, not over questions.
-values_total | template metric | Values that count in the mean.
-mean_bound | template metric side | Bounds of the `anytime` interval for the mean of first samples; updated \
-every few seconds. The level is in graphrag_eval_info.
 window_mean | template metric | Mean over the values, not the questions, in the window of recent results.
-quantile | metric quantile | Exact quantiles of all values so far.
 score | metric | Values of metrics, except tokens, seconds and costs.
 response_seconds | | Seconds the agent took to respond.
 judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was missing), or \
@@ -61,17 +55,13 @@ embedding.
 judge_cost_usd_total | | Cost of judging in US dollars, including restored results; absent if a price is \
 unknown.
 judge_in_flight | | Requests to judges in flight.
-judge_queued | | Requests to judges that wait for a slot.
-judge_concurrency_limit | | Current limit of requests in flight.
 in_flight | | Responses that were read and have no result yet.
 source_lag_bytes | | Bytes in the logs that are not evaluated yet.
 source_lag_seconds | | Seconds since the log was last fully evaluated.
 alert_active | alert | Whether an alert is active: 0 or 1.
 last_result_timestamp_seconds | | Unix time of the scrape that first saw the latest result; absent before \
 the first result.
-templates_dropped | | Templates counted as "other".
-info | version reference judge_model level | 1, with facts about the run as labels; level is that of \
-graphrag_eval_mean_bound.
+info | version reference judge_model | 1, with facts about the run as labels.
 """
 
 
@@ -102,11 +92,13 @@ def label_of(text: str) -> str:
     return escape(text)[:LABEL_CHARACTERS] or ABSENT
 
 
-def _by_metric(groups: Groups) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
-    """Yield label, metric and its statistics."""
-    for label, group in groups.items():
-        for metric, stats in means_of(group).items():
-            yield (label, metric), stats
+def _means(groups: Groups) -> Samples:
+    """The mean of each metric in each group."""
+    return [
+        ((label, metric), stats["mean"])
+        for label, group in groups.items()
+        for metric, stats in means_of(group).items()
+    ]
 
 
 def _values(stats: Mapping[str, Any]) -> int:
@@ -124,18 +116,7 @@ def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -
         if count := _values(stats) - sum(map(_values, parts)):
             sums = [stats["mean"] * _values(stats), *(-part["mean"] * _values(part) for part in parts)]
             rest[metric] = {"mean": fsum(sums) / count, "coverage": {"values": count}}
-            weights = [stats["weights"], *(part["weights"] for part in parts)]
-            if None not in weights:
-                left = (max(0.0, each[0] - fsum(each[1:])) for each in zip(*weights, strict=True))
-                rest[metric]["weights"] = (*left,)
     return rest
-
-
-def weights_of(groups: Groups) -> Iterator[tuple[tuple[str, str], Weights]]:
-    """Yield the weights of each metric from 0 to 1, of which confidence intervals are computed."""
-    for key, stats in _by_metric(groups):
-        if (weights := stats.get("weights")) is not None:
-            yield key, weights
 
 
 def families(samples: Mapping[str, Samples], histograms: Mapping[str, Histograms]) -> Iterator[Metric]:
@@ -168,8 +149,7 @@ def samples_of(
     about: Sequence[str | None],
 ) -> dict[str, Samples]:
     """The values of all metrics that a stream and its aggregates have at this moment."""
-    usage, metrics = stream.usage.as_dict(), [*_by_metric(groups)]
-    stats = [(name, each) for name, each in overall.items() if isinstance(each, dict) and "coverage" in each]
+    usage = stream.usage.as_dict()
     return {
         "results_total": [
             ((label, status), group[f"number_of_{status}_samples"])
@@ -180,19 +160,8 @@ def samples_of(
             {str(each): n for each, n in stream.rejects.counts.items()}, get_args(Reason)
         ),
         "failures_total": _closed(failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)),
-        "metric_missing_total": [
-            ((metric, reason), count)
-            for metric, each in stats
-            for reason, count in each["coverage"]["failed"].items()
-        ],
-        "mean": [(key, each["mean"]) for key, each in metrics],
-        "values_total": [(key, _values(each)) for key, each in metrics],
-        "window_mean": [(key, each["mean"]) for key, each in _by_metric(recent)],
-        "quantile": [
-            ((metric, f"{int(name[1:]) / 100:g}"), value)
-            for metric, each in means_of(overall).items()
-            for name, value in each["quantiles"].items()
-        ],
+        "mean": _means(groups),
+        "window_mean": _means(recent),
         "info": [(tuple(each or ABSENT for each in about), 1)],
         "judge_calls_total": _closed(usage["outcomes"], ("ok", "skipped", *FAILURES)),
         "judge_retries_total": _closed(usage["retries"], FAILURES),
@@ -204,8 +173,6 @@ def samples_of(
         ],
         "judge_cost_usd_total": single(usage["dollars"]),
         "judge_in_flight": single(usage["in_flight"]),
-        "judge_queued": single(usage["waiting"]),
-        "judge_concurrency_limit": single(usage["concurrency"]),
         "in_flight": single(stream.in_flight),
     }
 

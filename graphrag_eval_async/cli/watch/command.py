@@ -119,7 +119,6 @@ def _collector(
         alerts=counting.alerts.states,
         reference=None if given.reference is None else os.path.basename(given.reference),
         judge_model=judge_of(config),
-        level=given.level,
     )
 
 
