@@ -42,7 +42,7 @@ plan_questions(detect) results metric sd level primary
 Evaluator(reference) {OF_EVALUATOR}
 Evaluator.evaluate(self response) sample
 RunningAggregates() include_errors templates steps window
-PrometheusCollector(stream) recent source alerts reference judge_model level
+PrometheusCollector(stream) recent source alerts reference judge_model
 Last(count)
 Seconds(seconds)
 read_jsonl(path) shuffle shard
