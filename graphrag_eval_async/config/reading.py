@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -65,6 +66,9 @@ class Reader:
         )
         if section is not None and (section is options[0] or isinstance(value, Mapping | Section)):
             return self.section(section, value, key)
+        if isinstance(value, date):
+            # Files keep dates as text; `yaml.safe_load` makes a date of `api_version: 2024-10-21`.
+            value = value.isoformat()
         wanted, count = options[0], len(self.problems)
         base = get_args(wanted)[0] if get_origin(wanted) is Annotated else wanted
         if isinstance(value, str):

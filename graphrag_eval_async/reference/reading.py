@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date, time
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -102,7 +103,21 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
         from graphrag_eval_async.records.yaml_file import read_json  # YAML takes long to import
 
         templates = read_json(bytes(templates))
+    else:
+        with suppress(RecursionError):  # The reader says what nests too deep.
+            templates = _with_iso_text(templates)
     return _CarefulReader(comparators).read(templates)
+
+
+def _with_iso_text(value: Any) -> Any:
+    """Return a value with ISO 8601 text in place of dates and times, as YAML files are read."""
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {_with_iso_text(key): _with_iso_text(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_iso_text(item) for item in value]
+    return value
 
 
 class _Problem(Exception):  # noqa: N818

@@ -34,8 +34,8 @@ custom_evaluations:
 def test_every_way_to_give_a_configuration(tmp_path: Path) -> None:
     path, as_json = tmp_path / "eval.yaml", tmp_path / "eval.json"
     path.write_text(FULL)
-    as_mapping = yaml.safe_load(FULL.replace("2024-10-21", "'2024-10-21'"))
-    as_json.write_text(json.dumps(as_mapping))
+    as_mapping = yaml.safe_load(FULL)
+    as_json.write_text(json.dumps(as_mapping, default=str))
     expected = load_config(path)
     assert expected.llm is not None
     assert expected.llm.generation is not None

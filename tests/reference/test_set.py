@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import warnings
+from datetime import UTC, time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -224,6 +225,39 @@ def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
 def test_values_that_have_no_json_text(value: Any) -> None:
     (found,) = problems(of_step(args={"a": value}))
     assert found.startswith(f"{QUESTION}: cannot be written as JSON: ")
+
+
+WITH_DATES = """\
+- template_id: 2026-01-02
+  tags: {since: 2026-01-03}
+  questions:
+  - id: 2026-01-04
+    question_text: "?"
+    reference_answer: 2026-01-05
+    reference_steps:
+    - [{name: history, args: {from: 2026-01-06T07:08:09, days: [2026-01-10]}, output: 2026-01-11}]
+"""
+GROUP_WITH_DATES = """\
+    - order: strict
+      steps: [{name: readings, output: {2026-01-12: {at: 2026-01-13T01:02:03.000004+02:00}},
+               output_media_type: application/json}]
+"""
+
+
+@each("text", [WITH_DATES, WITH_DATES + GROUP_WITH_DATES])
+def test_dates_and_times_in_objects_are_iso_text_as_in_files(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "reference.yaml"
+    path.write_text(text)
+    from_file, from_objects = load_reference(path), load_reference(yaml.safe_load(text))
+    assert [*from_objects] == [*from_file]
+    assert from_objects.templates == from_file.templates == ("2026-01-02",)
+
+
+def test_a_time_of_day_is_iso_text() -> None:
+    moment = time(7, 8, 9, tzinfo=UTC)
+    [loaded] = load_reference(of_step(args={"at": moment}))
+    [[step]] = loaded.reference_steps or []
+    assert step["args"] == {"at": "07:08:09+00:00"}
 
 
 def test_a_step_with_a_comparator_of_the_callers_needs_no_output_and_may_have_any_keys() -> None:
