@@ -44,6 +44,11 @@ def expand(text: str) -> str:
     return FromEnvironment(VARIABLE.sub(lambda found: os.environ[found[1]], text), text, read)
 
 
+def as_written(text: str) -> str:
+    """Return text of a configuration as its author wrote it: with ``${NAME}`` instead of the value."""
+    return text.written if isinstance(text, FromEnvironment) else text
+
+
 def masked(name: str, value: Any) -> Any:
     """The value at a key of the configuration, to be shown: without what may be secret."""
     written = value.written if isinstance(value, FromEnvironment) else value

@@ -61,7 +61,8 @@ class Executing:
         config = self.config
         if config is None:
             return [self._checks]
-        source = [config.endpoint, config.graph, sorted(config.prefixes.items())]
+        endpoint = None if config.endpoint is None else shown_address(config)
+        source = [endpoint, config.graph, sorted(config.prefixes.items())]
         own = [self._checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
         others = {"outputs stand": not config.reference, "SERVICE": config.allow_service}
         return [*own, *(name for name, is_on in others.items() if is_on)]

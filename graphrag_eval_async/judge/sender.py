@@ -60,6 +60,7 @@ class JudgeSetup(NamedTuple):
     name: str  # In the configuration.
     model: str  # Its name in results.
     identities: Mapping[str, Any]  # JSON that identifies it in cache keys, for "complete" and "embed".
+    fingerprint: Mapping[str, Any]  # The same for results and journals: without values of the environment.
     own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
     prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
 

@@ -12,6 +12,7 @@ import msgspec
 
 from graphrag_eval_async.config import GenerationConfig, secrets
 from graphrag_eval_async.config.llm import GENERATION
+from graphrag_eval_async.config.secrecy import as_written
 from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError, in_utf8, needs
 from graphrag_eval_async.judge.cache import CallCache, check_cache
 from graphrag_eval_async.judge.call import Call, checked_reply, checked_vectors
@@ -51,9 +52,8 @@ def judge_setup(
         check(llm, name)
         generation = llm.model(name)
         model = "" if generation is None else str(generation.model)
-        # Judges of a panel may differ in nothing but their server, or be asked twice for a second opinion.
-        own = _identity(generation) if name == "generation" else [name, _identity(generation)]
-        identities = {"complete": own, "embed": _identity(llm.embedding)}
+        identities = _identities(llm, name, show=str)
+        fingerprint = _identities(llm, name, show=as_written)
     else:
         for method in ("complete", "embed") if embeds else ("complete",):
             if not callable(getattr(judge, method, None)):
@@ -61,8 +61,8 @@ def judge_setup(
         model = in_utf8(str(getattr(judge, "model", type(judge).__name__)))
         own = [type(judge).__module__, type(judge).__qualname__, model]
         own += [] if name == "generation" else [name]
-        identities = {"complete": own, "embed": own}
-    return JudgeSetup(llm, name, model, identities, judge, prepare)
+        identities = fingerprint = {"complete": own, "embed": own}
+    return JudgeSetup(llm, name, model, identities, fingerprint, judge, prepare)
 
 
 def check(llm: LLMConfig, name: str = GENERATION) -> None:
@@ -75,9 +75,20 @@ def check(llm: LLMConfig, name: str = GENERATION) -> None:
         raise ConfigError(found)
 
 
-def _identity(model: GenerationConfig | EmbeddingConfig | None) -> Any:
-    fields = {} if model is None else msgspec.to_builtins(model, enc_hook=str)
+def _identities(llm: LLMConfig, name: str, show: Callable[[str], str]) -> dict[str, Any]:
+    """Return what replies depend on, for "complete" and "embed"; `show` writes text from the environment."""
+    complete = _identity(llm.model(name), show)
+    if name != GENERATION:
+        # Judges of a panel may differ in nothing but their server, or be asked twice for a second opinion.
+        complete = [name, complete]
+    return {"complete": complete, "embed": _identity(llm.embedding, show)}
+
+
+def _identity(model: GenerationConfig | EmbeddingConfig | None, show: Callable[[str], str]) -> Any:
+    fields = {} if model is None else msgspec.to_builtins(model, enc_hook=show)
     identity = {name: fields[name] for name in REPLY_SETTINGS if name in fields}
+    if model is not None:
+        identity["model"] = str(model.model)  # Results show it, too.
     if isinstance(model, GenerationConfig):
         identity.setdefault("max_tokens", MAX_TOKENS)
     return identity

@@ -49,6 +49,10 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
 }
 """Functions that create a metric from its section of the configuration, by section name."""
 
+FINGERPRINTED_ELSEWHERE = {"llm", "execute", "aliases", "turned_on"}
+"""Sections that `Judging.fingerprint` does not copy. The first two may hold secrets, which no hash may give
+away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what matters of them."""
+
 
 def configured(config: Config) -> list[Metric]:
     """Return the metrics that are on, in the order of their keys in results."""
@@ -109,19 +113,22 @@ class Judging:
             for index, name in enumerate(config.judges)
         ]
         self._provenance = self._describe(config, is_own=judge is not None)
-        names = [name for name in Config.__struct_fields__ if name not in {"llm", "aliases", "turned_on"}]
-        settings = {name: msgspec.to_builtins(getattr(config, name)) for name in names}
-        self.fingerprint = [self._provenance, [setup.identities for setup in self._setups], settings]
+        settings = {
+            name: msgspec.to_builtins(getattr(config, name))
+            for name in Config.__struct_fields__
+            if name not in FINGERPRINTED_ELSEWHERE
+        }
+        self.fingerprint = [self._provenance, [setup.fingerprint for setup in self._setups], settings]
 
     def _describe(self, config: Config, *, is_own: bool) -> dict[str, Any]:
         """Return the part of the `judge` key that all results share."""
         first, *others = self._setups
         hashed: list[Any] = [[[metric.name, *metric.prompts] for metric in self._metrics]]
-        hashed.append(None if is_own else first.identities)
+        hashed.append(None if is_own else first.fingerprint)
         found: dict[str, Any] = {"model": first.model, "prompts": ""}
         if others:
             hashed.append({name: [panel.judges, panel.vote] for name, panel in self._panels.items()})
-            hashed.append([setup.identities for setup in others])
+            hashed.append([setup.fingerprint for setup in others])
             found["judges"] = {setup.name: setup.model for setup in self._setups}
         found["prompts"] = _hash(hashed)
         embedding = config.llm.embedding if config.llm is not None and config.embedding_metrics else None

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.pretty import pretty_repr
 
+from graphrag_eval_async import Evaluator
 from graphrag_eval_async.config import Config, GenerationConfig, LLMConfig, load_config, secrets
 from graphrag_eval_async.errors import ConfigError
 from tests.config.support import GENERATION, changed, generation, problems
 from tests.support.cases import each
+from tests.support.data import question, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,3 +124,31 @@ def test_errors_quote_no_secret(key: str, value: Any) -> None:
     assert found[0].startswith(key)
     assert "s3cr3t" not in str(ConfigError(found))
     assert "1234" not in "".join(problems(generation(api_key=12345678)))
+
+
+def test_fingerprints_hold_names_of_variables_instead_of_their_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever reads a hash of a short secret could guess it."""
+    model = GENERATION | {"api_key": "${SECRET}", "parameters": {"user": "${SECRET}", "tags": ["x${SECRET}"]}}
+    execute = {
+        "endpoint": "http://${SECRET}.example/sparql",
+        "headers": {"Authorization": "Bearer ${SECRET}"},
+        "username": "me",
+        "password": "${SECRET}",
+    }
+    config = {"llm": {"generation": model, "judges": {"other": model}}, "execute": execute}
+    config["faithfulness"] = {"judges": ["generation", "other"]}
+    reference = template(question())
+
+    found = []
+    for secret in ("1234", "5678"):
+        monkeypatch.setenv("SECRET", secret)
+        evaluator = Evaluator(reference, config=config)
+        found.append(evaluator.fingerprints())
+    assert found[0] == found[1]
+
+    changed_model = config | {
+        "llm": {"generation": model | {"parameters": {"user": "x"}}, "judges": {"other": model}}
+    }
+    assert Evaluator(reference, config=changed_model).fingerprints() != found[0]

@@ -28,6 +28,7 @@ from tests.execution.support import (
     results_of,
     templates,
 )
+from tests.metrics.support import Judge
 from tests.support.data import question, template
 from tests.support.judge_server import NEVER, JudgeServer, Reply
 from tests.support.virtual_time import now, without_waiting
@@ -96,6 +97,21 @@ async def test_headers_passwords_and_addresses_are_sent_and_not_shown() -> None:
     sent = server.requests[0].headers
     assert sent["x-token"] == "s3cret-token"
     assert sent["authorization"] == "Basic bWU6czNjcmV0LXdvcmQ="  # me:s3cret-word
+    assert "s3cret" not in json.dumps(result)
+
+
+@without_waiting
+async def test_headers_from_the_environment_go_with_a_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_TOKEN", "s3cret-token")
+    headers = {"Authorization": "Bearer ${GRAPH_TOKEN}"}
+    judge = Judge()
+    async with endpoint() as server:
+        own = config(server, headers=headers) | {"sparql_groundedness": {}}
+        response = ran(RIGHT) | {"actual_answer": "It is T1 or T7."}
+        [result] = await results_of([response], own, judge=judge)
+    assert result["steps_score"] == 1
+    assert judge.blocks
+    assert server.requests[0].headers["authorization"] == "Bearer s3cret-token"
     assert "s3cret" not in json.dumps(result)
 
 

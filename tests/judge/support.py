@@ -61,7 +61,7 @@ def session(judge: Any, **limits: Any) -> JudgeSession:
     pricing = PricingConfig(input_usd_per_million=1.0, output_usd_per_million=10.0)
     llm = LLMConfig(limits=LimitsConfig(**limits), pricing=pricing)
     identities = {"complete": judge.model, "embed": judge.model}
-    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, judge)])
+    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, identities, judge)])
 
 
 def message(text: str = "?") -> list[Message]:
