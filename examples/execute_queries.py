@@ -35,7 +35,7 @@ async def main() -> None:
     async with stream:
         for name in QUERIES:
             result = await anext(stream)
-            print(name, result["steps_score"], result["failure"], f"{result['query_similarity']:.2f}")
+            print(name, result["steps_score"], result["failure"])
 
 
 if __name__ == "__main__":

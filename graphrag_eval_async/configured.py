@@ -66,8 +66,7 @@ def configure(
         aliases = {**checked.aliases, **aliases}
     own = checked.answer_match
     match: Any = (own,) if own is None or isinstance(own, str) else (own.match, own.tolerance)
-    flags = steps.strict_types, steps.query_similarity, steps.tool_calls
-    rules = Rules(steps_groups or steps.groups, *flags, *match)
+    rules = Rules(steps_groups or steps.groups, steps.strict_types, steps.tool_calls, *match)
     return Configured(checked, rules, aliases, judging, executing, in_code)
 
 

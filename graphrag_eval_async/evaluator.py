@@ -130,14 +130,14 @@ class Evaluator:
                 warn_caller(doubt)
         every = {**self.reference.comparators, **(comparators or {})}
         own = {name: each for name, each in every.items() if name in known}
-        prepared, compares_queries = self.reference.prepared, rules.query_similarity
+        prepared = self.reference.prepared
         self.trace_format: TraceFormat | None = None
         if format is not None:
             from graphrag_eval_async.traces.format import format_for
 
             self.trace_format = format_for(self.reference.questions, format)
-        if (comparators and self.reference is reference) or compares_queries:  # Loaded without them.
-            prepared = PreparedSteps(self.reference.questions, own, compares_queries=compares_queries)
+        if comparators and self.reference is reference:  # Loaded without them.
+            prepared = PreparedSteps(self.reference.questions, own)
         self._scoring = Scoring(rules, own, prepared, self._names)
         if rules.match is not None:
             check_matches(self.reference, rules.match, rules.tolerance)
@@ -269,7 +269,7 @@ class Evaluator:
         executing = self._executing and self._executing.fingerprint
         in_code, rules = self.in_code and self.in_code.fingerprint, self._scoring.rules
         match = rules.match and (rules.match, rules.tolerance)
-        flags = rules.strict_types, rules.query_similarity and "queries", rules.tool_calls and "calls"
+        flags = rules.strict_types, rules.tool_calls and "calls"
         more = [aliases, *flags, executing, in_code, match]
         own = [sorted(self._scoring.comparators), *filter(None, more)]
         if self.trace_format is not None:

@@ -15,7 +15,6 @@ from graphrag_eval_async.steps import (
     Facts,
     broken_limit,
     check_step,
-    compare_queries,
     failure_of,
     mean_values,
     prepare_step,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Question, Response
     from graphrag_eval_async.records.question import Matching
     from graphrag_eval_async.reference import Prepared, PreparedSteps
-    from graphrag_eval_async.steps import Comparator, StepsScore
+    from graphrag_eval_async.steps import Comparator
 
     Steps = Sequence[Mapping[str, Any]]
 
@@ -44,7 +43,6 @@ class Rules(NamedTuple):
 
     mode: StepsGroups = "last"
     strict_types: bool = False
-    query_similarity: bool = False
     tool_calls: bool = False
     match: Matching | None = None  # Of questions without their own.
     tolerance: float | None = None
@@ -99,7 +97,6 @@ class Scoring(NamedTuple):
             compared = executed.actual_steps(compared)
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
-        evaluation.has_query = prepared.has_query
         if self.rules.tool_calls and prepared.groups:
             called = None if evaluation.failed else steps
             evaluation.of_steps = tool_calls(prepared.groups, called, mode=self.rules.mode)
@@ -121,23 +118,11 @@ class Scoring(NamedTuple):
         if broken is None:
             evaluation.score, evaluation.facts = scored.score, scored.facts
         evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
-        if prepared.has_values or prepared.has_query:
-            self._add_metrics(evaluation, prepared, scored, compared, budget)
-        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
-            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
-
-    def _add_metrics(
-        self, evaluation: Evaluation, prepared: Prepared, scored: StepsScore, compared: Steps, budget: Budget
-    ) -> None:
-        """Set the metrics of steps that only some reference steps have."""
         if prepared.has_values:
             means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **means}
-        if prepared.has_query:
-            queries = compare_queries(prepared.groups, compared, scored.matches, quick=budget.quick)
-            evaluation.similarity, evaluation.similarities = queries.mean, queries.each
-            if queries.error is not None:
-                evaluation.errors = (*scored.errors, queries.error)
+        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
+            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
         """Add what the executed queries returned; return the reference steps to compare with."""
@@ -180,7 +165,6 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
     metrics, numbers = response.metrics, response.numbers
     own = {
         "steps_score": evaluation.score,
-        "query_similarity": evaluation.similarity,
         **evaluation.of_steps,
         ANSWER_MATCH: evaluation.judged.get(ANSWER_MATCH),
     }
@@ -189,7 +173,7 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
             metrics, numbers = (name, *metrics), (value, *numbers)
     evaluation.numbers = numbers
     has_answer, has_steps = question.reference_answer is not None, question.data is not None
-    facts = evaluation.has_query, bool(response.usable), evaluation.failure
+    facts = bool(response.usable), evaluation.failure
     not_run, keys = evaluation.execution_error is not None, (*evaluation.of_steps, *evaluation.judged)
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
         metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys

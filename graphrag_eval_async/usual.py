@@ -16,7 +16,7 @@ from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import CONTAINERS, MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.evaluation import EMPTY, FAILED, LONGEST_NAME, RETURNED, Evaluation
 from graphrag_eval_async.records.metrics import RESOURCES, VALUES_F1
-from graphrag_eval_async.records.outcomes import ANSWERED, REFERENCE_QUERY, answer_state, outcomes_of
+from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
 from graphrag_eval_async.records.outputs import is_empty_json, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.response import BEYOND_64_BITS
@@ -174,7 +174,7 @@ class UsualWay:
             result["tags"] = dict(tags)
         has_answer = question.reference_answer is not None
         metrics, outcomes, of_error = outcomes_of(
-            metrics, failed, state, has_answer, has_steps, False, bool(steps), failure, False
+            metrics, failed, state, has_answer, has_steps, bool(steps), failure, False
         )
         return Evaluation(
             question.template_id,
@@ -234,10 +234,6 @@ class UsualWay:
         groups = decode_steps(data)
         if not groups or not groups[-1]:
             return None
-        for group in groups:
-            for step in group:
-                if step.get(REFERENCE_QUERY) is not None:
-                    return None
         expected = []
         for step in groups[-1]:
             name, output = step["name"], step.get("output")

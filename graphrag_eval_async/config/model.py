@@ -38,8 +38,6 @@ class StepsConfig(Section, frozen=True, kw_only=True):
             SPARQL results are expected.
         check_queries: whether to parse the queries of the agent's steps, without running them. Steps then
             have `query_facts`, and `failure` may be `query_invalid`. Needs the extra `rdf`.
-        query_similarity: whether to compare the agent's queries with the query in the `args` of reference
-            steps that have no `reference_query`.
         tool_calls: whether to compare the names of the agent's steps with those of the reference steps.
             Results then have `tool_calls_precision`, `tool_calls_recall` and `tool_calls_f1`.
     """
@@ -47,7 +45,6 @@ class StepsConfig(Section, frozen=True, kw_only=True):
     groups: Literal["last", "all"] = "last"
     strict_types: bool = False
     check_queries: bool = False
-    query_similarity: bool = False
     tool_calls: bool = False
 
 

@@ -10,7 +10,7 @@ import msgspec
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, TABLES
-from graphrag_eval_async.steps.similarity import query_of
+from graphrag_eval_async.steps.queries import query_of
 from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
 
 if TYPE_CHECKING:

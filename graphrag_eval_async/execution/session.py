@@ -19,8 +19,8 @@ from graphrag_eval_async.execution.outcomes import (
     reference_queries,
 )
 from graphrag_eval_async.execution.processes import Processes
-from graphrag_eval_async.steps.queries import read_query
-from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS
+from graphrag_eval_async.steps.queries import vocabulary
+from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -229,5 +229,5 @@ def _size(query: str, outcome: Answer | QueryFailed) -> int:
 
 def _facts_of(query: str) -> dict[str, Any]:
     """The form of a query, and its predicates, classes and other IRIs."""
-    read = read_query(query)
-    return {"form": read.form} | {key: iris[:MAX_LISTED] for key, iris in read.vocabulary().items()}
+    listed = {kind: iris[:MAX_LISTED] for kind, iris in vocabulary(query).items()}
+    return {"form": form_of(query)} | listed

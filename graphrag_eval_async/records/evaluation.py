@@ -69,9 +69,6 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     # Of each reference step matched in part: its group, its index there, and what differs.
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
     score: float | None = None  # Steps score, from 0 to 1; None if no steps were compared.
-    has_query: bool = False  # Whether a reference step has a reference query.
-    similarity: float | None = None  # Mean similarity of queries to the reference queries, from 0 to 1.
-    similarities: Mapping[tuple[int, int], float] = NOTHING  # That of each reference step.
     of_steps: Mapping[str, float | None] = NOTHING  # `TOOL_CALLS` and `VALUES`, those that are asked for.
     errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
     failure: str | None = None  # Why the steps or the answer are wrong; None if nothing decides.
@@ -144,8 +141,6 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     result["steps_score"] = evaluation.score
     if evaluation.errors:
         result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
-    if evaluation.similarity is not None:
-        result["query_similarity"] = evaluation.similarity
     if evaluation.of_steps:
         result |= evaluation.of_steps
     if evaluation.execution_error is not None:
@@ -184,8 +179,6 @@ def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any
         copied[group][index]["matches"] = steps[actual].get("id")
     for group, index, diff in evaluation.diffs:
         copied[group][index]["diff"] = diff
-    for (group, index), similarity in evaluation.similarities.items():
-        copied[group][index]["query_similarity"] = similarity
     return copied
 
 

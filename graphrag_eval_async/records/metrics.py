@@ -79,7 +79,7 @@ VALUES_F1 = "values_f1"
 VALUES = ("values_precision", "values_recall", VALUES_F1)
 """Metrics of reference steps with ``score: values_f1``, which compares results as sets of values."""
 
-OF_STEPS = ("steps_score", "query_similarity", *TOOL_CALLS, *VALUES)
+OF_STEPS = ("steps_score", *TOOL_CALLS, *VALUES)
 """Metrics of the steps, which need no judge."""
 
 ANSWER_MATCH = "answer_match"

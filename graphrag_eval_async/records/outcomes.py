@@ -31,7 +31,7 @@ CUSTOM_METRICS = "custom_metrics"
 """Key of a result that names the values of metrics in code, as `judge` names the outputs."""
 
 REFERENCE_QUERY = "reference_query"
-"""Key of a reference step: the query with which the agent's is compared."""
+"""Key of a reference step: the query that returns the expected output."""
 
 REASON = "failure"
 """Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
@@ -77,12 +77,11 @@ def answer_state(answer: Any) -> int:
 
 @lru_cache(maxsize=256)
 def _expected(
-    failed: bool, answer: int, has_answer: bool, has_steps: bool, has_query: bool, took_steps: bool
+    failed: bool, answer: int, has_answer: bool, has_steps: bool, took_steps: bool
 ) -> dict[str, str]:
     """The metrics that a result should have, judged or not, with the kind of failure if one has no value.
 
-    `has_answer`, `has_steps` and `has_query` are about the reference. A blank answer has correctness: it
-    makes no claims.
+    `has_answer` and `has_steps` are about the reference. A blank answer has correctness: it makes no claims.
     """
     state = ABSENT if failed else answer
     kinds: dict[str, str] = {}
@@ -92,11 +91,8 @@ def _expected(
             if applies and (state == ABSENT or metric.name != "answer_correctness"):
                 kinds |= dict.fromkeys(metric.values, NO_ANSWER)
         kinds[OUTPUTS] = NO_ANSWER
-    of_steps = NOT_SCORED if took_steps else NO_STEPS
     if has_steps:
-        kinds["steps_score"] = of_steps
-    if has_query:
-        kinds["query_similarity"] = of_steps
+        kinds["steps_score"] = NOT_SCORED if took_steps else NO_STEPS
     return dict.fromkeys(kinds, RESPONSE_ERROR) if failed else kinds
 
 
@@ -117,14 +113,13 @@ def outcomes_of(
     answer: int,
     has_answer: bool,
     has_steps: bool,
-    has_query: bool,
     took_steps: bool,
     failure: str | None,
     not_run: bool,
     keys: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
     """The metrics before judging, the outcomes, and those if the values of failed responses do not count."""
-    kinds = _expected(failed, answer, has_answer, has_steps, has_query, took_steps)
+    kinds = _expected(failed, answer, has_answer, has_steps, took_steps)
     kinds = kinds | _switched_on(keys, failed, took_steps) if keys else kinds
     if not_run:
         kinds = kinds | {name: NOT_RUN for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in kinds}
@@ -132,15 +127,6 @@ def outcomes_of(
     counted = tuple(outcome for outcome in kinds.items() if outcome[0] not in metrics)
     uncounted = kinds | {metric: RESPONSE_ERROR for metric in metrics if metric in RESOURCES}
     return metrics, counted + reason, (*uncounted.items(), *reason) if failed else ()
-
-
-def has_reference_query(groups: Any) -> bool:
-    """Whether a step of the groups has a reference query. The groups may be of any shape."""
-    for group in groups if isinstance(groups, list | tuple) else ():
-        for step in group if isinstance(group, list | tuple) else ():
-            if type(step) is dict and REFERENCE_QUERY in step and step[REFERENCE_QUERY] is not None:
-                return True
-    return False
 
 
 def failures_of(
@@ -152,9 +138,7 @@ def failures_of(
     """
     groups, steps = result.get("reference_steps"), result.get("actual_steps")
     answer, has_answer = answer_state(result.get("actual_answer")), result.get("reference_answer") is not None
-    kinds = _expected(
-        failed, answer, has_answer, groups is not None, has_reference_query(groups), bool(steps)
-    )
+    kinds = _expected(failed, answer, has_answer, groups is not None, bool(steps))
     if ANSWER_MATCH in result or TOOL_CALLS[0] in result or VALUES_F1 in result:
         kinds = kinds | _switched_on(result, failed, bool(steps))
     for key in errors:

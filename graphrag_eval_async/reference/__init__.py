@@ -14,12 +14,11 @@ from msgspec import Raw
 
 from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
 from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY, has_reference_query
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.records.tags import uncounted_tags
 from graphrag_eval_async.reference.reading import Contents, read_templates
-from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step, sparql_of
+from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step
 from graphrag_eval_async.steps.answers import check_match
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ class Prepared(NamedTuple):
 
     steps: list[list[dict[str, Any]]]
     groups: list[list[PreparedStep]]
-    has_query: bool = False
     has_values: bool = False  # Whether a step has `score: values_f1`.
 
 
@@ -49,17 +47,11 @@ class PreparedSteps:
     """Reference steps by question id, prepared on access; only of questions that have any.
 
     Steps of a large set are prepared each time. Caching them would make the garbage collector walk them all.
-    With `compares_queries`, the query in the arguments of a step is its reference query, too.
     """
 
     def __init__(
-        self,
-        questions: Mapping[str, Question],
-        comparators: Mapping[str, Comparator] | None,
-        *,
-        compares_queries: bool = False,
+        self, questions: Mapping[str, Question], comparators: Mapping[str, Comparator] | None
     ) -> None:
-        self._compares_queries = compares_queries
         self._questions = questions
         self._comparators = comparators
         self._kept: dict[str, Prepared] = {}
@@ -70,13 +62,9 @@ class PreparedSteps:
             return kept
         if (steps := self._questions[question_id].reference_steps) is None:
             raise KeyError(question_id)
-        if self._compares_queries:
-            for step in (step for group in steps for step in group):
-                if REFERENCE_QUERY not in step and (query := sparql_of(step)) is not None:
-                    step[REFERENCE_QUERY] = query
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
         has_values = any(step.as_values for group in groups for step in group)
-        prepared = Prepared(steps, groups, has_reference_query(steps), has_values)
+        prepared = Prepared(steps, groups, has_values)
         if self._keeps:
             self._kept[question_id] = prepared
         return prepared

@@ -19,6 +19,4 @@ from graphrag_eval_async.steps.matching import score_steps as score_steps
 from graphrag_eval_async.steps.matching import usable_names as usable_names
 from graphrag_eval_async.steps.retrieval import average_precision as average_precision
 from graphrag_eval_async.steps.retrieval import recall_at_k as recall_at_k
-from graphrag_eval_async.steps.similarity import compare_queries as compare_queries
-from graphrag_eval_async.steps.similarity import sparql_of as sparql_of
 from graphrag_eval_async.steps.tool_calls import tool_calls as tool_calls

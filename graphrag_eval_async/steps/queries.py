@@ -1,103 +1,76 @@
-"""What a SPARQL query asks for: its form and its elements, read from its tokens without running it.
-
-Elements are the predicates, classes, constants, filters and graphs of a query. Names of variables, prefixes,
-white space, comments and spellings of numbers make no difference. What a query selects, groups and sorts is
-no element, nor is how its patterns are nested.
-"""
+"""The query that a step carries, and the IRIs of a SPARQL query, read from its tokens without running it."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.steps.formats.tsv import XSD
-from graphrag_eval_async.steps.tokens import (
-    FORMS,
-    UPDATES,
-    Token,
-    absolute,
-    is_iri,
-    number,
-    tokens,
-    typed,
-    unquoted,
-)
+from graphrag_eval_async.steps.tokens import Token, absolute, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString")
+"""The arguments of a step that may hold its query; the first that holds text counts."""
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
-MAX_DEPTH = 16  # Brackets within more brackets than this make no difference in conditions.
-
 _ESCAPED_NAME = re.compile(r"\\(.)")
 _ANY = Token("any", "?")
-_COMPARISONS = {"=", "!=", "<", ">", "<=", ">="}
-_FLIPPED = {">": "<", ">=": "<="}
-_OPERATORS = [*_COMPARISONS, "||", "&&", "+", "-", "*", "/", "!", ","]
 _ENDS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
 
 
-class Query(NamedTuple):
-    """A query as its tokens tell."""
-
-    form: str | None  # See `form_of`.
-    elements: Counter[tuple[str, str]]  # By kind, and the IRI, literal or normalised expression.
-    prefixes: dict[str, str]  # IRIs by prefix, as the query declares them.
-
-    def vocabulary(self) -> dict[str, list[str]]:
-        """Return the predicates, classes and other IRIs, each once and sorted."""
-        found: dict[str, set[str]] = {"predicates": set(), "classes": set(), "iris": set()}
-        keys = {"predicate": "predicates", "class": "classes", "constant": "iris", "graph": "iris"}
-        for kind, text in self.elements:
-            key = keys.get(kind.removeprefix("template "))
-            if key is not None and is_iri(text):
-                found[key].add(text)
-        return {key: sorted(texts) for key, texts in found.items() if texts}
+def query_of(step: Mapping[str, Any]) -> str | None:
+    """Return the query that a step carries in its arguments, or else itself; None if it has none."""
+    args = step.get("args")
+    for place in (args, step):
+        if isinstance(place, Mapping):
+            for key in QUERY_KEYS:
+                if isinstance(text := place.get(key), str) and text.strip():
+                    return text
+    return None
 
 
-def read_query(text: str, prefixes: Mapping[str, str] | None = None) -> Query:
-    """Read a query, which need not declare `prefixes`; elements of text that is none mean nothing."""
-    reader, declared = _Reader(), dict[str, str]()
-    for token in _with_literals(_resolved(text, prefixes or {}, declared)):
+def vocabulary(text: str) -> dict[str, list[str]]:
+    """Return the predicates, classes and other IRIs of a query, each once and sorted.
+
+    Names of variables and prefixes, white space and comments make no difference. IRIs in filters and in what
+    a query selects, groups and sorts are not included. The IRIs of text that is no query mean nothing.
+    """
+    reader = _Reader()
+    for token in _with_literals(_resolved(text)):
         reader.take(token)
-    return Query(reader.form or None, reader.elements, declared)
+    return {kind: sorted(iris) for kind, iris in reader.iris.items() if iris}
 
 
 def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
-    """The same tokens, but each string with its language or datatype as one literal."""
-    value, waits = None, False
-    for token in chain(found, [Token("end", "")]):
-        kind, text = token
-        if value is not None:
-            if text == "^^":
-                waits = True
-                continue
-            continues = kind == "language" or (waits and kind == "iri")
-            suffix = text.lower() if kind == "language" else ""
-            literal = typed(value, text) if continues and not suffix else f'"{value}"{suffix}'
-            yield Token("literal", literal)
-            value, waits = None, False
-            if continues:
-                continue
-        if kind == "string":
-            value = unquoted(text)
-        else:
-            yield token
+    """Yield the same tokens, but each string with its language or datatype as one literal."""
+    is_after_string = is_after_carets = False
+    for token in found:
+        if is_after_string and token.text == "^^":
+            is_after_carets = True
+            continue
+        belongs_to_string = token.kind == "language" or (is_after_carets and token.kind == "iri")
+        if is_after_string and belongs_to_string:
+            is_after_string = is_after_carets = False
+            continue
+        is_after_string = token.kind == "string"
+        is_after_carets = False
+        yield Token("literal", "") if is_after_string else token
 
 
-def _resolved(text: str, known: Mapping[str, str], declared: dict[str, str]) -> Iterator[Token]:
-    """The tokens of a query with absolute IRIs where that is known; its declarations are collected."""
+def _resolved(text: str) -> Iterator[Token]:
+    """Yield the tokens of a query after its declarations, with absolute IRIs where they are known."""
+    declared: dict[str, str] = {}
     base = declaring = prefix = ""
     for token in tokens(text):
         kind, spelled = token
         if kind == "name":
             prefix, _, local = spelled.partition(":")
             if declaring != "PREFIX":
-                namespace = declared.get(prefix, known.get(prefix, f"{prefix}:"))
+                namespace = declared.get(prefix, f"{prefix}:")
                 yield Token("iri", namespace + _ESCAPED_NAME.sub(r"\1", local))
         elif kind == "iri":
             iri = absolute(spelled[1:-1], base)
@@ -123,60 +96,50 @@ class _Frame:
     # What comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end" of a
     # triple, "item" of a list, "graph", "described", or "nothing" that counts.
     place: str = "nothing"
-    label: str = ""  # The kind of element that an expression makes; "values" for the rows of VALUES.
+    label: str = ""  # "filter" and "bind" of an expression, "values" of the rows of VALUES.
     path: list[str] = field(default_factory=list)  # Predicates of the current triples.
     depth: int = 0  # Round brackets open in an expression or a path.
-    levels: list[list[Any]] = field(default_factory=lambda: [[]])  # Items in open brackets.
+    expression: list[Token] = field(default_factory=list)  # Tokens of an expression without outer brackets.
 
 
 class _Reader:
-    """Takes the tokens of a query one by one, and counts elements. Whatever comes, it never fails."""
+    """Takes the tokens of a query one by one, and collects IRIs. Whatever comes, it never fails."""
 
     def __init__(self) -> None:
-        self.form: str | None = None  # "" once the first word is none of a query.
-        self.elements: Counter[tuple[str, str]] = Counter()
+        self.iris: dict[str, set[str]] = {"predicates": set(), "classes": set(), "iris": set()}
         self._stack = [_Frame("")]
-        self._is_template = False  # Whether the next group is the template of a CONSTRUCT.
-        self._template_depth = 0
-        self._is_short = False  # Whether the pattern is the template, too, as after CONSTRUCT WHERE.
 
     def take(self, token: Token) -> None:
         kind, text = token
         frame = self._stack[-1]
         if frame.label in {"filter", "bind"}:
-            self._in_expression(frame, kind, text)
+            self._in_expression(frame, token)
         elif kind == "word":
             self._word(frame, text)
         elif kind == "symbol":
             self._symbol(frame, text)
         elif kind in {"any", "iri", "literal", "number"}:
-            self._term(frame, None if kind == "any" else number(text) if kind == "number" else text)
+            self._term(frame, text if kind == "iri" else None)
 
-    def _add(self, kind: str, text: str) -> None:
-        if self._template_depth or self._is_short:
-            self.elements[f"template {kind}", text] += 1
-        if not self._template_depth:
-            self.elements[kind, text] += 1
-
-    def _term(self, frame: _Frame, text: str | None) -> None:
-        """Take a term: the text of an IRI or a literal, None of anything else."""
+    def _term(self, frame: _Frame, iri: str | None) -> None:
+        """Take a term: an IRI, or None for anything else."""
         place, frame.place = frame.place, "predicate"
         if place == "predicate":
-            frame.path += [] if text is None else [text]
-            frame.place = "object" if text is None else "path"
+            frame.path += [] if iri is None else [iri]
+            frame.place = "object" if iri is None else "path"
         elif place in {"path", "object"}:
-            is_typed = RDF_TYPE in frame.path and text is not None and is_iri(text)
-            for predicate in frame.path:
-                if not is_typed or predicate != RDF_TYPE:
-                    self._add("predicate", predicate)
-            if text is not None:
-                self._add("class" if is_typed else "constant", text)
+            is_class = RDF_TYPE in frame.path and iri is not None
+            self.iris["predicates"].update(
+                predicate for predicate in frame.path if not is_class or predicate != RDF_TYPE
+            )
+            if iri is not None:
+                self.iris["classes" if is_class else "iris"].add(iri)
             frame.place = "end"
         elif place == "nothing":
             frame.place = place
         else:
-            if text is not None:
-                self._add("graph" if place == "graph" else "constant", text)
+            if iri is not None:
+                self.iris["iris"].add(iri)
             if place == "item":
                 frame.place = place
             elif place in {"graph", "described"}:
@@ -224,15 +187,11 @@ class _Reader:
             return
         if not frame.end:
             frame.place = "nothing"
-        if self._is_template:
-            self._is_template, self._template_depth = False, len(self._stack)
         self._stack.append(_Frame("}", "subject"))
 
     def _close(self) -> None:
         while len(self._stack) > 1 and self._stack.pop().end != "}":
             pass
-        if self._template_depth >= len(self._stack):
-            self._template_depth = 0
         outer = self._stack[-1]
         if outer.label in {"filter", "bind"}:
             if not outer.depth:
@@ -242,13 +201,10 @@ class _Reader:
 
     def _word(self, frame: _Frame, text: str) -> None:
         word = text.upper()
-        if self.form is None and word != "VERSION":
-            self.form = word if word in FORMS else "UPDATE" if word in UPDATES else ""
-            self._is_template = word == "CONSTRUCT"
         if text == "a" and frame.place == "predicate":
             self._term(frame, RDF_TYPE)
         elif word in {"TRUE", "FALSE"}:
-            self._term(frame, typed(word.lower(), f"{XSD}boolean"))
+            self._term(frame, None)
         elif word in {"FILTER", "HAVING", "BIND"}:
             frame.place = "nothing" if frame.place == "nothing" else "subject"
             self._stack.append(_Frame("", label="bind" if word == "BIND" else "filter"))
@@ -260,86 +216,27 @@ class _Reader:
             frame.place = "nothing"
         elif word == "DESCRIBE":
             frame.place = "described"
-        elif word == "WHERE":
-            self._is_short, self._is_template = self._is_short or self._is_template, False
 
-    def _in_expression(self, frame: _Frame, kind: str, text: str) -> None:
-        level = frame.levels[-1]
-        if kind == "symbol" and text == "{":
+    def _in_expression(self, frame: _Frame, token: Token) -> None:
+        if token == Token("symbol", "{"):
             self._open(frame)
-        elif kind == "symbol" and text == "}":
+            return
+        if token == Token("symbol", "}"):
             self._end_expression()
             self._close()
-        elif kind == "symbol" and text in "()":
-            frame.depth += 1 if text == "(" else -1
-            if text == "(" and frame.depth <= MAX_DEPTH:
-                level.append([])
-                frame.levels.append(level[-1])
-            del frame.levels[max(frame.depth, 0) + 1 :]
+            return
+        if token.kind == "symbol" and token.text in "()":
+            frame.depth += 1 if token.text == "(" else -1
             if frame.depth <= 0:
                 self._end_expression()
-        elif kind == "number":
-            if text[0] in "+-" and level and level[-1] not in _OPERATORS:  # It is no sign.
-                level.append(text[0])
-                text = text[1:]
-            level.append(number(text))
-        else:
-            level.append(text.upper() if kind == "word" else text)
+                return
+            if token.text == "(" and frame.depth == 1:
+                return
+        frame.expression.append(token)
 
     def _end_expression(self) -> None:
         frame = self._stack.pop()
-        [items] = _operands(frame.levels[0], "")
-        if frame.label == "bind":
-            items = items[: -2 if items[-2:-1] == ["AS"] else None]
-            if len(items) == 1 and items[0] != "?" and isinstance(items[0], str):
-                self._add("constant", items[0])  # As it might stand in a triple.
-                return
-        for condition in _operands(items, "&&"):
-            if condition:
-                self._add(frame.label, _condition(condition))
-
-
-def _condition(items: list[Any]) -> str:
-    """An expression in one spelling, whatever the order of its operands.
-
-    Operands of ``||``, ``&&``, ``=`` and ``!=`` are sorted; ``>`` and ``>=`` are written as ``<`` and ``<=``;
-    the rest is its tokens without brackets, sorted unless there is a ``-``, a ``/`` or a list of arguments.
-    """
-    for operator in ("||", "&&"):
-        operands = _operands(items, operator)
-        if len(operands) > 1:
-            return f"( {f' {operator} '.join(sorted(map(_condition, operands)))} )"
-    [items] = operands
-    if len(items) == 2 and items[0] == "!" and isinstance(items[1], list):
-        return f"! {_condition(items[1])}"
-    places = [place for place, item in enumerate(items) if isinstance(item, str) and item in _COMPARISONS]
-    if len(places) != 1:
-        parts = _flat(items)
-        is_ordered = not {"-", "/"}.isdisjoint(parts) or ("," in parts and "IN" not in parts)
-        return " ".join(parts if is_ordered else sorted(parts))
-    [place] = places
-    sides = [_condition(side) for side in (items[:place], items[place + 1 :])]
-    if items[place] in _FLIPPED:
-        sides.reverse()
-    elif items[place] in {"=", "!="}:
-        sides.sort()
-    return f"( {sides[0]} {_FLIPPED.get(items[place], items[place])} {sides[1]} )"
-
-
-def _operands(items: list[Any], operator: str) -> list[list[Any]]:
-    """The operands of ``||`` or ``&&``, also those in brackets; the whole expression if it has none."""
-    if len(items) == 1 and isinstance(items[0], list):
-        return _operands(items[0], operator)
-    if operator not in items or (operator == "&&" and "||" in items):
-        return [items]
-    found: list[list[Any]] = [[]]
-    for item in items:
-        if item == operator:
-            found.append([])
-        else:
-            found[-1].append(item)
-    return [each for own in found for each in _operands(own, operator)]
-
-
-def _flat(items: list[Any]) -> list[str]:
-    return [token for item in items for token in (_flat(item) if isinstance(item, list) else [item])]
+        bound = frame.expression[0] if frame.expression else None
+        is_one_term = [token.text.upper() for token in frame.expression[1:2]] in ([], ["AS"])
+        if frame.label == "bind" and bound is not None and bound.kind == "iri" and is_one_term:
+            self.iris["iris"].add(bound.text)  # As it might stand in a triple.

@@ -7,11 +7,8 @@ single characters.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
-
-from graphrag_eval_async.steps.formats.tsv import ESCAPES, XSD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +38,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_NUMERIC = frozenset(f"{XSD}{name}" for name in ("integer", "decimal", "double", "float", "int", "long"))
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
-_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})  # The forms of queries that only read.
@@ -119,27 +114,6 @@ def _character(match: re.Match[str]) -> str:
     return match[0] if number > 0x10FFFF or 0xD800 <= number < 0xE000 else chr(number)
 
 
-def is_iri(text: str) -> bool:
-    """Return whether a term is an IRI: literals begin with a quote, numbers with a digit or a sign."""
-    return text[:1] != '"' and text[:1] not in set("+-0123456789")
-
-
-def number(text: str) -> str:
-    """Return one spelling of equal numbers, such as 1, 1.0 and 1e0; what is no finite number is quoted."""
-    try:
-        value = (Decimal(text) + 0).normalize()
-    except ArithmeticError:
-        return f'"{text}"'
-    return f"{value}" if value.is_finite() else f'"{text}"'
-
-
-def typed(text: str, datatype: str) -> str:
-    """Return a literal of a datatype; of a numeric one, the number."""
-    if datatype in _NUMERIC:
-        return number(text)
-    return f'"{text}"' if datatype == f"{XSD}string" else f'"{text}"^^{datatype}'
-
-
 def absolute(iri: str, base: str) -> str:
     """Return an IRI, made absolute by a base, if there is one."""
     if not base or _ABSOLUTE(iri):
@@ -148,12 +122,3 @@ def absolute(iri: str, base: str) -> str:
         return urljoin(base, iri)
     except ValueError:  # The base is no address.
         return base + iri
-
-
-def unquoted(text: str) -> str:
-    """Return the text of a string, with its escapes replaced."""
-    quotes = 3 if text[:3] in {'"""', "'''"} and len(text) >= 6 else 1
-    return _ESCAPED.sub(
-        lambda found: unescape(found[0]) if len(found[1]) > 1 else ESCAPES.get(found[1], found[1]),
-        text[quotes:-quotes],
-    )

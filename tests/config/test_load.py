@@ -76,6 +76,7 @@ def test_files_that_hold_no_configuration(tmp_path: Path, text: str, expected: s
 MODEL, OWN, EXECUTE = "llm.generation", "custom_evaluations[0]", "https://example.org/sparql"
 URL, KEY = f"{MODEL}.base_url", f"{MODEL}.api_key"
 WRONG: list[tuple[str, Any, str]] = [
+    ("steps.query_similarity", True, ": steps.query_similarity is gone; `score: f1` in a reference step"),
     ("llms", 1, ": unknown key; did you mean llm?"),
     (f"{MODEL}.temprature", 1, ": unknown key; did you mean temperature?"),
     (f"{OWN}.outputs.elegance.unit", 1, ": unknown key; known: type, description"),

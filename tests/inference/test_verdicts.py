@@ -108,7 +108,7 @@ def test_rare_losses_are_decided_if_there_are_enough() -> None:
 
 
 def test_primary_metrics_are_decided() -> None:
-    scores: dict[str, Any] = {"steps_score": 1.0, "answer_f1": 0.5, "query_similarity": 0.0}
+    scores: dict[str, Any] = {"steps_score": 1.0, "answer_f1": 0.5, "tool_calls_f1": 0.0}
     one, other = (
         [result(f"{i}", elapsed_sec=sec if i else 0.0, **scores) for i in range(40)] for sec in (2.0, 2.1)
     )
