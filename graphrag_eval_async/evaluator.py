@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
 from graphrag_eval_async.configured import check_arguments, configure
-from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, UsageError, warn_caller
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, warn_caller
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.records.results import count_metrics
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import Judge, JudgeUsage
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import OnFatal
-    from graphrag_eval_async.metrics.rejudge import Rejudge
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.steps import Budget, Comparator
@@ -302,14 +301,6 @@ class Evaluator:
     def session(self) -> JudgeSession | None:
         """Return a session with the judge for one stream; None if nothing is judged."""
         return self._judging.session() if self._judging is not None else None
-
-    def rejudge(self, count: int, session: JudgeSession | None) -> Rejudge:
-        """Return what judges some answers of a stream a second time."""
-        if self._judging is None or session is None:
-            raise UsageError("rejudge: nothing is judged; a configuration, --llm or judge= turns a judge on")
-        from graphrag_eval_async.metrics.rejudge import Rejudge
-
-        return Rejudge(count, self._judging, session)
 
     async def judge(self, evaluation: Evaluation, session: JudgeSession | None) -> bool:
         """Add what is `pending`; if the session has dropped the evaluation, do nothing and return False."""

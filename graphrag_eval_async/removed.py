@@ -79,6 +79,8 @@ REMOVED: dict[str, str] = {
     "baseline=": "a Dashboard shows one run; compare its results with `compare`",
     "level=": "Prometheus has no intervals; pages and snapshots have them",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
+    "--rejudge": "give the metric two `judges` with the same model in the configuration",
+    "rejudge=": "give the metric two `judges` with the same model in the configuration",
     "steps.query_similarity": "`score: f1` in a reference step gives partial credit for its rows",
 }
 

@@ -28,7 +28,7 @@ OF_EVALUATOR = "comparators steps_groups step_aliases config judge metrics on_fa
 PASSED = {"Unpack[EvaluatorOptions]": OF_EVALUATOR, "Unpack[StreamKeywords]": "and streams"}
 ARGUMENTS = f"""
 evaluate_stream(reference responses) ordered max_in_flight aggregates on_reject stages \
-journal dedupe until rejudge {OF_EVALUATOR}
+journal dedupe until {OF_EVALUATOR}
 evaluate_agent(reference agent) max_concurrency repeats timeout retry_errors and streams
 http_agent(url) method params body headers answer query steps timeout retries max_reply_bytes
 evaluate_file(reference responses) jobs results shard on_reject {OF_EVALUATOR}
@@ -71,8 +71,7 @@ def public(kind: type) -> set[str]:
 
 METHODS: dict[type, str] = {
     package.EvaluationStream: (
-        "aclose decision drop_unsent in_flight is_restored journal judge_noise missing rejects "
-        "skipped stop tell_restored"
+        "aclose decision drop_unsent in_flight is_restored journal missing rejects skipped stop tell_restored"
     ),
     package.RunningAggregates: (
         "add cumulative_counts expect_steps finish from_bytes lowest merge order_templates overall "

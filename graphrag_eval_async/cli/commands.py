@@ -46,7 +46,7 @@ COMMANDS = {
 
         Writes one result per response, and prints a summary at the end. Without --config or --llm, no LLM is
         called: steps, answers to questions with a `match`, and your own metrics are still scored.""",
-        f"{READING} aggregates detail retry_failed jobs shuffle shard interval/run rejudge",
+        f"{READING} aggregates detail retry_failed jobs shuffle shard interval/run",
     ),
     "watch": Command(
         "watch.command:run",
@@ -69,8 +69,7 @@ COMMANDS = {
 
         Asks each question of the reference set, writes one result per response, and prints a summary at the
         end. Ctrl-C stops asking. The exit code is 4 if every call fails.""",
-        f"{EVALUATING} retries aggregates rejects detail retry_failed/agent max_in_flight/agent interval/run "
-        "rejudge",
+        f"{EVALUATING} retries aggregates rejects detail retry_failed/agent max_in_flight/agent interval/run",
     ),
     "aggregate": Command(
         "aggregate:run",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 DEFAULT_SEED = 0
 
 OF_ALL_RESPONSES = "until shuffle stages"
-OF_ONE_PROCESS = "rejudge resume until stages shuffle report otel dedupe"
+OF_ONE_PROCESS = "resume until stages shuffle report otel dedupe"
 """Fields of options that cannot be combined with --shard and with --jobs."""
 
 
@@ -170,7 +170,7 @@ def evaluate_here(
 
         collected = ReportResults()
     add = [each.add for each in (collected, asked) if each is not None]
-    stream, writer = make_stream(given, reference, source, config, rejudge=given.rejudge, **more)
+    stream, writer = make_stream(given, reference, source, config, **more)
     for take in add:
         stream.tell_restored(take)
     results = _shown_in_browser(given, stream)
@@ -279,7 +279,6 @@ def _write_page(
         missing=len(stream.missing),
         misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
         judge=judge_state(stream.usage, config),
-        noise=stream.judge_noise,
         late=stream.late.facts(),
     )
     write_page(given.report, page)
@@ -300,7 +299,6 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
         judge=DryJudge() if judge_of(config) is not None else None,
         format=trace_format(given),
         max_in_flight=given.max_in_flight,
-        rejudge=given.rejudge,
     )
     rejects = stream.rejects
     with progress(source) as advance:

@@ -16,7 +16,7 @@ from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.text import counts, dollars, one_line, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
@@ -153,17 +153,6 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
         *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),
     ]
-
-
-def noise(found: Mapping[str, Any]) -> list[str]:
-    """Return lines about how far the judge agreed with itself."""
-    errors = f", {plural(found['failed'], 'error')}" if found["failed"] else ""
-    rows = [
-        f"  {metric}: {row['agreement']:.1%} of {plural(row['pairs'], 'pair')} with the same verdict"
-        + (f", spread {row['spread']:.3g}" if "spread" in row else "")
-        for metric, row in found["metrics"].items()
-    ]
-    return [f"judged twice: {plural(found['answers'], 'answer')}{errors}", *map(one_line, rows)]
 
 
 def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:

@@ -228,8 +228,6 @@ Judges
     Model that judges, without a configuration.  [default: openai/gpt-4o-mini, if OPENAI_API_KEY is set]
   --on-fatal <raise|continue> = raise
     On a wrong key, an unknown model or a used-up quota, stop the run or record errors of metrics.
-  --rejudge N = 0 : cli.parsing:parse_natural
-    Judge N answers a second time at the end, without the cache, to see how well the judge agrees with itself.
   --stages
     Write each result twice: with its steps scored and metrics pending, then complete.
   --dry-run

@@ -53,7 +53,6 @@ def report(
     notes: Iterable[str] = (),
     lines_known: bool = True,
     decision: Decision | None = None,
-    noise: Mapping[str, Any] | None = None,
     page: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Exit:
     """Write the aggregates and the `page`; show rejects, tables, `notes`, failed gates, and the error.
@@ -69,7 +68,6 @@ def report(
         return end(ending)
     if given.aggregates is not None:  # Before anything is shown, which may wait for a reader.
         decided: dict[str, Any] = {} if decision is None else {"decision": asdict(decision)}
-        decided |= {} if noise is None else {"judge_noise": noise}
         write = partial(write_aggregates, given.aggregates, snapshot | decided)
         if given.aggregates.endswith(STATE):
             write = partial(write_state, given.aggregates, found.aggregates)

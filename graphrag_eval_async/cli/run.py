@@ -16,7 +16,6 @@ from graphrag_eval_async.cli.judges import (
     judging,
     load_for,
     never_judged,
-    noise,
     nothing_judged,
 )
 from graphrag_eval_async.cli.report import end, report
@@ -223,8 +222,6 @@ def report_stream(
     decision, about = stream.decision, _journaling(stream, given)
     ending, of_judge = _about_judge(given, stream, ending, config)
     about += of_judge
-    if (repeated := stream.judge_noise) is not None:
-        about += noise(repeated)
     of = "question" if getattr(given, "repeats", 0) == 1 else "response"
     about += _deciding(decision, of) if decision is not None else []
     about += unmatched(stream, reference, config)
@@ -236,7 +233,6 @@ def report_stream(
         kept=(given.rejects or f"{given.output}.rejects") if given.resume else None,
         notes=[*about, *notes],
         decision=decision,
-        noise=repeated,
         **more,
     )
 

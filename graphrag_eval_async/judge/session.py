@@ -156,11 +156,6 @@ class JudgeSession:
         client, scrub = self._clients[endpoint], Scrubber(secrets(llm))
         return Server(client, endpoint, key, model, scrub)
 
-    def forget_cache(self) -> None:
-        """Ask the judges even for replies that the cache holds, and add nothing to it."""
-        for sender in (*self.senders.values(), self.embedder):
-            sender.open(sender.judge, None)
-
     def drop_unsent(self) -> None:
         """Cancel all results without a sent request, and start no more."""
         self.is_dropping = True

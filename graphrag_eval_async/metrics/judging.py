@@ -167,15 +167,6 @@ class Judging:
         due = [task for task in tasks if task.score is not None]
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
-    def scores(
-        self, keys: Mapping[str, Any], of_steps: Mapping[int, Mapping[str, Any]]
-    ) -> dict[tuple[int, str], Any]:
-        """Return the scores among the keys of a result (step -1) and of its steps, by step and name."""
-        names = {name for panel in self._panels.values() for name in panel.values}
-        items = {-1: keys, **of_steps}.items()
-        known = ((step, name, own.get(name)) for step, own in items for name in names)
-        return {(step, name): value for step, name, value in known if value is not None}
-
     async def run(self, plan: Plan, session: JudgeSession) -> tuple[Keys, dict[int, Keys], Keys] | None:
         """Return the keys of the result, of its steps by index, and of `judge`; None if it was dropped."""
         result = ResultCalls(session)

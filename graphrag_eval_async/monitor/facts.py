@@ -99,7 +99,6 @@ class Facts:
             "missing": len(stream.missing),
             "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},
             "judge": self._judge(now),
-            "noise": stream.judge_noise,
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "misnamed": misnamed_steps(stream.reference, stream.aggregates._step_names()),

@@ -113,7 +113,7 @@ def overview(
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"], restored=restored),
         "repeats": _repeats(overall, facts.get("right", OF_RIGHT)),
-        "agreement": agreement_facts(facts.get("agreement"), facts.get("noise")),
+        "agreement": agreement_facts(facts.get("agreement")),
     }
 
 
@@ -290,17 +290,11 @@ def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> l
     return [each for each in told if each[1]]
 
 
-def agreement_facts(
-    agreement: Mapping[str, Any] | None, noise: Mapping[str, Any] | None = None
-) -> list[tuple[str, str]]:
-    """How well several judges agree, or one judge with itself, by metric."""
+def agreement_facts(agreement: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """How well several judges agree, by metric."""
     told = []
     for metric, each in (agreement or {}).items():
         alpha = {"mean": each.get("krippendorff_alpha"), "interval": each.get("krippendorff_alpha_interval")}
         is_known = alpha["mean"] is not None
         told.append((metric, f"Krippendorff's alpha {mean_cell(alpha)}" if is_known else "no variation"))
-    for metric, each in ({} if noise is None else noise["metrics"]).items():
-        spread = f", spread {each['spread']:.3g}" if "spread" in each else ""
-        same = f"same verdict in {each['agreement']:.1%} of {plural(each['pairs'], 'pair')}{spread}"
-        told.append((f"{metric}, judged twice", same))
     return told

@@ -80,7 +80,7 @@ class ReportResults:
 
 
 STATE: dict[str, Any] = {"level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
-STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "noise": None, "right": OF_RIGHT}
+STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "right": OF_RIGHT}
 """What a report shows of a run unless it is told more, in the layout of the state of a run."""
 
 

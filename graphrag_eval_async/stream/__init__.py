@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_IN_FLIGHT", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
 
 
-@without_removed("max_line_bytes")
+@without_removed("max_line_bytes", "rejudge")
 def evaluate_stream(
     reference: str | os.PathLike[str] | Templates | Reference | None,
     responses: Responses,
@@ -41,7 +41,6 @@ def evaluate_stream(
     journal: str | os.PathLike[str] | Journal | None = None,
     dedupe: Dedupe = "position",
     until: str | Until | None = None,
-    rejudge: int = 0,
     **evaluator: Unpack[EvaluatorOptions],
 ) -> EvaluationStream:
     """Evaluate responses as they arrive.
@@ -75,8 +74,6 @@ def evaluate_stream(
             stream ends with the result that decides it, either way: reading stops and work in progress is
             cancelled. Results come in the order in which responses were read, because the quick ones
             are not a fair sample. Regular files are read in random order. `decision` has the outcome.
-        rejudge: how many of the judged answers to judge a second time once all are done, without the cache;
-            `judge_noise` compares both verdicts. No result changes.
         evaluator: `steps_groups`, `step_aliases`, `comparators`, `config`, `judge`, `metrics`, `on_fatal` and
             `format`, as in `Evaluator`.
 
@@ -101,7 +98,7 @@ def evaluate_stream(
     return EvaluationStream(Evaluator(reference, **evaluator), responses, StreamOptions(**options))
 
 
-@without_removed("max_line_bytes")
+@without_removed("max_line_bytes", "rejudge")
 def evaluate_agent(
     reference: str | os.PathLike[str] | Templates | Reference,
     agent: Callable[[Question], Any],

@@ -41,8 +41,7 @@ class BoundedMap(Generic[R]):
     end all work. At most `limit` items are admitted and not yet handed out, so a slow consumer stops the
     reading, too. If the source or the function raises, what was admitted before comes out first, then the
     exception. Complete results come out once `commit` returns them; it has None in place of those that do not
-    come out. If it raises, all work ends. Once the source is exhausted and its items are done, `last` is
-    worked on. However it ends, `finish` is awaited once all work is done.
+    come out. If it raises, all work ends. However it ends, `finish` is awaited once all work is done.
 
     One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
     come from any task. Whoever drops the map without `aclose` calls `drop`.
@@ -61,12 +60,11 @@ class BoundedMap(Generic[R]):
         ordered: bool = False,
         until: UntilDecided | None = None,
         commit: Commit[R] | None = None,
-        last: Work[R] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._source, self._function, self._limit, self._ordered = source, function, limit, ordered
         self._until: Any = until
-        self._commit, self._last, self._finish = commit, last, finish
+        self._commit, self._finish = commit, finish
         self.in_flight = self._places = self._next = 0
         self.is_exhausted = self._stopped = self._aborted = self._closed = self._finished = False
         self._ready: deque[R] = deque()
@@ -159,9 +157,6 @@ class BoundedMap(Generic[R]):
         try:
             await self._read()
             await self._work_off()
-            if self._last is not None and self.is_exhausted and not self._stopped:
-                self._start(self._last)
-                await self._work_off()
         finally:
             self.abort(None)
             try:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.execution import ExecutionSession
     from graphrag_eval_async.judge.session import JudgeSession
-    from graphrag_eval_async.metrics.rejudge import Rejudge
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.sinks.done import Done, Source
     from graphrag_eval_async.stream.agent import Questions
@@ -45,7 +44,6 @@ class Intake:
     until: UntilDecided | None
     options: StreamOptions
     hands_on_rejects: bool  # To be stored with the results.
-    rejudge: Rejudge | None
 
     def __post_init__(self) -> None:
         usual = None if self.questions is not None else self.evaluator.usual_way(self.counts.take_sample)
@@ -141,8 +139,6 @@ class Intake:
         if self.options.stages:
             hand_out(part_of(evaluation, self.evaluator.pending(evaluation)))
         if await self.evaluator.judge(evaluation, self.session):
-            if self.rejudge is not None:
-                self.rejudge.add(evaluation)
             return evaluation
         self.counts.give_back_sample(response.question_id)
         return None

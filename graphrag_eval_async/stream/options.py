@@ -40,11 +40,9 @@ class StreamOptions:
     journal: str | os.PathLike[str] | Journal | None = None
     dedupe: Dedupe = "position"
     until: str | Until | None = None
-    rejudge: int = 0
 
     def __post_init__(self) -> None:
         check_integer("max_in_flight", self.max_in_flight)
-        check_integer("rejudge", self.rejudge, 0)
         for name in ("ordered", "stages"):
             check_boolean(name, getattr(self, name))
         if not isinstance(self.aggregates, RunningAggregates | None):
@@ -67,4 +65,3 @@ class StreamKeywords(EvaluatorOptions, total=False):
     journal: str | os.PathLike[str] | Journal | None
     dedupe: Dedupe
     until: str | Until | None
-    rejudge: int

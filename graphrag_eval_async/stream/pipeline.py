@@ -89,10 +89,18 @@ class EvaluationStream:
                 retry_errors=questions is not None and questions.retry_errors,
             )
         execution = evaluator.execution_session()
-        self._rejudge = evaluator.rejudge(options.rejudge, session) if options.rejudge else None
         self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
-        more = options, self._journal is not None, self._rejudge
-        intake = Intake(evaluator, session, execution, counts, done, questions, until, *more)
+        intake = Intake(
+            evaluator=evaluator,
+            session=session,
+            execution=execution,
+            counts=counts,
+            done=done,
+            questions=questions,
+            until=until,
+            options=options,
+            hands_on_rejects=self._journal is not None,
+        )
         if questions is not None:
             source = Source(questions.batches(), None)
         else:
@@ -107,7 +115,6 @@ class EvaluationStream:
             ordered=options.ordered or until is not None,
             until=until,
             commit=None if self._journal is None else self._journal.commit,
-            last=None if self._rejudge is None else partial(self._rejudge.run),
             finish=partial(_close, [self._journal, session, execution, questions and questions.closing]),
         )
 
@@ -158,18 +165,6 @@ class EvaluationStream:
         if self._until is None:
             return None
         return self._until.decision(None if self._source is None else self._source.lines)
-
-    @property
-    def judge_noise(self) -> dict[str, Any] | None:
-        """How far the judge agrees with itself; None without `rejudge`.
-
-        It has the number of `answers` that were judged twice, of values that `failed` the second time, and
-        `metrics`. By metric, these are the number of `pairs` of values; the `agreement`, the share of equal
-        verdicts, right (0.5 or more) or wrong; and, except for texts, the `spread`, the standard deviation of
-        one verdict around the mean of many: the root of half the mean squared difference (Dahlberg 1940,
-        "Statistical Methods for Medical and Biological Students").
-        """
-        return None if self._rejudge is None else self._rejudge.snapshot()
 
     def stop(self) -> None:
         """Stop reading; results in progress are still delivered. Safe to call at any time."""

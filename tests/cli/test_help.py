@@ -91,6 +91,7 @@ def test_shells_complete_options_and_files(
         ("watch r s --otlp-metrics", "--otlp-metrics is gone; write watch --metrics [HOST:]PORT"),
         ("ask r u --otel-metric m", "--otel-metric is gone; --otel sends all scores"),
         ("watch r s --baseline b", "watch --baseline is gone; compare BASELINE RESULTS at any time"),
+        ("evaluate r s --rejudge 20", "--rejudge is gone; give the metric two `judges` with the same model"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )

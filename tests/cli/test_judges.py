@@ -63,24 +63,6 @@ def test_results_and_report(folder: Folder, names: list[str], capfd: pytest.Capt
     ]
 
 
-def test_answers_are_judged_twice(
-    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    outputs = ["--aggregates", folder.file("a.json"), "--report", folder.file("page.html")]
-    with serving() as server:
-        path = config(folder.path, server)
-        assert run("evaluate", *names, "-o", folder.file("out"), "-c", path, "--rejudge", "2", *outputs) == 0
-    out, _ = capfd.readouterr()
-    assert f"judge {MODEL}: 5 calls, 5 attempts" in out
-    assert "metrics: 5 ok, 1 skipped, 0 errors\njudged twice: 2 answers\n" in out
-    assert "answer_f1: 100.0% of 2 pairs with the same verdict, spread 0" in out
-    noise = json.loads((folder.path / "a.json").read_text())["judge_noise"]
-    assert noise["metrics"]["answer_f1"] == {"pairs": 2, "agreement": 1.0, "spread": 0.0}
-    assert "answer_f1, judged twice" in (folder.path / "page.html").read_text()
-    assert run("evaluate", *names, "--rejudge", "2") == 2
-    assert "rejudge: nothing is judged; a configuration, --llm" in capfd.readouterr().err
-
-
 def test_a_judge_without_quota_ends_the_run(
     folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:

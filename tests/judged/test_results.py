@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
 import traceback
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from graphrag_eval_async import (
     Evaluator,
@@ -150,3 +152,21 @@ async def test_provenance_tells_models_apart() -> None:
     changes: list[Any] = [{}, {"temperature": 1}, {"parameters": {"effort": "low"}}, {"max_tokens": 5}]
     assert len({await prompts(**more) for more in changes}) == len(changes)
     assert await prompts(api_key="other") == await prompts()
+
+
+async def test_the_panel_of_the_documentation_judges_twice_with_one_model(tmp_path: Path) -> None:
+    """Also with a cache, which keeps the replies of both apart."""
+    page = (Path(__file__).parents[2] / "docs/judges.md").read_text()
+    [text] = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "again:" in block]
+    settings = yaml.safe_load(text)
+    models = settings["llm"]["generation"], settings["llm"]["judges"]["again"]
+    assert models[0] == models[1]
+    async with serving() as server:
+        for model in models:
+            model |= {"base_url": server.base_url, "api_key": KEY}
+        settings["llm"]["cache"] = str(tmp_path / "calls.sqlite")
+        results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
+    assert len(server.requests) == 2
+    by_judge = results["q0"]["answer_correctness_by"]
+    assert {*by_judge} == {"generation", "again"}
+    assert by_judge["generation"]["answer_f1"] == by_judge["again"]["answer_f1"]

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from graphrag_eval_async import ConfigError, JudgeError, JudgeUnavailable, UsageError, evaluate_stream
+from graphrag_eval_async import (
+    ConfigError,
+    JudgeError,
+    JudgeUnavailable,
+    UsageError,
+    evaluate_agent,
+    evaluate_stream,
+)
 from graphrag_eval_async.config import load_config
 from tests.metrics.support import Judge, claims
 from tests.support.cases import each
@@ -105,3 +112,9 @@ async def test_mistakes() -> None:
             load_config(settings({"answer_correctness": {"judges": names}}))
     with pytest.raises(UsageError, match="none is named 'b'"):
         await judged({"answer_correctness": {"judges": ["a", "b"]}}, Judge("m", {}))
+
+
+@each("function", [evaluate_stream, evaluate_agent])
+def test_rejudge_says_what_to_use_instead(function: Any) -> None:
+    with pytest.raises(UsageError, match="rejudge= is gone; give the metric two `judges` with the same"):
+        function(REFERENCE, [RESPONSE], rejudge=2)
