@@ -164,6 +164,7 @@ def compute_aggregates(
     return aggregates.snapshot(detail=detail, level=level, interval=interval)
 
 
+@without_removed("labels")
 def compare(
     baseline: Results,
     candidate: Results,
@@ -172,7 +173,6 @@ def compare(
     include_errors: bool = False,
     primary: Sequence[str] | None = None,
     non_inferior: Mapping[str, float] | None = None,
-    labels: Results | None = None,
     by: str | None = None,
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
@@ -196,8 +196,6 @@ def compare(
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged metrics of
             answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
-        labels: labels of results of both runs that `sample-for-labels` drew: then `corrected` has both means
-            as people would give them, and their difference.
         by: key of a tag, whose values are compared, too; "tags" for all keys.
 
     Returns:
@@ -214,8 +212,6 @@ def compare(
           metrics also `p` and `verdict`: did more questions lose their value than gain one?
         - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a `reason`),
           `margin`, `interval`, means and number of `pairs`; errors count as 0 in metrics up to 1;
-        - `corrected`: by metric, `labels` of each side, corrected `baseline` and `candidate`, and their
-          `difference`, or the `reason` why there is none;
         - `warnings`, and `notes` on how verdicts are made.
 
         A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over them, their
@@ -232,14 +228,10 @@ def compare(
     from graphrag_eval_async.inference.compared import Comparison
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.inference.confidence import check_level
-    from graphrag_eval_async.inference.labelled import LabelledRuns
 
     _check_primary(primary)
     comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
     check_level(level)  # Before anything is read.
-    if labels is not None:
-        comparison.labelled = labelled = LabelledRuns(level)
-        add_results(labels, labelled.add_label, what="labels")
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
     return Comparison(comparison.snapshot(level=level, by=by))
@@ -319,10 +311,10 @@ def calibrate(
     Returns:
         a dict: how far judge and people agree, and the mean that people would give all results, by PPI++
         (Angelopoulos, Duchi and Zrnic, 2023). `overall` and each row of `per_template` have the number of
-        `results` with a value and of `labels`, `agreement`, `kappa` (Cohen), `kappa_interval`, `sensitivity`,
-        `specificity`, `bias` (the mean of value - label), `mean_score`, `mean_label`, and `corrected`:
-        `mean`, `se`, `interval` and `weight`, or the `reason` why there is none. A value of 0.5 or more
-        counts as right; undefined values are None. `people` has how far people agree (Krippendorff's
+        `results` with a value and of `labels`, `agreement`, `kappa` (Cohen), `sensitivity`, `specificity`,
+        `bias` (the mean of value - label), `mean_score`, `mean_label`, and `corrected`: `mean`, `se`,
+        `interval` and `weight`, or the `reason` why there is none. A value of 0.5 or more counts as right;
+        undefined values are None. `people` has how far people agree (Krippendorff's
         `alpha`), `unused_labels` counts labels by the reason why they are not used, and `rejected` has
         invalid lines.
 

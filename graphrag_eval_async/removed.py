@@ -80,6 +80,8 @@ REMOVED: dict[str, str] = {
     "level=": "Prometheus has no intervals; pages and snapshots have them",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
     "--rejudge": "give the metric two `judges` with the same model in the configuration",
+    "compare --labels": "run `calibrate` on each run: it corrects the mean of one run by its labels",
+    "labels=": "call `calibrate` with each run: it corrects the mean of one run by its labels",
     "rejudge=": "give the metric two `judges` with the same model in the configuration",
     "steps.query_similarity": "`score: f1` in a reference step gives partial credit for its rows",
 }

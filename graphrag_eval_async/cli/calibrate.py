@@ -71,10 +71,10 @@ def render_calibration(snapshot: Mapping[str, Any]) -> str:
         f"{overall['labels']} of them have a label, whose mean is {number(overall['mean_label'])}."
     )
     if people["items"]:
-        told = "not defined, since all agree" if people["alpha"] is None else _agreement(people, "alpha")
+        told = "not defined, since all agree" if people["alpha"] is None else f"{people['alpha']:.3f}"
         lines.append(f"People: {people['items']} results with several labels; Krippendorff's alpha {told}.")
     if overall["kappa"] is not None:
-        lines.append(f"Judge and people: kappa {_agreement(overall, 'kappa')}.")
+        lines.append(f"Judge and people: kappa {overall['kappa']:.3f}.")
     lines += [
         f"not used: {count} {'label' if count == 1 else 'labels'} {UNUSED[why]}"
         for why, count in snapshot["unused_labels"].items()
@@ -94,10 +94,6 @@ def _corrected(found: Mapping[str, Any]) -> str:
         return f"{told}{found['reason']}."
     interval = found["interval"]
     return f"{told}{percent(interval['level'])} interval {interval['low']:.3f} to {interval['high']:.3f}."
-
-
-def _agreement(row: Mapping[str, Any], key: str) -> str:
-    return mean_cell({"mean": row[key], "interval": row[f"{key}_interval"]})
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -83,7 +83,7 @@ COMMANDS = {
     "compare": Command(
         "compare:run",
         "compare baseline.jsonl candidate.jsonl --fail-on-regression",
-        f"baseline/argument candidate labels/of_both output/comparison by worst {REGRESSIONS} config/primary",
+        f"baseline/argument candidate output/comparison by worst {REGRESSIONS} config/primary",
         """Compare the results of two runs, question by question.
 
         Shows how much each metric changed, whether that may be chance, which questions got worse, and which

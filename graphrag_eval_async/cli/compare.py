@@ -36,7 +36,7 @@ from graphrag_eval_async.records.tags import tags_of
 from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -46,19 +46,13 @@ HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
-    check_distinct([given.baseline, given.candidate, given.labels], [given.rejects, given.output])
+    check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
     comparison = RunningComparison(
         include_errors=given.include_errors,
         primary=primary_of(given),
         non_inferior=margins_of(given),
     )
-    sources: list[tuple[str, Callable[[dict[str, Any]], object]]]
     sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
-    if given.labels is not None:
-        from graphrag_eval_async.inference.labelled import LabelledRuns
-
-        comparison.labelled = LabelledRuns(given.level)
-        sources.insert(0, (given.labels, comparison.labelled.add_label))
     rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)
     failures: list[str] = []
@@ -82,7 +76,6 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
         folded([f"compared: {shared} in both runs; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
-        folded(_corrected(snapshot.get("corrected", {}))),
         _groups("template", snapshot["per_template"]),
         _groups("tag", tags_of(snapshot)),
         worst_table(snapshot, worst, candidate),
@@ -103,23 +96,6 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     )
     lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
     return lines + folded([f"Lower is better: {', '.join(lower)}. {validity(rows, level)}"])
-
-
-def _corrected(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Sentences about a metric with labels."""
-    for metric, row in rows.items():
-        if (change := row.get("difference")) is None:
-            yield f"{name_cell(metric)} is not corrected; {row['reason']}."
-        else:
-            means = {side: row[side]["mean"] for side in ("baseline", "candidate")}
-            told = change_of({**means, "difference": change["mean"]})
-            labels = " and ".join(map(str, row["labels"].values()))
-            yield f"{name_cell(metric)}, as people would see it by {labels} labels: {told}; " + (
-                f"{percent(change['interval']['level'])} interval {ends(change['interval'])}."
-                if "interval" in change
-                else f"{change['reason']}."
-            )
-        yield from (f"warning: {name_cell(metric)}: {told}" for told in row["warnings"])
 
 
 def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:

@@ -101,8 +101,6 @@ Input
     Configuration; its key `aliases` lists other step names.
   --baseline FILE : cli.files:input_path
     Results of an earlier run, to compare with.
-  --labels FILE /of_both : cli.files:input_path
-    Labels of results of both runs, as for calibrate, to correct the judge's means.
   --metric METRIC = steps_score
     The metric.
   --metric METRIC /sampled = answer_correctness

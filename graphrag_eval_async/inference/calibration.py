@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import chain
 from math import fsum, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.errors import UsageError, check_boolean
-from graphrag_eval_async.inference.bootstrap import intervals
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.labels import (
     ALIASES,
@@ -26,7 +24,7 @@ from graphrag_eval_async.inference.one_look import student_quantile, upper
 from graphrag_eval_async.records.shapes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MIN_LABELS = 100
 """Labels from which on the mean is corrected: with fewer, the intervals are too short."""
@@ -101,15 +99,11 @@ class Calibration:
         if score is not None:
             self._scores[score.question_id].append(score)
 
-    def check_scored(self, other: Calibration) -> None:
-        """Raise a `UsageError` if no result of either has the metric."""
-        if not self._scores and not other._scores:
-            raise no_score(self.metric(), self._metrics | other._metrics)
-
     def snapshot(self) -> dict[str, Any]:
         """Return the comparison; see `calibrate`."""
         metric = self.metric()
-        self.check_scored(self)
+        if not self._scores:
+            raise no_score(metric, self._metrics)
         labels, unused = self._matched()
         if not labels:
             told = ", ".join(f"{count} {UNUSED[why]}" for why, count in unused.items())
@@ -131,29 +125,11 @@ class Calibration:
                 template: _row(*by_template[template], self._level, reason)
                 for template in sorted(by_template)
             },
-            "people": _people(labels, self._level),
+            "people": _people(labels),
             "unused_labels": dict(unused),
             "warnings": _warnings(labels, len(scores)),
             "notes": NOTES,
         }
-
-    @property
-    def unused(self) -> Counter[Label]:
-        """The labels that are for no score, or for several."""
-        used = chain.from_iterable(self._matched()[0].values())
-        return Counter(self._labels[self.metric()]) - Counter(used)
-
-    @property
-    def scored(self) -> Iterable[str]:
-        """The questions with a score."""
-        return self._scores.keys()
-
-    def sample(self, questions: Collection[str]) -> tuple[list[Pair], list[Score], list[str]]:
-        """Return the labelled results and all results of some questions, and warnings about the sample."""
-        labels, _ = self._matched()
-        pairs = [pair for pair in _pairs(labels) if pair.score.question_id in questions]
-        scores = [score for question in sorted(questions) for score in self._scores[question]]
-        return pairs, scores, _warnings(labels, sum(map(len, self._scores.values())))
 
     def _matched(self) -> tuple[dict[Score, list[Label]], Counter[str]]:
         """Return the labels of each score, and how many are for no score or for several, by reason."""
@@ -173,18 +149,13 @@ def _pairs(labels: Mapping[Score, Iterable[Label]]) -> list[Pair]:
     return [Pair(score, fmean(label.value or 0.0 for label in own)) for score, own in labels.items()]
 
 
-def _people(labels: Mapping[Score, Sequence[Label]], level: float) -> dict[str, Any]:
+def _people(labels: Mapping[Score, Sequence[Label]]) -> dict[str, Any]:
     """Return how far people agree on results with several labels."""
     agreement = Agreement()
-    votes = [
-        (score.question_id, {str(place): label.value or 0.0 for place, label in enumerate(own)})
-        for score, own in labels.items()
-        if len(own) > 1
-    ]
-    for _, own in votes:
-        agreement.add(own)
-    interval = intervals(votes, level).get("alpha")
-    return {"items": len(votes), "alpha": agreement.alpha, "alpha_interval": interval}
+    repeated = [own for own in labels.values() if len(own) > 1]
+    for own in repeated:
+        agreement.add({str(place): label.value or 0.0 for place, label in enumerate(own)})
+    return {"items": len(repeated), "alpha": agreement.alpha}
 
 
 def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str]:
@@ -204,21 +175,14 @@ def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str
     return told
 
 
-def too_few(labels: int) -> str | None:
-    """Return why so many labels give no interval, if so."""
-    told = f"{labels} labels; an interval needs {MIN_LABELS} or more, else it is too short"
-    return told if labels < MIN_LABELS else None
-
-
 def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None) -> dict[str, Any]:
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
-    reason = reason or too_few(len(pairs))
+    if reason is None and len(pairs) < MIN_LABELS:
+        reason = f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
     verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
     counts, agreement = Counter(verdicts), Agreement()
-    votes = [{"judge": score, "people": label} for score, label in verdicts]
-    for own in votes:
-        agreement.add(own)
-    found = intervals(zip((pair.score.question_id for pair in pairs), votes, strict=True), level)
+    for score, label in verdicts:
+        agreement.add({"judge": score, "people": label})
     right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
     corrected = corrected_mean(estimate(pairs, scores), level) if reason is None else {"reason": reason}
     return {
@@ -226,7 +190,6 @@ def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: s
         "labels": len(pairs),
         "agreement": _share(counts[True, True] + counts[False, False], len(pairs)),
         "kappa": agreement.kappa,
-        "kappa_interval": found.get("kappa"),
         "sensitivity": _share(counts[True, True], right),
         "specificity": _share(counts[False, False], wrong),
         "bias": fmean(pair.score.value - pair.label for pair in pairs) if pairs else None,
@@ -250,22 +213,16 @@ class Estimate(NamedTuple):
 
 
 def corrected_mean(found: Estimate, level: float) -> dict[str, Any]:
-    """Return the mean that people would give all results, with Student's t interval."""
-    ends = interval_of(found.mean, found.deviations.values(), found.labelled, level, (0.0, 1.0))
-    return {"mean": min(1.0, max(0.0, found.mean)), "weight": found.weight, **ends}
-
-
-def interval_of(
-    mean: float, deviations: Iterable[float], labelled: int, level: float, limits: tuple[float, float]
-) -> dict[str, Any]:
-    """Return the standard error and the interval of a corrected mean or change, or why there is none."""
-    squares = fsum(each**2 for each in deviations)
-    if labelled < 2 or squares <= 1e-24:
-        return {"reason": "no interval, since the labels do not vary"}
-    se = sqrt(labelled / (labelled - 1) * squares)
-    margin, (low, high) = student_quantile(upper(level), labelled - 1) * se, limits
-    interval = {"level": level, "low": max(low, mean - margin), "high": min(high, mean + margin)}
-    return {"se": se, "interval": {**interval, "kind": "one_look"}}
+    """Return the mean that people would give all results, with Student's t interval, or why there is none."""
+    corrected: dict[str, Any] = {"mean": min(1.0, max(0.0, found.mean)), "weight": found.weight}
+    squares = fsum(each**2 for each in found.deviations.values())
+    if found.labelled < 2 or squares <= 1e-24:
+        return corrected | {"reason": "no interval, since the labels do not vary"}
+    se = sqrt(found.labelled / (found.labelled - 1) * squares)
+    margin = student_quantile(upper(level), found.labelled - 1) * se
+    low, high = max(0.0, found.mean - margin), min(1.0, found.mean + margin)
+    interval = {"level": level, "low": low, "high": high, "kind": "one_look"}
+    return corrected | {"se": se, "interval": interval}
 
 
 def estimate(pairs: Sequence[Pair], scores: Sequence[Score]) -> Estimate:

@@ -40,7 +40,6 @@ from graphrag_eval_async.text import plural
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from graphrag_eval_async.inference.labelled import LabelledRuns
     from graphrag_eval_async.inference.pairs import Side
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -103,7 +102,6 @@ class RunningComparison:
         self._questions: dict[str, Question] = {}
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
-        self.labelled: LabelledRuns | None = None
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
         """Add one result of the baseline; see `add`."""
@@ -126,8 +124,6 @@ class RunningComparison:
         question_id = seen.question_id
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
-        if self.labelled is not None:
-            self.labelled.add(side, seen.as_dict())
         question = self._questions.get(question_id)
         if question is None:
             question = self._questions[question_id] = Question()
@@ -203,7 +199,6 @@ class RunningComparison:
             **rows,
             **({} if by is None else self._per_tag(by, level)),
             **self._non_inferiority(level),
-            **({} if self.labelled is None else {"corrected": self.labelled.snapshot()}),
             **found,
             "notes": {**NOTES},
         }

@@ -14,7 +14,6 @@ from graphrag_eval_async.monitor.wording import (
     detectable,
     greatest_losses,
     headline,
-    mean_cell,
     not_run_in_words,
     reason_in_words,
     repeats_rows,
@@ -294,7 +293,8 @@ def agreement_facts(agreement: Mapping[str, Any] | None) -> list[tuple[str, str]
     """How well several judges agree, by metric."""
     told = []
     for metric, each in (agreement or {}).items():
-        alpha = {"mean": each.get("krippendorff_alpha"), "interval": each.get("krippendorff_alpha_interval")}
-        is_known = alpha["mean"] is not None
-        told.append((metric, f"Krippendorff's alpha {mean_cell(alpha)}" if is_known else "no variation"))
+        if (alpha := each.get("krippendorff_alpha")) is None:
+            told.append((metric, "no variation"))
+        else:
+            told.append((metric, f"Krippendorff's alpha {alpha:.3f}"))
     return told

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from graphrag_eval_async.inference.bootstrap import intervals
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.wording import greatest_losses
@@ -252,7 +251,6 @@ class Reading:
         self._include_errors = include_errors
         self._conditions = conditions
         self._aggregates = RunningAggregates(include_errors=include_errors)
-        self._votes: defaultdict[str, list[tuple[str, Mapping[str, float]]]] = defaultdict(list)
         self.comparison = (
             RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
             if compares
@@ -278,8 +276,6 @@ class Reading:
         if self.comparison is not None:
             self.comparison.add(seen)
         self._aggregates.add(seen)
-        for metric, votes in seen.votes or () if seen.pending is None else ():
-            self._votes[metric].append((str(seen.question_id), votes))
         self._names.add(result)
         self._questions.add(seen)
         if self._not_run is None and EXECUTION_ERROR in result:
@@ -292,10 +288,6 @@ class Reading:
         comparison = self.comparison
         self._aggregates.finish()
         snapshot = self._aggregates.snapshot(detail=True, level=level, interval=interval)
-        for metric, own in snapshot.get("agreement", {}).items():
-            found = intervals(self._votes[metric], level)
-            keys = {"krippendorff_alpha": "alpha", "cohen_kappa": "kappa"}
-            own.update({f"{key}_interval": found.get(name) for key, name in keys.items() if key in own})
         return Summary(
             snapshot=snapshot,
             comparison=None if comparison is None else comparison.snapshot(level=level, by=more.get("by")),

@@ -62,19 +62,3 @@ def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[s
     assert "... and 2 more\nrejected: 1 invalid_field, 11 invalid_json" in err  # It has no --rejects.
     told = " ".join(out.split())
     assert "not used: 1 label for a question that the results do not have; check `question_id`" in told
-
-
-def test_labels_of_two_runs(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    runs, labels = [], []
-    for name, right in (("a", 60), ("b", 90)):
-        scored = [result(i, float(i < right), elapsed_sec=len(name) + right) for i in range(150)]
-        runs.append(folder.lines(*scored, name=name))
-        assert run("sample-for-labels", runs[-1], "-n", "120", "-o", folder.file("draw.jsonl")) == 0
-        drawn = folder.read("draw.jsonl")
-        labels += [each | {"value": int(each["question_id"][1:]) < right + 5} for each in drawn]
-    assert run("compare", *runs, "--labels", folder.lines(*labels, name="labels")) == 0
-    told = " ".join(capfd.readouterr().out.split())
-    assert "answer_f1, as people would see it by 120 and 120 labels: 0.4" in told
-    assert run("compare", *runs, "--labels", folder.lines(*labels[:7], name="few")) == 0
-    assert "answer_f1 is not corrected; baseline: 7 labels;" in capfd.readouterr().out
-    assert run("compare", *runs, "--labels", folder.lines(label(1, True), *labels, name="none")) == 3

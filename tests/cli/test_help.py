@@ -92,6 +92,7 @@ def test_shells_complete_options_and_files(
         ("ask r u --otel-metric m", "--otel-metric is gone; --otel sends all scores"),
         ("watch r s --baseline b", "watch --baseline is gone; compare BASELINE RESULTS at any time"),
         ("evaluate r s --rejudge 20", "--rejudge is gone; give the metric two `judges` with the same model"),
+        ("compare a b --labels c", "compare --labels is gone; run `calibrate` on each run"),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )

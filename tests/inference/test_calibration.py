@@ -12,7 +12,7 @@ import orjson
 import pytest
 from scipy.stats import t as student
 
-from graphrag_eval_async import calibrate
+from graphrag_eval_async import UsageError, calibrate, compare
 from graphrag_eval_async.inference.labels import LabelSample
 from tests.inference.labelled import label, result
 from tests.support.cases import each
@@ -110,7 +110,7 @@ def test_several_people_in_any_order() -> None:
     found = calibrate(results, labels)
     assert found["overall"]["labels"] == 3
     assert found["overall"]["mean_label"] == pytest.approx(2.5 / 3)
-    assert found["people"] == {"items": 2, "alpha": pytest.approx(1 - 3 * 2 / 6), "alpha_interval": None}
+    assert found["people"] == {"items": 2, "alpha": pytest.approx(1 - 3 * 2 / 6)}
     assert calibrate(results[::-1], labels[::-1]) == found
 
 
@@ -187,3 +187,8 @@ def test_only_results_with_a_score_are_drawn() -> None:
     drawn = draw([*DRAWN_FROM[:3], result(200), result(201, 1.0, status="error")], 10)
     assert {each["question_id"] for each in drawn} == {"q0", "q1", "q2"}
     assert drawn[0]["drawn"] == {"n": 3, "of": 3, "seed": 1}
+
+
+def test_labels_of_compare_say_what_to_use_instead() -> None:
+    with pytest.raises(UsageError, match="labels= is gone; call `calibrate` with each run"):
+        compare(RESULTS, RESULTS, labels=[label(3, 1)])  # type: ignore[call-arg]

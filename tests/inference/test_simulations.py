@@ -15,13 +15,11 @@ import pytest
 from graphrag_eval_async import plan_questions
 from graphrag_eval_async.aggregates.questions import clusters
 from graphrag_eval_async.inference.calibration import Pair, corrected_mean, estimate
-from graphrag_eval_async.inference.labelled import LabelledRuns
 from graphrag_eval_async.inference.labels import Score
 from graphrag_eval_async.inference.one_look import change_interval, one_look
-from graphrag_eval_async.inference.pairs import SIDES, Drop
+from graphrag_eval_async.inference.pairs import Drop
 from graphrag_eval_async.inference.verdicts import non_inferiority
 from tests.inference.test_comparison import compared, result
-from tests.inference.test_labelled import run_of as labelled_run
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -106,21 +104,3 @@ def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, res
         errors.append(found["mean"] - 0.7)
     assert covered / 1000 >= (0.91 if labels == 100 else 0.93)
     assert abs(fmean(errors)) < 0.005 + 3 * stdev(errors) / 1000**0.5
-
-
-def test_the_interval_of_a_corrected_change_covers_the_true_one() -> None:
-    """Of judges that flatter the worse run; questions are hard or easy for both."""
-    random, covered = np.random.default_rng(100), 0
-    for _ in range(150):
-        ease = random.random(300)
-        runs = [labelled_run(random, (random.random(300) < by + ease * 0.5) * 1.0, 100) for by in (0.1, 0.2)]
-        both = LabelledRuns()
-        for item in [*runs[0][1], *runs[1][1]]:
-            both.add_label(item)
-        for side, (_, _, results) in zip(SIDES, runs, strict=True):
-            for item in results:
-                both.add(side, item)
-        found = both.snapshot()["answer_f1"]
-        interval = found["difference"]["interval"]
-        covered += interval["low"] <= 0.1 <= interval["high"]
-    assert 0.9 <= covered / 150 <= 0.99
