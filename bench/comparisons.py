@@ -96,7 +96,7 @@ def print_power(runs: int) -> None:
             yield results({"steps_score": right, "elapsed_sec": base + by, "total_tokens": base})
 
     for fall in (0.15, 0.1, 0.05):
-        planned = plan_questions(fall, *pair(20_000, fall))["rows"][0]["paired"]
+        planned = plan_questions(fall, *pair(20_000, fall))["paired"]
         found = 0
         for _ in range(max(1, runs // 4)):
             row = compare(*pair(planned, fall))["overall"]["steps_score"]

@@ -112,7 +112,7 @@ def undecided() -> Iterator[str]:
             plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
             yield f"""\
 `{one}` and `{other}` are {change} apart, which may be chance. To detect {change} with 80% power,
-[you need](statistics.md#how-many-questions-do-i-need) {plan["rows"][0]["paired"]} questions."""
+[you need](statistics.md#how-many-questions-do-i-need) {plan["paired"]} questions."""
 
 
 def tags() -> Iterator[Iterable[object]]:

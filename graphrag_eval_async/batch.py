@@ -256,10 +256,10 @@ def plan_questions(
         primary: the metrics that the comparison decides; see `compare`.
 
     Returns:
-        a dict with `rows`: by `power` and `repeats` (samples of each question), the number of questions if
-        they are `paired`, the same in both runs, or `unpaired`. Its other keys are what the plan assumes. In
-        1,000 simulated comparisons each, of as many questions as planned for 80%, falls of 0.15, 0.1 and
-        0.05 were found in 79, 76 and 80%.
+        a dict with the number of questions, each asked once, if they are `paired`, the same in both runs, or
+        `unpaired`, for a `power` of 80%. Its other keys are what the plan assumes. In 1,000 simulated
+        comparisons each, of as many questions as planned, falls of 0.15, 0.1 and 0.05 were found in 79, 76
+        and 80%.
 
     Raises:
         AggregationError: something is not a result; of files, the message has its place.

@@ -14,7 +14,7 @@ from graphrag_eval_async.cli.report import end, list_rejects, page_stream
 from graphrag_eval_async.cli.table import draw, folded, table_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.planning import POWERS, Spread
+from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
 from graphrag_eval_async.inference.verdicts import NON_INFERIOR, UNDECIDED, lower_is_better
 from graphrag_eval_async.monitor.alerts import check_known
@@ -148,43 +148,25 @@ def plan(given: Given, interrupts: Interrupts) -> Exit:
 
 
 def render_plan(found: dict[str, Any]) -> str:
-    """A plan as plain text: what is known, a table, and what it says in a sentence."""
-    known = f"{found['metric']}: standard deviation {found['sd']:.3g}"
-    if found["within_sd"] is not None:
-        known += f", of samples of the same question {found['within_sd']:.3g}"
-    if "questions" in found:
-        known += f" ({' and '.join(map(str, found['questions']))} questions"
-        missing = sum(found["missing"])
-        known += f", {missing} results without a value)" if missing else ")"
-    lines = [known + "."]
+    """A plan as a sentence, and what it assumes if that may be wrong."""
+    needed = (
+        f"To see a change of {number(found['detect'])} in {found['metric']} with {percent(found['power'])} "
+        f"power, ask both agents the same {found['paired']} questions ({2 * found['paired']} responses). "
+        f"With different questions, each agent needs {found['unpaired']}."
+    )
+    lines = [needed]
     if found["assumed_correlation"] is not None:
         lines.append(
             "Assumed: the true scores of a question in two runs correlate with "
             f"{found['assumed_correlation']}; results of two runs tell."
         )
-    if others := [metric for metric in found["primary"] if metric != found["metric"]]:
-        lines.append(f"The error budget is shared with {', '.join(others)}.")
+    if missing := sum(found["missing"]):
+        lines.append(f"{plural(missing, 'result')} without a value did not count.")
     if not found["has_verdict"]:
         lines.append(
             f"compare gives {found['metric']} no verdict unless `primary` in a configuration names it."
         )
-    if found["within_sd"] is None:
-        lines.append("Repeats: what they would save is not known, since no question was asked twice.")
-    by_repeats: dict[int, list[str]] = {}
-    for row in found["rows"]:
-        cells = by_repeats.setdefault(row["repeats"], [str(row["repeats"])])
-        cells += [str(row["paired"]), str(row["unpaired"])]
-    headings = ["repeats"]
-    for power in POWERS:
-        headings += [f"paired,\n{percent(power)} power", f"unpaired,\n{percent(power)} power"]
-    table = draw([table_of(headings, [*by_repeats.values()])], sys.stdout)
-    first = found["rows"][0]
-    said = (
-        f"To see a change of {number(found['detect'])} in {found['metric']} with {percent(first['power'])} "
-        f"power, ask both agents the same {first['paired']} questions ({2 * first['paired']} responses). "
-        f"With different questions, each agent needs {first['unpaired']}."
-    )
-    return "\n".join([*folded(lines), "", table, "", *folded([said])])
+    return "\n".join(folded(lines))
 
 
 class MaxDrop(NamedTuple):

@@ -12,7 +12,7 @@ from graphrag_eval_async.aggregates.exact import sum_units
 from graphrag_eval_async.aggregates.repeats import variances
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
-from graphrag_eval_async.inference.power import questions_needed
+from graphrag_eval_async.inference.power import POWER, questions_needed
 from graphrag_eval_async.inference.verdicts import check_known, position
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_metric, is_primary
 from graphrag_eval_async.records.results import observe
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.evaluation import Evaluation
 
-POWERS = (0.8, 0.95)
-REPEATS = (1, 2, 3, 5, 10)
-
 CORRELATION = 0.5
 """Assumed correlation of the scores of a question in two runs, if only one is known."""
 
@@ -34,14 +31,15 @@ ROUNDING = 1e-12
 
 
 class Variances(NamedTuple):
-    """Variance of one score of one run: between questions, and between samples of a question, if known."""
+    """Variance of one score of one run: between questions, and between samples of a question."""
 
     between: float
-    within: float | None
+    within: float
 
-    def of_mean(self, repeats: int) -> float:
-        """Return the variance of the mean of so many samples of one question."""
-        return self.between + (self.within or 0.0) / repeats
+    @property
+    def total(self) -> float:
+        """The variance of one sample of one question."""
+        return self.between + self.within
 
 
 class Spread:
@@ -76,7 +74,7 @@ class Spread:
             self.missing += 1
 
     def variances(self) -> Variances:
-        """Return the estimates of `variances`, at least 0.
+        """Return the estimates of `variances`, at least 0; without samples to tell, 0 within questions.
 
         Raises:
             UsageError: there are fewer than two questions with a value.
@@ -89,7 +87,7 @@ class Spread:
             )
         sums = [(sum_units(values), len(values)) for values in groups]
         found = variances(chain.from_iterable(groups), sums)
-        return Variances(max(0.0, found["between"]), found.get("within"))
+        return Variances(max(0.0, found["between"]), found.get("within") or 0.0)
 
 
 def plan(
@@ -112,14 +110,17 @@ def plan(
         )
     if sd is not None:
         _check_positive("sd", sd)
-    known = [Variances(sd * sd, None)] if sd is not None else [run.variances() for run in runs]
-    first, second = known[0], known[-1]
-    repeated = all(each.within is not None for each in known)
-    change = _change_variance(runs) if len(runs) == 2 else None
-    if not first.of_mean(1) + second.of_mean(1):
+    known = [Variances(sd * sd, 0.0)] if sd is not None else [run.variances() for run in runs]
+    baseline, candidate = known[0], known[-1]
+    if len(runs) == 2:
+        of_change = _change_variance(runs)
+    else:
+        of_change = (1 - CORRELATION) * (baseline.between + candidate.between)
+    paired = of_change + baseline.within + candidate.within
+    unpaired = baseline.total + candidate.total
+    if not unpaired:
         raise UsageError(f"{metric}: all values agree, so nothing can be planned; --sd or sd=X sets another")
-    total = first.of_mean(1) + second.of_mean(1)
-    if _paired_variance(first, second, change, 1) <= ROUNDING * total:
+    if paired <= ROUNDING * unpaired:
         raise UsageError(
             f"{metric}: every question changes by the same amount between the two runs, so paired numbers "
             "cannot be planned; give results of one run, or of two that differ"
@@ -132,26 +133,21 @@ def plan(
     family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {metric}
     own_level = 1 - (1 - level) / len(family)
     whole = bool(runs) and all(own in ([0.0], [1.0]) for run in runs for own in run.values.values())
-    rows = []
-    for repeats in REPEATS if repeated else (1,):
-        paired = _paired_variance(first, second, change, repeats)
-        unpaired = first.of_mean(repeats) + second.of_mean(repeats)
-        for power in POWERS:
-            row: dict[str, Any] = {"power": power, "repeats": repeats}
-            row["paired"] = questions_needed(paired, detect, power, own_level, paired=True, whole=whole)
-            row["unpaired"] = questions_needed(unpaired, detect, power, own_level, paired=False)
-            rows.append(row)
-    shown: dict[str, Any] = {"metric": metric, "detect": detect, "level": level}
-    shown["primary"] = sorted(family, key=position)
-    shown["has_verdict"] = is_primary(metric, primary, fractions)
-    if sd is None:
-        shown["questions"] = [len(run.values) for run in runs]
-        shown["missing"] = [run.missing for run in runs]
-    shown["sd"] = sqrt(fmean(each.of_mean(1) for each in known))
-    shown["within_sd"] = sqrt(fmean(each.within or 0.0 for each in known)) if repeated else None
-    shown["paired_sd"] = sqrt(_paired_variance(first, second, change, 1))
-    shown["assumed_correlation"] = CORRELATION if change is None else None
-    return {**shown, "rows": rows}
+    return {
+        "metric": metric,
+        "detect": detect,
+        "level": level,
+        "power": POWER,
+        "paired": questions_needed(paired, detect, own_level, paired=True, whole=whole),
+        "unpaired": questions_needed(unpaired, detect, own_level, paired=False),
+        "primary": sorted(family, key=position),
+        "has_verdict": is_primary(metric, primary, fractions),
+        "questions": [len(run.values) for run in runs],
+        "missing": [run.missing for run in runs],
+        "sd": sqrt(fmean(each.total for each in known)),
+        "paired_sd": sqrt(paired),
+        "assumed_correlation": None if len(runs) == 2 else CORRELATION,
+    }
 
 
 def _change_variance(runs: Sequence[Spread]) -> float:
@@ -164,16 +160,8 @@ def _change_variance(runs: Sequence[Spread]) -> float:
     mean = fmean(changes)
     variance = fsum((change - mean) ** 2 for change in changes) / (len(changes) - 1)
     for run in runs:
-        within = run.variances().within or 0.0
-        variance -= within * fmean(1 / len(run.values[name]) for name in shared)
+        variance -= run.variances().within * fmean(1 / len(run.values[name]) for name in shared)
     return max(0.0, variance)
-
-
-def _paired_variance(one: Variances, other: Variances, change: float | None, repeats: int) -> float:
-    """Return the variance of a question's change between two runs."""
-    if change is None:
-        change = (1 - CORRELATION) * (one.between + other.between)
-    return change + ((one.within or 0.0) + (other.within or 0.0)) / repeats
 
 
 def _check_positive(name: str, value: object) -> None:

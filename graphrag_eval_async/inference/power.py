@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POWER = 0.8
-"""The probability that a comparison decides a change that it can detect."""
+"""The probability that a comparison decides a change that was planned for, or that it can detect."""
 
 
 def questions_needed(
-    variance: float, detect: float, power: float, level: float, *, paired: bool, whole: bool = False
+    variance: float, detect: float, level: float, *, paired: bool, whole: bool = False
 ) -> int:
-    """Return the number of questions of a two-sided t test, of each run if not `paired`.
+    """Return the number of questions of a two-sided t test with `POWER`, of each run if not `paired`.
 
     Source: Guenther (1981), "Sample size formulas for normal theory t tests".
 
@@ -25,7 +25,7 @@ def questions_needed(
         whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds shrink the mean
             and widen the spread.
     """
-    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(power)
+    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(POWER)
     size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
     if whole:
         size += 4 + 2 / variance

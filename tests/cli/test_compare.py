@@ -152,9 +152,9 @@ def test_plans(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     one = folder.lines(*scored("t", [0.0, 1.0] * 10), name="a")
     assert run("plan", "--detect", "0.1", one) == 0
     out, _ = capfd.readouterr()
-    assert out.startswith("steps_score: standard deviation 0.513 (20 questions).\nAssumed: ")
-    assert "ask both agents the same 265 questions (530 responses)" in " ".join(out.split())
-    assert "no question was asked twice" in out
+    start = "To see a change of 0.1 in steps_score with 80% power, ask both agents the same 265 questions "
+    assert " ".join(out.split()).startswith(f"{start}(530 responses). With different questions, each agent")
+    assert "\nAssumed: " in out
     assert run("plan", "--detect", "0.1", "--sd", "0.5") == 0
     assert "the same 241 questions (482 responses)" in " ".join(capfd.readouterr().out.split())
     assert run("plan", "--detect", "0.1") == 2

@@ -1,4 +1,4 @@
-"""Numbers of questions and repeats, against the formulas on plain arrays."""
+"""Numbers of questions, against the formulas on plain arrays."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ def test_a_plan_from_one_run(scores: list[list[float]]) -> None:
         return
     found = plan_questions(0.1, results(scores))
     assert found["sd"] == pytest.approx(sqrt(between + within))
-    is_repeated = any(len(own) > 1 for own in scores)
-    assert found["within_sd"] == (pytest.approx(sqrt(within), abs=1e-9) if is_repeated else None)
     assert found["assumed_correlation"] == 0.5
     assert found["paired_sd"] == pytest.approx(sqrt(between + 2 * within))
 
@@ -66,26 +64,19 @@ def test_a_plan_from_two_runs() -> None:
     both = within + within_too
     change = float(np.var(other.mean(1) - one.mean(1), ddof=1)) - both / 3
     assert found["assumed_correlation"] is None
-    assert found["within_sd"] == pytest.approx(sqrt(both / 2))
     assert found["paired_sd"] == pytest.approx(sqrt(change + both))
-    assert [row["repeats"] for row in found["rows"]] == [n for n in (1, 2, 3, 5, 10) for _ in range(2)]
-    for row in found["rows"]:
-        alpha, beta = stats.norm.ppf(1 - 0.05 / 2 / 2), stats.norm.ppf(row["power"])
-        unpaired = between + between_too + both / row["repeats"]
-        for kind, variance, part in (
-            ("paired", change + both / row["repeats"], 2),
-            ("unpaired", unpaired, 4),
-        ):
-            assert row[kind] == ceil((alpha + beta) ** 2 * variance / 0.05**2 + alpha**2 / part)
+    alpha, beta = stats.norm.ppf(1 - 0.05 / 2 / 2), stats.norm.ppf(0.8)
+    unpaired = between + between_too + both
+    for kind, variance, part in (("paired", change + both, 2), ("unpaired", unpaired, 4)):
+        assert found[kind] == ceil((alpha + beta) ** 2 * variance / 0.05**2 + alpha**2 / part)
 
 
 def test_a_given_standard_deviation() -> None:
     found = plan_questions(0.1, sd=0.5)
     assert found["sd"] == 0.5
-    assert [row["repeats"] for row in found["rows"]] == [1, 1]
-    assert found["rows"][0] == {"power": 0.8, "repeats": 1, "paired": 241, "unpaired": 477}
+    assert (found["power"], found["paired"], found["unpaired"]) == (0.8, 241, 477)
     alone = plan_questions(0.1, sd=0.5, primary=["steps_score"])
-    assert alone["rows"][0] == {"power": 0.8, "repeats": 1, "paired": 199, "unpaired": 394}
+    assert (alone["paired"], alone["unpaired"]) == (199, 394)
     assert (found["primary"], alone["primary"]) == (["error_rate", "steps_score"], ["steps_score"])
 
 
@@ -108,6 +99,5 @@ def test_the_same_change_of_every_question_plans_nothing(fall: float) -> None:
 @each(("level", "least"), [(0.9, 5), (0.95, 6), (0.99, 8)])
 def test_no_fewer_questions_than_can_decide(level: float, least: int) -> None:
     """The smallest p of a sign-flip test of n changes is 2 ** (1 - n)."""
-    rows = plan_questions(0.5, sd=0.01, level=level, primary=["steps_score"])["rows"]
-    assert {row["paired"] for row in rows} == {least}
+    assert plan_questions(0.5, sd=0.01, level=level, primary=["steps_score"])["paired"] == least
     assert 2.0 ** (1 - least) < 1 - level <= 2.0 ** (2 - least)
