@@ -141,7 +141,7 @@ def svg_of(lines: list[Text], title: str, width: int = 82) -> str:
 async def watched() -> list[Text]:
     """The screen of `watch` after most of the responses, while the graph's server is slow."""
     alerts = [parse_alert("error_rate > 0.1 over 100"), parse_alert("steps_score < 0.6 over 100")]
-    counting = Counting(Last(100), "last", alerts, include_errors=False)
+    counting = Counting(Last(100), "last", alerts)
     trends, collected = Trends(Last(100)), {}
     responses = grid.responses(slow_after=grid.SLOW_AFTER)[: grid.SO_FAR]
     async with evaluate_stream(grid.reference(), responses, ordered=True) as stream:

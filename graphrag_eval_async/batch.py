@@ -24,7 +24,7 @@ from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load,
 from graphrag_eval_async.records.line import MAX_RESULT_BYTES
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_unread
-from graphrag_eval_async.records.results import with_outputs
+from graphrag_eval_async.records.results import observe, with_outputs
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.sources import JsonlFiles
@@ -147,7 +147,7 @@ def compute_aggregates(
     """
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
         raise UsageError(f"results: expected an iterable of results, got {type(results).__name__}")
-    aggregates = RunningAggregates(include_errors=include_errors)
+    aggregates = RunningAggregates()
     if reference is not None:
         loaded = load_reference(reference)
         aggregates.order_templates(loaded.templates)
@@ -160,17 +160,20 @@ def compute_aggregates(
         # As for your own judge, since no model is called.
         kinds = kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
     for result in results:
-        aggregates.add(with_outputs(result, kinds) if kinds else result)
+        described = with_outputs(result, kinds) if kinds else result
+        if include_errors:
+            aggregates._count(observe(described, include_errors=True))
+        else:
+            aggregates.add(described)
     return aggregates.snapshot(detail=detail, level=level, interval=interval)
 
 
-@without_removed("labels")
+@without_removed("include_errors", "labels")
 def compare(
     baseline: Results,
     candidate: Results,
     *,
     level: float = 0.95,
-    include_errors: bool = False,
     primary: Sequence[str] | None = None,
     non_inferior: Mapping[str, float] | None = None,
     by: str | None = None,
@@ -192,7 +195,6 @@ def compare(
         baseline: results of the earlier run.
         candidate: results of the other run.
         level: confidence level of intervals and verdicts, between 0 and 1.
-        include_errors: whether the metrics of error responses count.
         primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged metrics of
             answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
@@ -230,7 +232,7 @@ def compare(
     from graphrag_eval_async.inference.confidence import check_level
 
     _check_primary(primary)
-    comparison = RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
+    comparison = RunningComparison(primary=primary, non_inferior=non_inferior)
     check_level(level)  # Before anything is read.
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")

@@ -79,6 +79,8 @@ REMOVED: dict[str, str] = {
     "baseline=": "a Dashboard shows one run; compare its results with `compare`",
     "level=": "Prometheus has no intervals; pages and snapshots have them",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
+    "--include-errors": "only compute_aggregates(results, include_errors=True) counts the values of errors",
+    "include_errors=": "only compute_aggregates(results, include_errors=True) counts the values of errors",
     "--rejudge": "give the metric two `judges` with the same model in the configuration",
     "compare --labels": "run `calibrate` on each run: it corrects the mean of one run by its labels",
     "labels=": "call `calibrate` with each run: it corrects the mean of one run by its labels",

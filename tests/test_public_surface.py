@@ -36,12 +36,12 @@ scale.evaluate_dataset(reference responses) results concurrency num_cpus on_reje
 max_in_flight {OF_EVALUATOR}
 run_evaluation(reference responses) missing on_reject max_in_flight {OF_EVALUATOR}
 compute_aggregates(results) reference config include_errors detail level interval
-compare(baseline candidate) level include_errors primary non_inferior by
+compare(baseline candidate) level primary non_inferior by
 calibrate(results labels) metric level chosen_at_random
 plan_questions(detect) results metric sd level primary
 Evaluator(reference) {OF_EVALUATOR}
 Evaluator.evaluate(self response) sample
-RunningAggregates() include_errors templates steps window
+RunningAggregates() templates steps window
 PrometheusCollector(stream) recent source alerts reference judge_model
 Last(count)
 Seconds(seconds)

@@ -193,14 +193,13 @@ class Group:
                 if place < len(names):
                     yield names[place], *mean_of(values)
 
-    def question_scores(self, template: str, metric: str, *, include_errors: bool) -> Iterator[QuestionScore]:
-        """Yield the mean of a score for each question; values may be added meanwhile."""
+    def question_scores(self, template: str, metric: str) -> Iterator[QuestionScore]:
+        """Yield the mean of a score for each question, with errors as 0; values may be added meanwhile."""
         names, errors = [*self.places], {}
-        if not include_errors:
-            for place, values in self.errors_by_question.by_place():
-                share, results = mean_of(values)
-                if share:
-                    errors[names[place]] = round(share * results)
+        for place, values in self.errors_by_question.by_place():
+            share, results = mean_of(values)
+            if share:
+                errors[names[place]] = round(share * results)
         for question, own, values in self.means_of_questions(metric):
             failed = errors.pop(question, 0)
             if question != UNKNOWN:

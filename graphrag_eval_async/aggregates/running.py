@@ -25,6 +25,7 @@ from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.metrics import is_score, metric_position
 from graphrag_eval_async.records.outcomes import NO_ANSWER
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.removed import without_removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ class Aggregates:
     was added since the last one.
 
     `templates` sets the order of templates in a snapshot; others follow by name. `steps` is passed to
-    `expect_steps`. With `include_errors`, the metrics and steps of results with ``status: error`` count, too.
+    `expect_steps`. The metrics and steps of results with ``status: error`` do not count.
 
     With a `window`, only its results count, and templates, metrics and steps without any are absent. The
     window stores its results, about half a kilobyte for one with five metrics, and once some have left, a
@@ -58,17 +59,16 @@ class Aggregates:
         UsageError: an argument has an invalid value.
     """
 
+    @without_removed("include_errors")
     def __init__(
         self,
         *,
-        include_errors: bool = False,
         templates: Iterable[str] = (),
         steps: Iterable[str] = (),
         window: Last | Seconds | None = None,
     ) -> None:
         if not isinstance(window, Last | Seconds | None):
             raise UsageError(f"window: expected Last(...) or Seconds(...), got {describe(window)}")
-        self._include_errors = include_errors
         self._sliding = None if window is None else Sliding(window)
         self._expected: set[str] = set()  # Shared with the groups.
         self._groups: dict[str, Group] = {}
@@ -136,8 +136,12 @@ class Aggregates:
             AggregationError: `result` is not a result, or one of its metrics is not a finite number of at
                 most 64 bits. Then nothing of it is counted.
         """
+        seen = result if type(result) is Evaluation and not result.failed else observe(result)
+        self._count(seen, age)
+
+    def _count(self, seen: Evaluation, age: float = 0.0) -> None:
+        """Add an observed result with all metrics and steps that it has."""
         self._is_finished = False
-        seen = result if type(result) is Evaluation else observe(result, include_errors=self._include_errors)
         if seen.pending is not None:
             self._pending.add(seen)
             return
@@ -148,8 +152,6 @@ class Aggregates:
         if seen.votes and self._sliding is None:
             for name, votes in seen.votes:
                 self._agreement[name].add(votes)
-        if seen is result and seen.failed and not self._include_errors:
-            seen = seen.without_values()
         alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes, seen.tags)
         row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
@@ -185,13 +187,13 @@ class Aggregates:
     def question_scores(self, metric: str, template: str | None = None) -> Iterator[QuestionScore]:
         """Yield the mean of a score for each question, of one template or of all, if any has a value.
 
-        An error counts as 0 unless its metrics count. Results may be added meanwhile.
+        An error counts as 0. Results may be added meanwhile.
         """
         self._flush()
         groups = [*self._groups.items()] if metric in self._micro else []
         for name, group in groups:
             if template in (None, name):
-                yield from group.question_scores(name, metric, include_errors=self._include_errors)
+                yield from group.question_scores(name, metric)
 
     def lowest(self, metric: str, count: int) -> list[QuestionScore]:
         """Return the `count` questions with the lowest means of a score, sorted by `rank`."""
@@ -307,12 +309,10 @@ class Aggregates:
             these aggregates; `other` does not change.
 
         Raises:
-            UsageError: the values of `include_errors` differ, or one of the two has a window.
+            UsageError: one of the two has a window.
         """
         if self._sliding or other._sliding:
             raise UsageError("window: aggregates with a window cannot be merged")
-        if self._include_errors != other._include_errors:
-            raise UsageError("include_errors: must be the same in aggregates to merge")
         if other is self:
             other = copy.deepcopy(self)
         self._flush()
@@ -342,7 +342,6 @@ class Aggregates:
         self._flush()
         return state.dump(
             state.Contents(
-                self._include_errors,
                 self._order,
                 self._groups,
                 self._micro,
@@ -362,7 +361,7 @@ class Aggregates:
             AggregationError: `data` is corrupt, of another version, or not from `to_bytes`.
         """
         loaded = state.load(data)
-        aggregates = cls(include_errors=loaded.include_errors)
+        aggregates = cls()
         aggregates._groups, aggregates._micro = loaded.groups, loaded.micro
         aggregates._pending, aggregates._fractions = loaded.pending, loaded.fractions
         aggregates._place(loaded.order.items())

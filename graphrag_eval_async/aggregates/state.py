@@ -36,7 +36,6 @@ _VERSION = 9
 class Contents(NamedTuple):
     """The attributes of `RunningAggregates`."""
 
-    include_errors: bool
     order: dict[str, int]
     groups: dict[str, Group]
     micro: dict[str, Series]
@@ -49,9 +48,9 @@ class Contents(NamedTuple):
 
 def dump(contents: Contents) -> bytes:
     """Serialise aggregates; the bytes do not depend on the order of results."""
-    include_errors, order, groups, _, pending, fractions, expected, agreement, tags = contents
+    order, groups, _, pending, fractions, expected, agreement, tags = contents
     state: tuple[Any, ...] = (
-        include_errors,
+        False,  # Earlier versions could also count the values of errors.
         {_encode(name): place for name, place in sorted(order.items())},
         {_encode(name): _dump_group(group) for name, group in sorted(groups.items())},
         [
@@ -78,7 +77,7 @@ def load(data: bytes) -> Contents:
     pending = Pending()
     try:
         state = msgspec.msgpack.decode(body)
-        include_errors, order, groups, waiting, fractions, expected, agreement, *more = state
+        _, order, groups, waiting, fractions, expected, agreement, *more = state
         tags = Tagged(OF_RIGHT)
         per_tag, tags.are_cut = more or ((), False)
         for (key, value), group in per_tag:
@@ -86,7 +85,6 @@ def load(data: bytes) -> Contents:
         names = {*_decode_all(expected)}
         pending.results = {_decode_all(key): [*map(_decode_all, metrics)] for key, metrics in waiting}
         return Contents(
-            include_errors,
             {_decode(name): place for name, place in order.items()},
             {_decode(name): _load_group(group, micro, names) for name, group in groups.items()},
             micro,

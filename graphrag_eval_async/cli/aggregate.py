@@ -24,7 +24,7 @@ class Found:
 
     def __init__(self, given: Given) -> None:
         self.reference = load_reference(given.reference) if given.reference is not None else None
-        self.aggregates = RunningAggregates(include_errors=given.include_errors)
+        self.aggregates = RunningAggregates()
         if self.reference is not None:
             self.aggregates.order_templates(self.reference.templates)
             self.aggregates.expect_steps(self.reference.step_names)

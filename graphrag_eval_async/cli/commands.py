@@ -22,7 +22,7 @@ class Command(NamedTuple):
 
 
 TRACES = "select question_id failed step_name"
-REPORTED = "include_errors level"
+REPORTED = "level"
 EVALUATING = f"{REPORTED} on_fatal stages otel ordered"
 READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"

@@ -48,7 +48,6 @@ HEADINGS = ("baseline", "candidate", "change", "interval", "p")
 def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
     comparison = RunningComparison(
-        include_errors=given.include_errors,
         primary=primary_of(given),
         non_inferior=margins_of(given),
     )

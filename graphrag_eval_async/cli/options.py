@@ -250,8 +250,6 @@ Gates
   --allow-missing
     Pass these gates even if questions of the baseline are missing.
 Statistics
-  --include-errors
-    Count tokens and seconds of error responses.
   --level LEVEL = 0.95 : cli.parsing:parse_level
     Confidence level of intervals and decisions, between 0 and 1.
   --interval KIND : cli.parsing:parse_interval

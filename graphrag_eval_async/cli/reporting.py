@@ -51,7 +51,6 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         given.pass_if,
         reference,
         compares=given.baseline is not None,
-        include_errors=given.include_errors,
         primary=primary_of(given),
         non_inferior=margins_of(given),
     )

@@ -134,7 +134,7 @@ def make_stream(
         reference,
         source,
         config=config,
-        aggregates=RunningAggregates(include_errors=given.include_errors),
+        aggregates=RunningAggregates(),
         on_reject=writer if given.rejects and not given.resume else "collect",
         journal=_journal(given) if given.resume else None,
         dedupe=given.dedupe,

@@ -84,20 +84,17 @@ class RunningComparison:
     def __init__(
         self,
         *,
-        include_errors: bool = False,
         primary: Collection[str] | None = None,
         non_inferior: Mapping[str, float] | None = None,
     ) -> None:
         """Create a comparison without results.
 
         Args:
-            include_errors: whether metrics of results with ``status: error`` count, too.
             primary: the metrics that are decided; see `is_primary` for the default.
             non_inferior: by metric, the margin by which it may be worse; see `non_inferiority`.
         """
         check_margins(margins := {} if non_inferior is None else non_inferior)
         self._margins = dict(margins)
-        self._include_errors = include_errors
         self._primary = primary
         self._questions: dict[str, Question] = {}
         self._runs = {side: _Run() for side in SIDES}
@@ -120,7 +117,7 @@ class RunningComparison:
         self._add(result, "candidate")
 
     def _add(self, result: Mapping[str, Any] | Evaluation, side: Side) -> None:
-        seen = observe(result, include_errors=self._include_errors)
+        seen = observe(result)
         question_id = seen.question_id
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
@@ -241,7 +238,7 @@ class RunningComparison:
                 continue  # Nobody knows whether the metric applies.
             for place, (side, values, own) in enumerate(zip(SIDES, question.sides(), known, strict=True)):
                 rate, samples = mean_of(values[ERROR_RATE])
-                errors = valueless[side, metric, True] if self._include_errors else round(rate * samples)
+                errors = round(rate * samples)
                 lacking = samples - errors - (0 if own is None else mean_of(own)[1])
                 missing[place] += max(valueless[side, metric, False], 0 if metric in OF_SOME else lacking)
                 results[place] += samples

@@ -59,7 +59,7 @@ def score_of(result: Mapping[str, Any], metric: str, metrics: set[str]) -> Score
 
     Adds the names of all scores in the result to `metrics`.
     """
-    seen = observe(result, include_errors=False)
+    seen = observe(result)
     metrics.update(filter(is_score, seen.metrics))
     own = [value for name, value in seen.values if name == metric]
     own = own or [value for name, value in seen.values if name == ALIASES.get(metric)]

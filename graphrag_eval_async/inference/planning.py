@@ -60,7 +60,7 @@ class Spread:
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Add a result."""
-        seen = observe(result, include_errors=False)
+        seen = observe(result)
         if seen.pending is not None:
             return
         self.metrics.update(seen.metrics)

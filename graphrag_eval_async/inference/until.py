@@ -130,7 +130,7 @@ class Deciding:
 
     def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
         """Return the sample from a result; None if the result is of another template."""
-        seen = observe(result, include_errors=False)
+        seen = observe(result)
         metric = self.condition.metric
         if self.condition.template not in {None, seen.template_id}:
             return None

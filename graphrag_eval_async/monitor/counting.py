@@ -188,12 +188,10 @@ class Kept:
 class Counting:
     """Counts results one by one; `on_result` gets each, and whether it is one of an earlier run."""
 
-    def __init__(
-        self, window: Last | Seconds, show: Show, alerts: Iterable[Alert], *, include_errors: bool
-    ) -> None:
+    def __init__(self, window: Last | Seconds, show: Show, alerts: Iterable[Alert]) -> None:
         self.count = 0
         self.window = window
-        self._recent = RunningAggregates(window=window, include_errors=include_errors)
+        self._recent = RunningAggregates(window=window)
         # Those in a short window are only counted if somebody looks.
         self._is_short = isinstance(window, Last) and window.count <= KEPT
         self._waiting: deque[Evaluation] = deque(maxlen=window.count if isinstance(window, Last) else None)
@@ -201,7 +199,6 @@ class Counting:
         self.kept = Kept()
         self.alerts = Alerts(alerts, window)
         self.on_result: Callable[[Evaluation, bool], object] | None = None
-        self._include_errors = include_errors
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result, unless it is pending."""
@@ -244,7 +241,7 @@ class Counting:
 
     def _count(self, result: Mapping[str, Any] | Evaluation, *, restored: bool) -> Evaluation | None:
         """Count a result, whenever it arrived; return None if it is pending."""
-        seen = observe(result, include_errors=self._include_errors)
+        seen = observe(result)
         if seen.pending is not None:
             return None
         self.kept.add(seen)

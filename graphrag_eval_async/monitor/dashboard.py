@@ -79,7 +79,7 @@ class Dashboard:
             metric = None if alert.metric == NO_LINES else alert.metric
             check_known("alerts", alert.template, metric, stream.reference.templates)
         self._stream = stream
-        self._counting = Counting(window or Last(200), "last", parsed, include_errors=False)
+        self._counting = Counting(window or Last(200), "last", parsed)
         stream.tell_restored(self._counting.restore)
         stream._tell(self._counting.add)
         self._board = Board(Facts(stream, self._counting, level=level), self._counting, title, output)

@@ -243,19 +243,13 @@ class Reading:
         reference: Reference | None = None,
         *,
         compares: bool = False,
-        include_errors: bool = False,
         primary: Collection[str] | None = None,
         non_inferior: Mapping[str, float] | None = None,
     ) -> None:
         self._reference, self._names = reference, StepNames()
-        self._include_errors = include_errors
         self._conditions = conditions
-        self._aggregates = RunningAggregates(include_errors=include_errors)
-        self.comparison = (
-            RunningComparison(include_errors=include_errors, primary=primary, non_inferior=non_inferior)
-            if compares
-            else None
-        )
+        self._aggregates = RunningAggregates()
+        self.comparison = RunningComparison(primary=primary, non_inferior=non_inferior) if compares else None
         self._aggregates._decide_by(conditions or OF_RIGHT)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
@@ -272,7 +266,7 @@ class Reading:
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Add a result."""
-        seen = observe(result, include_errors=self._include_errors)
+        seen = observe(result)
         if self.comparison is not None:
             self.comparison.add(seen)
         self._aggregates.add(seen)

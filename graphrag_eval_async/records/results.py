@@ -29,7 +29,7 @@ from graphrag_eval_async.records.tags import Tags, read_tags
 Values: TypeAlias = list[tuple[str, float]]
 
 
-def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool) -> Evaluation:
+def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = False) -> Evaluation:
     """The countable data of a result. Skips values and steps of failed responses unless `include_errors`.
 
     Raises:

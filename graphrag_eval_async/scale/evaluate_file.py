@@ -14,6 +14,7 @@ import orjson
 from graphrag_eval_async.errors import UsageError, check_integer
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
 from graphrag_eval_async.scale.limits import Budget, budget_of, most_workers
 from graphrag_eval_async.scale.processes import ProcessPool
@@ -58,6 +59,7 @@ class EvaluatedFile(NamedTuple):
     usage: JudgeUsage
 
 
+@without_removed("include_errors", "max_line_bytes")
 async def evaluate_file(
     reference: str | os.PathLike[str] | Templates | Reference,
     responses: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],

@@ -61,7 +61,7 @@ NAME = "graphrag_eval_async_shard"
 """The column in which workers return the names of the shards that they made of rows."""
 
 
-@without_removed("resume", "batch_size", "advance")
+@without_removed("resume", "batch_size", "advance", "include_errors", "max_line_bytes")
 def evaluate_dataset(
     reference: str | os.PathLike[str] | Templates | Reference | None,
     responses: Responses,

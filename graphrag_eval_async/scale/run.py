@@ -216,7 +216,7 @@ class ShardedRun:
         if not earlier:
             return line
         if result["sample"] == 1:
-            aggregates._demote(observe(result, include_errors=False))
+            aggregates._demote(observe(result))
         result["sample"] += earlier
         return orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -150,7 +150,7 @@ class Counts:
         sample = result["sample"] if self.is_numbered else 1
         if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
             raise ValueError("no whole result")
-        seen = observe(result, include_errors=self.aggregates._include_errors)
+        seen = observe(result)
         has_failed = not OF_RETRY.isdisjoint(kind for what, kind in seen.outcomes if what != REASON)
         if "judge" in result:
             metrics = observe(result, include_errors=True).values

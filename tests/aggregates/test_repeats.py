@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphrag_eval_async import compute_aggregates
 from tests.aggregates.made import aggregated, result
 from tests.aggregates.oracle import repeats_of
 from tests.aggregates.strategies import judged, results
@@ -24,7 +25,7 @@ JUDGE_FAILED = UNANSWERED | {"actual_answer": "a", "answer_eval_error": "timeout
 def test_rates_are_those_of_all_ways_to_take_samples(
     some: list[dict[str, Any]], include_errors: bool
 ) -> None:
-    shown = aggregated(some, include_errors=include_errors).snapshot(detail=True)
+    shown = compute_aggregates(some, include_errors=include_errors, detail=True)
     groups = [(shown["micro"], some)]
     for name, group in shown["per_template"].items():
         groups.append((group, [one for one in some if one["template_id"] == name]))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from graphrag_eval_async import RunningAggregates
+from graphrag_eval_async import RunningAggregates, compare, evaluate_file, scale
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, result
 from tests.support.cases import each
@@ -47,9 +47,11 @@ def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) 
     assert json.dumps(aggregates.snapshot()) == before
 
 
-def test_aggregates_that_treat_errors_differently_do_not_merge() -> None:
-    with pytest.raises(UsageError, match="include_errors"):
-        RunningAggregates(include_errors=True).merge(RunningAggregates())
+def test_include_errors_says_what_to_use_instead() -> None:
+    arguments: dict[str, Any] = {"include_errors": True}
+    for function in (RunningAggregates, compare, evaluate_file, scale.evaluate_dataset):
+        with pytest.raises(UsageError, match="include_errors= is gone; only compute_aggregates"):
+            function(**arguments)
 
 
 def test_questions_by_their_means_and_values_by_their_ranks() -> None:
@@ -91,7 +93,7 @@ def example() -> RunningAggregates:
         for template, tokens in [("a", 2**53 + 1), ("a", 2), ("b", 3), ("\udfff", 4)]
     ]
     waiting = result("a", question_id="\udfff", sample=1, pending=["answer_correctness", "tone"])
-    return aggregated([*some, waiting], include_errors=True, templates=["b", "a"])
+    return aggregated([*some, waiting], templates=["b", "a"])
 
 
 DATA = example().to_bytes()
@@ -99,6 +101,13 @@ DATA = example().to_bytes()
 
 def sealed(body: bytes, *, magic: bytes = b"GEAA", version: int = 9) -> bytes:
     return HEADER.pack(magic, version, zlib.crc32(body)) + body
+
+
+def test_bytes_that_count_the_values_of_errors_can_be_read() -> None:
+    """Earlier versions could write them, with a flag at the beginning."""
+    _, *others = msgspec.msgpack.decode(DATA[HEADER.size :])
+    data = sealed(msgspec.msgpack.encode([True, *others]))
+    assert RunningAggregates.from_bytes(data).to_bytes() == DATA
 
 
 def test_a_round_trip_keeps_everything() -> None:

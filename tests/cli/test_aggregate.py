@@ -27,14 +27,12 @@ def aggregates(folder: Folder, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, snapshot
 
 
-@each("options", [["--gate", "missing_rate <= 0"], ["--include-errors"]])
+@each("options", [["--gate", "missing_rate <= 0"], []])
 def test_shards_in_any_order_give_the_same(folder: Folder, options: list[str]) -> None:
     results = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     shards = [folder.lines(*results[a::2], name=f"shard{a}") for a in (1, 0)]
     code, snapshot = aggregates(folder, *shards, "--reference", folder.reference, *options)
-    expected = compute_aggregates(
-        results, reference=REFERENCE, include_errors="--include-errors" in options, detail=True
-    )
+    expected = compute_aggregates(results, reference=REFERENCE, detail=True)
     assert (code, snapshot) == (0, expected)
 
 

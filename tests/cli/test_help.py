@@ -93,6 +93,10 @@ def test_shells_complete_options_and_files(
         ("watch r s --baseline b", "watch --baseline is gone; compare BASELINE RESULTS at any time"),
         ("evaluate r s --rejudge 20", "--rejudge is gone; give the metric two `judges` with the same model"),
         ("compare a b --labels c", "compare --labels is gone; run `calibrate` on each run"),
+        (
+            "aggregate a --include-errors",
+            "--include-errors is gone; only compute_aggregates(results, include",
+        ),
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )

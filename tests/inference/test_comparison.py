@@ -54,13 +54,13 @@ def compared(baseline: Iterable[Any], candidate: Iterable[Any], **options: Any) 
 # A plain oracle
 
 
-def values_of(results: Results, *, include_errors: bool) -> dict[str, dict[str, tuple[float, int]]]:
+def values_of(results: Results) -> dict[str, dict[str, tuple[float, int]]]:
     """By question and metric, the mean, rounded once, and of how many values."""
     lists: dict[str, dict[str, list[Fraction]]] = {}
     for one in results:
         own = lists.setdefault(one["question_id"], defaultdict(list))
         own["error_rate"].append(Fraction(one["status"] == "error"))
-        if one["status"] == "error" and not include_errors:
+        if one["status"] == "error":
             continue
         for place in [one, *one.get("actual_steps", ())]:
             for metric in METRICS[1:]:
@@ -108,8 +108,8 @@ def rows_of(pairs: Pairs) -> dict[str, Any]:
     return {"overall": rows.pop(None), "per_template": rows}
 
 
-def pairs_of(baseline: Results, candidate: Results, *, include_errors: bool = False) -> Pairs:
-    sides = [values_of(run, include_errors=include_errors) for run in (baseline, candidate)]
+def pairs_of(baseline: Results, candidate: Results) -> Pairs:
+    sides = [values_of(run) for run in (baseline, candidate)]
     pairs: Pairs = defaultdict(list)
     for question in sorted({*sides[0]} & {*sides[1]}):
         template = min(each["template_id"] for each in baseline if each["question_id"] == question)
@@ -140,13 +140,13 @@ def became_wrong(question: str, first: Results, second: Results) -> bool:
     return asked != [] and is_right(0) and not is_right(1)
 
 
-def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> dict[str, Any]:
+def oracle(baseline: Results, candidate: Results) -> dict[str, Any]:
     """What can be said of two runs, but for verdicts and Holm's correction."""
     asked = [{each["question_id"] for each in results} for results in (baseline, candidate)]
     baseline, candidate = (
         [each for each in results if "pending" not in each] for results in (baseline, candidate)
     )
-    one, other = (values_of(run, include_errors=include_errors) for run in (baseline, candidate))
+    one, other = (values_of(run) for run in (baseline, candidate))
     shared = sorted({*one} & {*other})
     lone: dict[str, dict[str, Any]] = {}
     worse: dict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -176,7 +176,7 @@ def oracle(baseline: Results, candidate: Results, *, include_errors: bool) -> di
         "questions": len(shared),
         "regressions": [q for q in shared if became_wrong(q, baseline, candidate)],
         "improvements": [q for q in shared if became_wrong(q, candidate, baseline)],
-        **rows_of(pairs_of(baseline, candidate, include_errors=include_errors)),
+        **rows_of(pairs_of(baseline, candidate)),
         "worse": {
             metric: [question for _, question in sorted(worse[metric])] for metric in METRICS if worse[metric]
         },
@@ -247,11 +247,11 @@ def runs(draw: st.DrawFn) -> Results:
     return numbered + draw(st.lists(part, max_size=2))
 
 
-@given(runs(), runs(), st.booleans())
+@given(runs(), runs())
 @settings(max_examples=80, deadline=None)
-def test_it_is_what_plain_lists_say(baseline: Results, candidate: Results, include_errors: bool) -> None:
-    snapshot = stripped(compared(baseline, candidate, include_errors=include_errors))
-    assert snapshot == oracle(baseline, candidate, include_errors=include_errors)
+def test_it_is_what_plain_lists_say(baseline: Results, candidate: Results) -> None:
+    snapshot = stripped(compared(baseline, candidate))
+    assert snapshot == oracle(baseline, candidate)
     assert list(snapshot["overall"]) == [metric for metric in METRICS if metric in snapshot["overall"]]
 
 

@@ -125,20 +125,19 @@ def test_every_screen_names_the_same_worst_questions_in_the_same_order(
 OUTCOMES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0.0, 0.5, 1.0])), max_size=30)
 
 
-@given(OUTCOMES, st.integers(0, 30), st.booleans())
+@given(OUTCOMES, st.integers(0, 30))
 def test_errors_count_as_zero_however_results_are_split(
-    outcomes: list[tuple[str, float | None]], cut: int, include_errors: bool
+    outcomes: list[tuple[str, float | None]], cut: int
 ) -> None:
     made = [failed(name) if score is None else result(name, score) for name, score in outcomes]
     parts = []
     for some in (made[:cut], made[cut:]):
-        part = RunningAggregates(include_errors=include_errors)
+        part = RunningAggregates()
         for each in some:
             part.add(each)
         parts.append(RunningAggregates.from_bytes(part.to_bytes()))
     aggregates = parts[0].merge(parts[1])
-    counted = [(name, score) for name, score in outcomes if score is not None or not include_errors]
-    means = {name: fmean(score or 0.0 for other, score in counted if other == name) for name, _ in counted}
+    means = {name: fmean(score or 0.0 for other, score in outcomes if other == name) for name, _ in outcomes}
     has_scores = any(score is not None for _, score in outcomes)
     expected = {(mean, name) for name, mean in means.items() if mean < 1 and has_scores}
     found = worst_questions(aggregates)

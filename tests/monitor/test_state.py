@@ -55,7 +55,7 @@ def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
 
 
 async def test_the_state_of_a_run() -> None:
-    counting = Counting(Last(2), "last", [parse_alert("error_rate > 0 over 1")], include_errors=False)
+    counting = Counting(Last(2), "last", [parse_alert("error_rate > 0 over 1")])
     responses: list[Any] = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
     reference = [{**template, "tags": {"place": i}} for i, template in enumerate(REFERENCE)]
     async with evaluate_stream(reference, responses, ordered=True) as stream:
@@ -89,7 +89,7 @@ async def test_the_state_of_a_run() -> None:
 
 async def test_slow_work_does_not_block_the_loop() -> None:
     stream = evaluate_stream(None, [])
-    counting = Counting(Last(2), "last", [], include_errors=False)
+    counting = Counting(Last(2), "last", [])
     for i in range(3000):
         one = result(f"q{i}", i % 2, template_id=f"t{i}") | {"tags": {"odd": i % 2}}
         stream.aggregates.add(one)

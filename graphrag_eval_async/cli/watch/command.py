@@ -60,7 +60,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     check_files(given, config, *given.paths)
     check_gates(given, reference, config)
     check_alerts(given.alert, reference.templates, config)
-    counting = Counting(given.window, given.show, given.alert, include_errors=given.include_errors)
+    counting = Counting(given.window, given.show, given.alert)
     ended = asyncio.Event()
     source = _source(given, ended)
     stream, writer = make_stream(given, reference, source, config)
