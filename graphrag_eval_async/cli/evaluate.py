@@ -131,7 +131,7 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     counted = None if given.shard else reference
     if given.jobs != 1:
         evaluator = Evaluator(reference, config=config, format=trace_format(given))
-        jobs = processes_for(given.jobs, [given.source], evaluator.trace_format)
+        jobs = processes_for(given.jobs, given.source, evaluator.trace_format)
         if jobs > 1:
             return _run_in_processes(given, evaluator, jobs, interrupts, counted, config)
         given = given.replace(ordered=True)
@@ -318,7 +318,7 @@ def _run_in_processes(
 ) -> Exit:
     from graphrag_eval_async.scale.evaluate_file import FileEvaluation
     from graphrag_eval_async.scale.folder import SUFFIX
-    from graphrag_eval_async.sources.reading import expand
+    from graphrag_eval_async.sources.reading import response_files
     from graphrag_eval_async.sources.shards import as_shard
 
     options: EvaluatorOptions = {
@@ -331,7 +331,7 @@ def _run_in_processes(
     evaluation = FileEvaluation(
         evaluator,
         options,
-        expand([given.source]),
+        response_files(given.source),
         jobs,
         shards_path=None if output in (None, "-") else f"{output}{SUFFIX}",
         part=None if given.shard is None else as_shard(given.shard),

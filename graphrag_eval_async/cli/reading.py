@@ -17,7 +17,7 @@ from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks import RejectWriter
-from graphrag_eval_async.sources.reading import expand, read_result_files
+from graphrag_eval_async.sources.reading import read_result_files, response_files
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
@@ -121,13 +121,13 @@ def primary_of(given: Given) -> tuple[str, ...] | None:
     return None if given.config is None else load_part(given.config, "primary").primary
 
 
-def processes_for(jobs: int, paths: Sequence[str], traces: TraceFormat | None) -> int:
+def processes_for(jobs: int, path: str, traces: TraceFormat | None) -> int:
     """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
     from graphrag_eval_async.scale.evaluate_file import count_jobs, why_one_process
 
     jobs = count_jobs(jobs)
     if jobs > 1:
-        reason = why_one_process(expand(paths), traces)
+        reason = why_one_process(response_files(path), traces)
         if reason is not None:
             tell(sys.stderr, one_line(f"--jobs: {reason}; one process does the work"))
             return 1

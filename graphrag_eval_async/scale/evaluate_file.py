@@ -23,8 +23,7 @@ from graphrag_eval_async.scale.shard import cut_into_shards, make_job
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.files import in_thread
-from graphrag_eval_async.sources.paths import as_paths
-from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.sources.reading import response_files
 from graphrag_eval_async.sources.remote import is_address, shown
 from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream
@@ -111,7 +110,7 @@ async def evaluate_file(
         OSError: the results cannot be written.
     """
     jobs = count_jobs(jobs)
-    files = await anyio.to_thread.run_sync(expand, as_paths(responses))
+    files = await anyio.to_thread.run_sync(response_files, responses)
     await anyio.to_thread.run_sync(check_apart, results, files)
     evaluator = Evaluator(reference, **options)
     part = None if shard is None else as_shard(shard)

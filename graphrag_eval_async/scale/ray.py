@@ -33,9 +33,7 @@ from graphrag_eval_async.scale.run import ShardedRun
 from graphrag_eval_async.scale.shard import ShardWorker, cut_into_shards, make_job
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources.files import in_thread
-from graphrag_eval_async.sources.paths import as_paths
-from graphrag_eval_async.sources.reading import expand
-from graphrag_eval_async.sources.remote import is_address
+from graphrag_eval_async.sources.reading import response_files
 from graphrag_eval_async.sources.shards import Window
 from graphrag_eval_async.stream import MAX_IN_FLIGHT
 
@@ -221,9 +219,7 @@ class RayEvaluation:
 
 def _check_files(responses: Any, results: str) -> list[str]:
     """Return the absolute paths of files that all hosts can read, if they have them."""
-    paths = as_paths(responses)
-    # Listing the files at an address would need its package.
-    files = paths if any(map(is_address, paths)) else expand(paths)
+    files = response_files(responses)
     reason = why_one_process(files, None)
     if reason is not None:
         raise UsageError(f"responses: {reason}; pass a dataset, such as that of ray.data.read_text")

@@ -243,6 +243,18 @@ def expand(paths: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(file for path in paths for file in _files(path)))
 
 
+def response_files(paths: Any) -> list[str]:
+    """The files of responses that one path or several stand for; addresses as they are.
+
+    Raises:
+        UsageError: one of the paths is no path, or of a file that holds no lines of JSON.
+        SourceError: a directory or a glob has no file of responses.
+    """
+    files = expand(as_paths(paths))
+    check_no_parquet(files)
+    return files
+
+
 def _files(path: str) -> list[str]:
     if path == "-" or is_address(path):
         return [path]

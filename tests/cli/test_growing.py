@@ -26,7 +26,6 @@ PLACE = f"line {len(WORSE)} (byte {len(COMPLETE)})"
         "compare {baseline} {results}",
         "report {results} --baseline {baseline}",
         "aggregate {results}",
-        "aggregate {results} --jobs 2",
         "plan {results} --detect 0.1",
         "sample-for-labels {results} --metric steps_score",
     ],

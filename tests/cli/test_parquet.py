@@ -44,7 +44,7 @@ def test_results_are_those_of_json_lines(folder: Folder, capfd: pytest.CaptureFi
     printed = []
     for path in (lines, table, parts, f"{parts}/*.parquet"):
         capfd.readouterr()
-        assert run("aggregate", path, "--aggregates", folder.file("a.json"), "--jobs", "2") == 0
+        assert run("aggregate", path, "--aggregates", folder.file("a.json")) == 0
         printed.append(((folder.path / "a.json").read_bytes(), capfd.readouterr().out))
     assert printed == [printed[0]] * 4
     assert run("compare", lines, table) == 0

@@ -141,7 +141,11 @@ async def test_after_a_killed_worker_only_the_rest_is_evaluated(tmp_path: Path) 
     with pytest.raises(WorkerError, match=r"responses\.jsonl: bytes \d+ to .*: a worker .* died"):
         await evaluate_file(reference, path, **options)
     assert not multiprocessing.active_children()
-    kept = [entry for entry in Path(f"{results}.shards").iterdir() if (entry / "outcome").exists()]
+    kept = [
+        entry
+        for entry in Path(f"{results}.shards").iterdir()
+        if entry.name[0] != "." and (entry / "outcome").exists()
+    ]
     assert kept
 
     calls_before = recording.count
@@ -158,7 +162,7 @@ async def stopped_run(path: Path, results: Path, reference: Any) -> int:
     kept = Path(f"{results}.shards")
 
     def finished() -> list[Path]:
-        return [*kept.glob("*/outcome")]
+        return [*kept.glob("[!.]*/outcome")]
 
     task = asyncio.ensure_future(evaluate_file(reference, path, jobs=2, results=results))
     await until(finished, "finished shards")

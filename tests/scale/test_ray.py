@@ -165,13 +165,13 @@ def test_a_killed_driver_resumes(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + SECONDS
-    while len([*shards.glob("*/outcome")]) < 3:
+    while len([*shards.glob("[!.]*/outcome")]) < 3:
         assert driver.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait(SECONDS)
-    kept = len([*shards.glob("*/outcome")])
+    kept = len([*shards.glob("[!.]*/outcome")])
 
     (tmp_path / "calls").unlink()
     options: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path)}
