@@ -319,7 +319,6 @@ def _run_in_processes(
     from graphrag_eval_async.scale.evaluate_file import FileEvaluation
     from graphrag_eval_async.scale.folder import SUFFIX
     from graphrag_eval_async.sources.reading import response_files
-    from graphrag_eval_async.sources.shards import as_shard
 
     options: EvaluatorOptions = {
         "config": config,
@@ -334,7 +333,7 @@ def _run_in_processes(
         response_files(given.source),
         jobs,
         shards_path=None if output in (None, "-") else f"{output}{SUFFIX}",
-        part=None if given.shard is None else as_shard(given.shard),
+        part=given.shard,
         max_in_flight=given.max_in_flight,
         on_reject=writer if given.rejects else "collect",
     )

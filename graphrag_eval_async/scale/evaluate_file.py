@@ -16,7 +16,7 @@ from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
-from graphrag_eval_async.scale.limits import Budget, budget_of, most_workers
+from graphrag_eval_async.scale.limits import most_workers
 from graphrag_eval_async.scale.processes import ProcessPool
 from graphrag_eval_async.scale.run import ShardedRun
 from graphrag_eval_async.scale.shard import cut_into_shards, make_job
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Rejects
     from graphrag_eval_async.reference import Reference, Templates
     from graphrag_eval_async.scale.run import Send
-    from graphrag_eval_async.scale.shard import FileShard
     from graphrag_eval_async.stream.options import OnReject
     from graphrag_eval_async.traces.format import TraceFormat
 
@@ -162,9 +161,9 @@ class FileEvaluation:
         jobs: int,
         *,
         shards_path: str | None,
-        part: Shard | None = None,
+        part: Shard | None,
+        on_reject: OnReject,
         max_in_flight: int = MAX_IN_FLIGHT,
-        on_reject: OnReject = "collect",
     ) -> None:
         """Prepare a run of up to `jobs` processes; see `evaluate_file`.
 
@@ -180,7 +179,6 @@ class FileEvaluation:
         require_posix("jobs other than 1")
         self._files, self._part = files, part or Shard(0, 1)
         self._workers = most_workers(evaluator.config, jobs)
-        self._budget_usd = budget_of(evaluator.config)
         self._folder = ShardFolder(shards_path or tempfile.mkdtemp(suffix=SUFFIX))
         self._is_temporary = shards_path is None
         self._job = make_job(
@@ -191,7 +189,7 @@ class FileEvaluation:
             max_in_flight=max_in_flight,
             is_part=part is not None,
         )
-        self.outcome = ShardedRun(self._job, self._folder, on_reject=on_reject)
+        self.outcome = ShardedRun(self._job, self._folder, on_reject)
 
     async def run(self, send: Send | None, advance: Callable[[], object] = lambda: None) -> None:
         """Evaluate the files; raises the errors of `evaluate_file`.
@@ -203,15 +201,13 @@ class FileEvaluation:
         self.outcome.send, self.outcome.advance = send, advance
         try:
             pool = ProcessPool(self._job, self._workers)
-            shards = await in_thread(self._cut)
-            await self.outcome.evaluate_files(shards, pool, Budget(self._budget_usd, pool.capacity))
+            parts = await in_thread(windows, self._files, self._part)
+            shards = await in_thread(cut_into_shards, parts)
+            await self.outcome.evaluate_files(shards, pool)
         finally:
             self._folder.close()
             if self._is_temporary:
                 self._folder.remove()
-
-    def _cut(self) -> list[FileShard]:
-        return [*cut_into_shards(windows(self._files, self._part))]
 
 
 def count_jobs(jobs: int) -> int:

@@ -28,7 +28,7 @@ from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, check_apart, why_one_process
 from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
-from graphrag_eval_async.scale.limits import Budget, budget_of, most_workers
+from graphrag_eval_async.scale.limits import most_workers
 from graphrag_eval_async.scale.run import ShardedRun
 from graphrag_eval_async.scale.shard import ShardWorker, cut_into_shards, make_job
 from graphrag_eval_async.sinks import LineFile
@@ -145,9 +145,9 @@ class RayEvaluation:
         results: str,
         concurrency: int,
         *,
+        max_in_flight: int,
+        on_reject: OnReject,
         num_cpus: float | None = None,
-        max_in_flight: int = MAX_IN_FLIGHT,
-        on_reject: OnReject = "collect",
     ) -> None:
         """Prepare a run of up to `concurrency` workers; see `evaluate_dataset`."""
         traces = evaluator.trace_format
@@ -162,12 +162,11 @@ class RayEvaluation:
         self._results = results
         self._workers = most_workers(evaluator.config, concurrency)
         self._num_cpus = num_cpus
-        self._budget_usd = budget_of(evaluator.config)
         self._folder = ShardFolder(f"{results}{SUFFIX}")
         self._job = make_job(
             evaluator, options, self._workers, folder=str(self._folder.path), max_in_flight=max_in_flight
         )
-        self.outcome = ShardedRun(self._job, self._folder, on_reject=on_reject)
+        self.outcome = ShardedRun(self._job, self._folder, on_reject)
 
     async def run(self, advance: Callable[[], object] = lambda: None) -> None:
         """Evaluate the responses; raises the errors of `evaluate_dataset`."""
@@ -183,13 +182,14 @@ class RayEvaluation:
             self._folder.close()
 
     async def _evaluate_files(self) -> None:
-        shards = await in_thread(lambda: [*cut_into_shards([*map(Window, self._files)])])
+        shards = await in_thread(cut_into_shards, map(Window, self._files))
         pool = RayPool(self._job, self._workers, self._num_cpus or _cores(self._workers))
-        await self.outcome.evaluate_files(shards, pool, Budget(self._budget_usd, pool.capacity))
+        await self.outcome.evaluate_files(shards, pool)
 
     async def _evaluate_rows(self) -> None:
         self.outcome.discard_shards()
-        budget_share = None if self._budget_usd is None else self._budget_usd / self._workers
+        budget = self._job.budget_usd
+        budget_share = None if budget is None else budget / self._workers
         names = iter(self._names_of_row_shards(budget_share))
         try:
             while (name := await in_thread(next, names, None)) is not None:

@@ -18,6 +18,7 @@ from graphrag_eval_async.judge.usage import FREE, JudgeUsage
 from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps
+from graphrag_eval_async.scale.limits import Budget
 from graphrag_eval_async.scale.shard import REJECTS, RESULTS, read_outcome
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.stream.counts import warn_or_log
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async.scale.folder import ShardFolder
-    from graphrag_eval_async.scale.limits import Budget
     from graphrag_eval_async.scale.shard import FileShard, Job, Outcome
     from graphrag_eval_async.stream.options import OnReject
 
@@ -73,13 +73,7 @@ class ShardedRun:
         advance: called for each result that was joined.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        folder: ShardFolder,
-        *,
-        on_reject: OnReject = "collect",
-    ) -> None:
+    def __init__(self, job: Job, folder: ShardFolder, on_reject: OnReject) -> None:
         """Prepare a run; `on_reject` is as in `evaluate_stream`."""
         self._job, self._folder = job, folder
         self.folder = str(folder.path)
@@ -106,7 +100,7 @@ class ShardedRun:
             return []
         return [question for question in self._job.reference.questions if question not in self.samples]
 
-    async def evaluate_files(self, shards: Sequence[FileShard], pool: Pool, budget: Budget) -> None:
+    async def evaluate_files(self, shards: Sequence[FileShard], pool: Pool) -> None:
         """Evaluate the shards that are not finished, and join all in their order.
 
         If a shard cannot be evaluated, those before it are joined, as far as they are finished.
@@ -123,6 +117,8 @@ class ShardedRun:
         self.discard_shards(keep=set(names.values()))
         finished = {shard for shard in shards if names[shard] in self._folder.finished}
         self.resumed = len(finished)
+
+        budget = Budget(self._job.budget_usd, pool.capacity)
         for shard in finished:
             budget.spend(self._spent_on(names[shard]))
 

@@ -19,7 +19,7 @@ from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.scale.folder import finished_in
-from graphrag_eval_async.scale.limits import divide_limits, with_budget
+from graphrag_eval_async.scale.limits import budget_of, divide_limits, with_budget
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources.files import PIECE_BYTES, open_binary, unreadable
 from graphrag_eval_async.sources.reading import JsonlFiles
@@ -28,7 +28,7 @@ from graphrag_eval_async.stream import EvaluationStream
 from graphrag_eval_async.stream.options import StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from graphrag_eval_async.evaluator import EvaluatorOptions
@@ -97,24 +97,35 @@ class Job:
     """What all shards of a run have in common; each worker gets a copy.
 
     Attributes:
+        budget_usd: what the judge may spend on all shards; None without a limit.
         folder: where the folders of finished shards are.
+        max_in_flight: how many responses a worker may have in progress.
         is_part: whether other runs evaluate the rest of the responses, so that results have no `sample`.
     """
 
     reference: Reference
     options: EvaluatorOptions
     fingerprints: dict[str, str]
+    budget_usd: float | None
     folder: str
     max_in_flight: int
-    is_part: bool = False
+    is_part: bool
 
 
-def make_job(evaluator: Evaluator, options: EvaluatorOptions, workers: int, **job: Any) -> Job:
+def make_job(
+    evaluator: Evaluator,
+    options: EvaluatorOptions,
+    workers: int,
+    *,
+    folder: str,
+    max_in_flight: int,
+    is_part: bool = False,
+) -> Job:
     """Return the job of several workers, which together keep to the limits of the configuration.
 
     Args:
         options: those of the evaluator.
-        job: `folder`, `max_in_flight` and `is_part`, as in `Job`.
+        folder: as in `Job`, like the arguments after it.
 
     Raises:
         UsageError: a metric in code has no path by which another process can import it.
@@ -124,15 +135,24 @@ def make_job(evaluator: Evaluator, options: EvaluatorOptions, workers: int, **jo
         options["config"] = divide_limits(evaluator.config, workers)
     if evaluator.in_code is not None:
         options["metrics"] = evaluator.in_code.paths("another process")
-    return Job(reference=evaluator.reference, options=options, fingerprints=evaluator.fingerprints(), **job)
+    return Job(
+        reference=evaluator.reference,
+        options=options,
+        fingerprints=evaluator.fingerprints(),
+        budget_usd=budget_of(evaluator.config),
+        folder=folder,
+        max_in_flight=max_in_flight,
+        is_part=is_part,
+    )
 
 
-def cut_into_shards(windows: Sequence[Window]) -> Iterator[FileShard]:
-    """Yield the shards of these parts of files in order. Reads a little of each file.
+def cut_into_shards(windows: Iterable[Window]) -> list[FileShard]:
+    """Return the shards of these parts of files in order. Reads a little of each file.
 
     Raises:
         SourceError: a file cannot be read.
     """
+    shards = []
     for window in windows:
         try:
             status = os.stat(window.path)
@@ -140,12 +160,13 @@ def cut_into_shards(windows: Sequence[Window]) -> Iterator[FileShard]:
             raise unreadable(window.path, error) from error
 
         if not can_be_cut(window.path):
-            yield FileShard(window.path, 0, None, status.st_size, status.st_mtime_ns)
+            shards.append(FileShard(window.path, 0, None, status.st_size, status.st_mtime_ns))
             continue
 
         end = status.st_size if window.end is None else window.end
         for start, shard_end in _line_ranges(window.path, window.start, end):
-            yield FileShard(window.path, start, shard_end, status.st_size, status.st_mtime_ns)
+            shards.append(FileShard(window.path, start, shard_end, status.st_size, status.st_mtime_ns))
+    return shards
 
 
 def _line_ranges(path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
