@@ -22,8 +22,7 @@ class Command(NamedTuple):
 
 
 TRACES = "select question_id failed step_name"
-REPORTED = "level"
-EVALUATING = f"{REPORTED} on_fatal stages otel ordered"
+EVALUATING = "level on_fatal stages otel ordered"
 READING = f"{EVALUATING} max_in_flight {TRACES} grace dedupe"
 REGRESSIONS = "max_drop non_inferior max_regressions fail_on_regression allow_missing"
 
@@ -74,7 +73,7 @@ COMMANDS = {
     "aggregate": Command(
         "aggregate:run",
         "aggregate results.jsonl --aggregates aggregates.yaml",
-        f"results/merged reference aggregates rejects detail by gate {REPORTED} interval",
+        "results/merged reference aggregates rejects detail by gate level interval",
         """Compute the aggregates of finished results.
 
         Results may come from several files: of one run, of many, or of the shards of a run. Files that end in
@@ -88,7 +87,7 @@ COMMANDS = {
 
         Shows how much each metric changed, whether that may be chance, which questions got worse, and which
         only one run has.""",
-        f"rejects {REPORTED}",
+        "rejects level",
     ),
     "report": Command(
         "reporting:run",
@@ -99,7 +98,7 @@ COMMANDS = {
 
         Shows gates, metrics with intervals, templates, and why the worst responses are wrong; with a
         baseline, also what changed. Without an output option, prints Markdown.""",
-        f"pass_if worst rejects allow_missing {REPORTED} interval",
+        "pass_if worst rejects allow_missing level interval",
     ),
     "plan": Command(
         "compare:plan",
@@ -188,7 +187,7 @@ COMMANDS = {
         Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine. All machines need
         the files, and the folder of OUTPUT, under the same path. After a failure, run the same command
         again: it evaluates what is missing.""",
-        f"{REPORTED} max_in_flight/worker",
+        "level max_in_flight/worker",
     ),
 }
 

@@ -80,8 +80,8 @@ def can_be_cut(path: str) -> bool:
     return suffix_of(path) != ".gz" and not is_array(read_start(path, START_BYTES))
 
 
-def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
-    """Why a file must be read from start to end, as arrays with `documents`; None if it need not be."""
+def cannot_be_cut(path: str) -> str | None:
+    """Return why a file must be read from start to end; None if it need not be."""
     if is_address(path):
         return "it is not a local file"
     if suffix_of(path) == ".gz":
@@ -95,7 +95,7 @@ def cannot_be_cut(path: str, *, documents: bool = True) -> str | None:
         raise unreadable(path, error) from error
     if suffix_of(path) in PARQUET:
         return "it is a Parquet file"
-    return "it has not one JSON object per line" if documents and not can_be_cut(path) else None
+    return "it has not one JSON object per line" if not can_be_cut(path) else None
 
 
 def line_end(file: BinaryIO, place: int, size: int) -> int:
