@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import unquote
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra, in_utf8
@@ -136,15 +135,13 @@ def _setting(name: str) -> str:
 
 
 def _resource_from_environment() -> dict[str, str]:
-    """The attributes of the resource: ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``."""
-    found = {"service.name": "graphrag-eval-async"}
-    for pair in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
-        name, equals, value = pair.partition("=")
-        if equals:
-            found[in_utf8(name.strip())] = in_utf8(unquote(value.strip()))
-    if service := os.environ.get("OTEL_SERVICE_NAME"):
-        found["service.name"] = in_utf8(service)
-    return found
+    """Return the attributes of the resource: ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``."""
+    from opentelemetry.sdk.resources import OTELResourceDetector
+
+    attributes = {"service.name": "graphrag-eval-async"}
+    for name, value in OTELResourceDetector().detect().attributes.items():
+        attributes[in_utf8(name)] = in_utf8(str(value))
+    return attributes
 
 
 class OtelSink:
