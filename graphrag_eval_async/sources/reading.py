@@ -115,7 +115,7 @@ class JsonlFiles:
         self._paths = paths
         self._excluded: set[str] = set()
         self._seed = seed
-        self._reads_tables = tables  # Whether Parquet files are read.
+        self._reads_tables = tables
 
     @cached_property
     def size(self) -> int | None:
@@ -140,13 +140,12 @@ class JsonlFiles:
         self._excluded.update(map(os.path.realpath, paths))
 
     def _files(self) -> list[str]:
-        own, excluded = self._paths, self._excluded
-        files = expand(own)
+        files = expand(self._paths)
         if not self._reads_tables:
             check_no_parquet(files)
-        return [
-            each for each in files if each in own or not excluded or os.path.realpath(each) not in excluded
-        ]
+        if not self._excluded:
+            return files
+        return [path for path in files if path in self._paths or os.path.realpath(path) not in self._excluded]
 
     def _windows(self) -> list[Window]:
         """What is read, in order."""
@@ -168,7 +167,10 @@ class JsonlFiles:
         """
         self.consumed = 0
         if self._seed is None:
-            sources = await in_thread(self._sources, max_line_bytes, documents, may_grow)
+            sources = [
+                self._read(window, unopened, max_line_bytes, documents, may_grow)
+                for window, unopened in await in_thread(self._find)
+            ]
         else:
             shuffled = ShuffledLines(max_line_bytes)
             for path in await in_thread(self._files):
@@ -185,18 +187,18 @@ class JsonlFiles:
     def _count(self, size: int) -> None:
         self.consumed += size
 
-    def _sources(
-        self, max_line_bytes: int, documents: bool, may_grow: bool
-    ) -> list[AsyncGenerator[list[Record]]]:
-        """The lines of each file. Waits for lists of the files at addresses: call it in a thread."""
-        sources = []
+    def _find(self) -> list[tuple[Window, OpenFile | None]]:
+        """Return what to read, in order, with the unopened file if it is at an address.
+
+        Asks servers for lists of files: call it in a thread.
+        """
+        found: list[tuple[Window, OpenFile | None]] = []
         for window in self._windows():
             if is_address(window.path):
-                for name, unopened in find_remote(window.path):
-                    sources.append(self._read(Window(name), unopened, max_line_bytes, documents, may_grow))
+                found += [(Window(name), unopened) for name, unopened in find_remote(window.path)]
             else:
-                sources.append(self._read(window, None, max_line_bytes, documents, may_grow))
-        return sources
+                found.append((window, None))
+        return found
 
     async def _read(
         self, window: Window, unopened: OpenFile | None, max_line_bytes: int, documents: bool, may_grow: bool
@@ -269,7 +271,7 @@ def _files(path: str) -> list[str]:
         return [path]
     else:
         files = [file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)]
-        problem = "there is no such file, and none that it fits as a pattern"
+        problem = "there is no such file, and no file matches it as a pattern"
     if not files:
         raise SourceError(f"{path}: {problem}")
     return files

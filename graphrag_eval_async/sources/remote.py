@@ -94,11 +94,13 @@ def find_remote(address: str) -> list[tuple[str, OpenFile]]:
         package = f": pip install {needed[1]}" if needed else ""
         raise UsageError(f"{name}: a package for this kind of address is missing{package}") from None
     except ValueError:
-        raise UsageError(f"{name}: there is no file system of this kind; s3, gs and https are some") from None
+        raise UsageError(
+            f"{name}: fsspec has no file system of this kind; it has s3, gs and https, for example"
+        ) from None
     except Exception as error:  # noqa: BLE001  (as of `_ask`)
         raise SourceError(f"{name}: {_explain(error)}") from None
     if not files:
-        raise SourceError(f"{name}: there is no file that it fits as a pattern")
+        raise SourceError(f"{name}: no file matches this pattern")
     if "*" not in address:
         return [(name, file) for file in files]
     return [(shown(file.fs.unstrip_protocol(file.path)), file) for file in files]

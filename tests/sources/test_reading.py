@@ -126,7 +126,7 @@ async def test_unreadable_files(tmp_path: Path) -> None:
     for path, problem in [
         (tmp_path / "absent", "cannot be read: No such file or directory"),
         (empty, "cannot be read: there is no *.jsonl, *.jsonl.gz or *.parquet in it"),
-        (f"{empty}/*", "there is no such file, and none that it fits as a pattern"),
+        (f"{empty}/*", "there is no such file, and no file matches it as a pattern"),
         ("a\0b", "cannot be read: embedded null byte"),
     ]:
         assert await read_until_error(path) == ([], f"{path}: {problem}")
