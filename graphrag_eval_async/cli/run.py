@@ -220,7 +220,11 @@ def report_stream(
     if not stream.is_restored:  # The journal could not be resumed.
         return end(ending)
     decision, about = stream.decision, _journaling(stream, given)
-    ending, of_judge = _about_judge(given, stream, ending, config)
+    if given.resume:
+        remedy = ", which counts earlier costs, and resume with --retry-failed"
+    else:
+        remedy = " and start again; llm.cache or --resume would have kept what is paid"
+    ending, of_judge = _about_judge(stream, ending, config, remedy)
     about += of_judge
     of = "question" if getattr(given, "repeats", 0) == 1 else "response"
     about += _deciding(decision, of) if decision is not None else []
@@ -241,7 +245,8 @@ def report_shards(
     given: Given, run: ShardedRun, ending: Ending, *, reference: Reference | None, config: Config | None
 ) -> Exit:
     """Report the outcome of a run in shards; only the error if none was joined."""
-    ending, notes = _about_judge(given, run, ending, config)
+    remedy = " and start again; llm.cache would have kept what is paid"
+    ending, notes = _about_judge(run, ending, config, remedy)
     notes += unmatched(run, reference, config)
     if run.resumed:
         notes.append(f"finished by an earlier run: {plural(run.resumed, 'shard')}")
@@ -251,13 +256,18 @@ def report_shards(
 
 
 def _about_judge(
-    given: Given, run: EvaluationStream | ShardedRun, ending: Ending, config: Config | None
+    run: EvaluationStream | ShardedRun, ending: Ending, config: Config | None, remedy: str
 ) -> tuple[Ending, list[str]]:
-    """Return lines about what the judge did; the ending has an error if nothing was judged."""
+    """Return lines about what the judge did; the ending has an error if nothing was judged.
+
+    `remedy` says what to do, besides raising the budget, to judge what it did not suffice for.
+    """
     model = judge_of(config)
     if config is None or model is None:
         return ending, []
-    notes = judging(model, run.usage) + _after_budget(given, run)
+    notes = judging(model, run.usage)
+    if "budget" in run.usage.errors:
+        notes.append(f"to judge the rest, raise llm.limits.budget_usd{remedy}")
     metrics = run.aggregates.snapshot()["micro"]
     groups = run.aggregates._groups.values()
     failed = {what for group in groups for what, kind in group.outcomes if kind not in OF_AGENT}
@@ -267,16 +277,6 @@ def _about_judge(
         never = never_judged(config, metrics, failed).items()
         notes += [f"not judged: {name} {why}" for name, why in never]
     return ending, notes
-
-
-def _after_budget(given: Given, run: EvaluationStream | ShardedRun) -> list[str]:
-    """Return a line about how to judge what the budget did not suffice for, if anything."""
-    if "budget" not in run.usage.errors:
-        return []
-    how = " and start again; llm.cache or --resume would have kept what is paid"
-    if given.resume:
-        how = ", which counts earlier costs, and resume with --retry-failed"
-    return [f"to judge the rest, raise llm.limits.budget_usd{how}"]
 
 
 def unmatched(found: Found, reference: Reference | None, config: Config | None) -> list[str]:

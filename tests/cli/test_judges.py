@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.judged import KEY, MODEL, config, failing, serving
 from tests.cli.support import question, run, step
+from tests.support.cases import each
 from tests.support.judge_server import FAULTS
 
 if TYPE_CHECKING:
@@ -111,6 +112,24 @@ def test_metrics_that_no_response_can_have_are_named(
     out, err = capfd.readouterr()
     assert err == idle
     assert all(f"\nnot judged: {text}\n" in out for text in lacking)
+
+
+@each(
+    ("jobs", "remedy"),
+    [
+        ("1", "llm.cache or --resume would have kept what is paid"),
+        ("2", "llm.cache would have kept what is paid"),
+    ],
+)
+def test_a_spent_budget_is_reported_with_what_to_do(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str], jobs: str, remedy: str
+) -> None:
+    with serving() as server:
+        path = config(folder.path, server, llm={"limits": {"budget_usd": 0.0005}})
+        options = ["-o", folder.file("out"), "--jobs", jobs, "--max-in-flight", "1", "-c", path]
+        assert run("evaluate", *names, *options) == 0
+    told = " ".join(capfd.readouterr().out.split())
+    assert f"to judge the rest, raise llm.limits.budget_usd and start again; {remedy}" in told
 
 
 def test_results_with_failed_metrics_are_evaluated_again(

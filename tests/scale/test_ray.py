@@ -25,8 +25,10 @@ from graphrag_eval_async import (
     UsageError,
     WorkerError,
     evaluate_file,
+    save_reference,
 )
 from graphrag_eval_async.scale import evaluate_dataset
+from tests.cli.judged import config, serving
 from tests.cli.support import run
 from tests.scale.responses import CONFIG, REFERENCE, Judge, response
 from tests.support.data import templates
@@ -196,7 +198,7 @@ def test_what_ends_the_run(tmp_path: Path) -> None:
 
 def test_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     reference, path = tmp_path / "reference.json", write(tmp_path / "r.jsonl", 100, b"{")
-    reference.write_text(json.dumps(REFERENCE.templates and templates(7)))
+    reference.write_text(json.dumps(templates(7)))
     results = tmp_path / "out.jsonl"
     arguments = ["scale", "ray", str(reference), str(path), "-o", str(results)]
     arguments += ["--aggregates", str(tmp_path / "a.aggregates"), "--rejects", str(tmp_path / "rejects")]
@@ -208,6 +210,16 @@ def test_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert results.read_bytes().count(b"\n") == 100
     counted = RunningAggregates.from_bytes((tmp_path / "a.aggregates").read_bytes()).snapshot()
     assert counted["micro"]["number_of_error_samples"] == 9
+
+
+def test_command_line_with_a_spent_budget(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    reference, path = tmp_path / "reference.yaml", write(tmp_path / "r.jsonl", 50)
+    save_reference(REFERENCE, reference)
+    with serving() as server:
+        options = ["--max-in-flight", "1"]
+        options += ["-c", config(tmp_path, server, llm={"limits": {"budget_usd": 0.0005}})]
+        assert run("scale", "ray", str(reference), str(path), "-o", str(tmp_path / "out"), *options) == 0
+    assert "to judge the rest, raise llm.limits.budget_usd and start again" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("argument", ["resume", "batch_size", "advance"])
