@@ -34,7 +34,7 @@ REMOVED: dict[str, str] = {
     "compare --fail-over": "write --max-drop METRIC=X",
     "watch --interval": "write --every TIME",
     "--results": "write -o OUTPUT",
-    "scale ray --results": "write -o OUTPUT, a JSONL file; finished shards lie in OUTPUT.shards/ meanwhile",
+    "scale ray --results": "write -o OUTPUT, a JSONL file; finished shards stay in OUTPUT.shards/ meanwhile",
     "scale ray --resume": "run the same command again; it evaluates only the shards that are missing",
     "scale ray --batch-size": "files are cut into shards; their size needs no option",
     "aggregate --jobs": "write --aggregates FILE.aggregates in the runs, and merge these files",

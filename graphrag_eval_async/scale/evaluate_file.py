@@ -74,7 +74,7 @@ async def evaluate_file(
     order of the input. Results, rejects and aggregates do not depend on `jobs`. Standard input, pipes,
     addresses and spans of traces are evaluated in this process, whatever `jobs` is.
 
-    Finished shards lie in a folder beside `results`, with the suffix ``.shards``, until all are joined. If a
+    Finished shards stay in a folder beside `results`, with the suffix ``.shards``, until all are joined. If a
     run was killed, the same call evaluates only the shards that are missing. If a file, the reference set,
     the configuration or the version has changed, it evaluates its shards again, and a warning says so.
 

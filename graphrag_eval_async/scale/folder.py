@@ -20,7 +20,7 @@ SUFFIX = ".shards"
 
 LOCK = "lock"
 DRAFT = "."
-"""How the names of folders begin whose shards are not finished."""
+"""Prefix of the folders of shards that are not finished."""
 
 
 class ShardFolder:
@@ -52,7 +52,7 @@ class ShardFolder:
         return (entry for entry in self.path.iterdir() if entry.is_dir())
 
     def keep_only(self, names: Collection[str]) -> int:
-        """Delete what is not one of these finished shards; return the number of finished ones deleted."""
+        """Delete all shards but these finished ones; return how many finished ones were deleted."""
         others = self.finished.difference(names)
         for entry in list(self._shards()):
             if entry.name in others or entry.name.startswith(DRAFT):
@@ -77,8 +77,8 @@ class ShardFolder:
 def finished_in(folder: str, name: str) -> Iterator[Path]:
     """Yield a new folder, which becomes that of the finished shard `name` if the context ends well.
 
-    So the folder of a shard is complete or absent, even if two workers evaluate the shard: a worker that was
-    taken for dead may still be at work.
+    So the folder of a shard is complete or absent, even if two workers evaluate the shard: one that was
+    presumed dead may still be running.
     """
     draft = Path(folder, f"{DRAFT}{name}.{token_hex(4)}")
     finished = Path(folder, name)

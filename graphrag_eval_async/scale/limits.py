@@ -32,7 +32,7 @@ def most_workers(config: Config | None, wanted: int) -> int:
 def divide_limits(config: Config, workers: int) -> Config:
     """Return the configuration of one of several workers, which together keep to its limits.
 
-    Concurrency is rounded down. The budget is left out: `Budget` divides it shard by shard.
+    Concurrency is rounded down. The budget stays: `Budget` divides it shard by shard.
     """
     llm = config.llm
     if llm is not None:

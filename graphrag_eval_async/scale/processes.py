@@ -26,7 +26,7 @@ QUEUED_PER_WORKER = 1
 """Shards submitted beyond those in progress, so that no worker waits for this process."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Ctrl-C, and service managers, signal all processes of a group; the parent decides what becomes of it."""
+"""Signals that workers ignore: Ctrl-C reaches all processes of a group, but the parent decides."""
 
 GUARD = '; each worker imports the script that starts it, so put the call under `if __name__ == "__main__":`'
 
@@ -80,7 +80,7 @@ class ProcessPool:
             return error
         hint = "" if self._has_finished_one else GUARD
         failure = WorkerError(
-            f"{shard}, or after: a worker process died, perhaps since memory ran out; finished shards are "
+            f"{shard}, or after: a worker process died, perhaps because memory ran out; finished shards are "
             f"kept for the next run{hint}"
         )
         failure.__cause__ = error

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Responses = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any
 
 MAX_RETRIES = 3
-"""How often a shard is given to another worker after one died over it."""
+"""How often Ray gives a shard to another worker after one died."""
 
 BATCH_ROWS = 2048
 """Rows of a dataset that a worker evaluates as one shard."""
@@ -77,8 +77,8 @@ def evaluate_dataset(
     `evaluate_file` does with several jobs. If a worker dies, Ray gives its shard to another one, up to three
     times.
 
-    If a run over files was killed, the same call evaluates only the shards that are missing. Rows of a
-    dataset have no place by which they could be recognised, so such a run begins again.
+    If a run over files was killed, the same call evaluates only the shards that are missing. A run over a
+    dataset starts over, since nothing identifies the rows that are done.
 
     Args:
         reference: as for `Evaluator`.
@@ -86,7 +86,7 @@ def evaluate_dataset(
             has a line of JSON in its only column. In rows, null means that a key is absent, and steps may be
             JSON text. All hosts need files under the same path.
         results: the file that results are written to as JSONL: those of files in the order of the input.
-            Finished shards lie beside it, in the folder with the suffix ``.shards``, until all are joined.
+            Finished shards stay beside it, in the folder with the suffix ``.shards``, until all are joined.
             All hosts need this folder under the same path.
         concurrency: how many workers there may be. Rates, concurrency and the budget of the configuration are
             divided among them.
@@ -104,7 +104,7 @@ def evaluate_dataset(
         SourceError: the responses cannot be read.
         JudgeUnavailable: the judge will not answer any call.
         ExecutionUnavailable: the configured queries cannot be run.
-        WorkerError: workers died over the same shard again and again, or Ray failed.
+        WorkerError: a worker died on a shard, and so did each one that tried it again; or Ray failed.
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
     """
@@ -274,7 +274,7 @@ class RayPool:
         return _explain(error, str(shard))
 
     async def aclose(self) -> None:
-        """Kill the workers that are still at work."""
+        """Kill the workers that are still running."""
         import ray
 
         for reference in [*self._running]:
@@ -358,6 +358,6 @@ def _explain(error: BaseException, what: str) -> BaseException:
         wrapped = wrapped.__cause__
     text = str(error)[-2000:]
     return WorkerError(
-        f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died over it, perhaps since memory ran out; "
+        f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died on it, perhaps because memory ran out; "
         f"finished shards are kept for the next run: {text}"
     )

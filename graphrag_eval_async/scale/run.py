@@ -1,4 +1,4 @@
-"""A run in shards: a pool of workers evaluates them, and this process joins what they leave."""
+"""A run in shards: a pool of workers evaluates them, and this process joins their results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Pool(Protocol):
         """Return the error to raise if the future of a shard has `error`."""
 
     async def aclose(self) -> None:
-        """Stop all workers, whatever they do."""
+        """Stop all workers, even in the middle of a shard."""
 
 
 class ShardedRun:
@@ -87,7 +87,7 @@ class ShardedRun:
         self.resumed = 0
         self.size = self.consumed = 0
         self._is_stopped = False
-        self._lines_before = 0  # Of the lines of the file whose shard is joined.
+        self._lines_before = 0  # Lines in earlier shards of the file that is being joined.
 
     def stop(self) -> None:
         """Submit no more shards; those in progress are still finished and joined."""
@@ -103,7 +103,7 @@ class ShardedRun:
     async def evaluate_files(self, shards: Sequence[FileShard], pool: Pool) -> None:
         """Evaluate the shards that are not finished, and join all in their order.
 
-        If a shard cannot be evaluated, those before it are joined, as far as they are finished.
+        If a shard cannot be evaluated, the finished shards before it are still joined.
 
         Raises:
             RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".

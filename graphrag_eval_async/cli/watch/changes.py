@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 LOGGED = ("alert", "state", "value", "time")
 """Keys of the changes of alerts that are restored."""
 
-
 COMMAND_SECONDS = 30.0
 """How long a command may run, and how long the end of a run waits for commands; chosen."""
 
