@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra, in_utf8
-from graphrag_eval_async.monitor.otel_records import Recording
+from graphrag_eval_async.monitor.otel_records import captures_content, records_of, span_of
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.version import version
@@ -36,7 +36,7 @@ class OtelExport:
             UsageError: a package is missing, or the environment asks for a protocol that is not supported.
         """
         self._added = self._delivered = 0
-        self._records = Recording()
+        self._with_content = captures_content()
         self._provider: Any = None
         self._logger: Any = None
         if check_export():
@@ -65,10 +65,10 @@ class OtelExport:
             return
         from opentelemetry._logs import LogRecord, SeverityNumber
 
-        records = self._records(result)
-        context = _context(records.trace_id, records.span_id)
-        self._added += len(records.attributes)
-        for attributes in records.attributes:
+        records = records_of(result, with_content=self._with_content)
+        context = _context(span_of(result))
+        self._added += len(records)
+        for attributes in records:
             failed = "error.type" in attributes
             self._logger.emit(
                 LogRecord(
@@ -98,15 +98,16 @@ class OtelExport:
             )
 
 
-def _context(trace_id: str, span_id: str) -> Any:
-    """The context of a span of which only the ids are known; an empty one without them."""
+def _context(ids: tuple[int, int] | None) -> Any:
+    """Return the context of a span with these ids of its trace and its own; an empty one without them."""
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-    if not trace_id:
+    if ids is None:
         return Context()
+    trace_id, span_id = ids
     flags = TraceFlags(TraceFlags.SAMPLED)
-    span = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=flags)
+    span = SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)
     return set_span_in_context(NonRecordingSpan(span), Context())
 
 

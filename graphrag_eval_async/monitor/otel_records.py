@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.metrics import BOUNDED_METRICS, JUDGED, is_score
@@ -26,62 +26,51 @@ _EXPLANATIONS = {
 } | {"steps_score": (REASON,), "answer_match": ("answer_match_reason",)}
 
 
-class Records(NamedTuple):
-    """The attributes of a record for each score of a result; of failed metrics with ``error.type``.
+def captures_content() -> bool:
+    """Return whether the environment allows records to hold what judges said."""
+    return os.environ.get(CAPTURE, "").strip().lower() in {"true", "span_and_event", "event_only"}
 
-    The ids of the agent's span are hexadecimal digits; both are empty if the response has none.
+
+def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attributes]:
+    """Return the attributes of a record for each score of a result; of failed metrics with ``error.type``.
+
+    A pending result has no records. A response without an answer may lack a judged score because nobody
+    asked for it, so it has no record of any.
+
+    Args:
+        with_content: whether records hold what judges said.
+
+    Raises:
+        AggregationError: `result` is not a result.
     """
+    if "pending" in result:
+        return []
+    seen = observe(result, include_errors=True)
+    records: list[Attributes] = []
+    for metric, value in seen.values:
+        if is_score(metric):
+            records.append(_scored(result, metric, value, with_content=with_content))
+    for metric, kind in seen.outcomes:
+        is_known = metric == "steps_score" or kind not in {RESPONSE_ERROR, NO_ANSWER}
+        if is_known and metric not in {REASON, OUTPUTS} and kind != TEXT and is_score(metric):
+            records.append({"gen_ai.evaluation.name": metric, "error.type": kind})
+    about = _about(result)
+    for attributes in records:
+        attributes |= about
+    return records
 
-    attributes: list[Attributes]
-    trace_id: str
-    span_id: str
 
-
-class Recording:
-    """Makes records of results.
-
-    A response without an answer may lack a judged score because nobody asked for it, so it has no record of
-    any.
-    """
-
-    def __init__(self) -> None:
-        """Record what judges said if the environment allows it."""
-        allowed = {"true", "span_and_event", "event_only"}
-        self._content = os.environ.get(CAPTURE, "").strip().lower() in allowed
-
-    def __call__(self, result: Mapping[str, Any]) -> Records:
-        """The records of a complete result and of its retrieval steps; none of a pending one.
-
-        Raises:
-            AggregationError: `result` is not a result.
-        """
-        if "pending" in result:
-            return Records([], "", "")
-        seen = observe(result, include_errors=True)
-        found: list[Attributes] = []
-        for metric, value in seen.values:
-            if is_score(metric):
-                found.append(self._scored(result, metric, value))
-        for metric, kind in seen.outcomes:
-            is_known = metric == "steps_score" or kind not in {RESPONSE_ERROR, NO_ANSWER}
-            if is_known and metric not in {REASON, OUTPUTS} and kind != TEXT and is_score(metric):
-                found.append({"gen_ai.evaluation.name": metric, "error.type": kind})
-        about = _about(result)
-        for attributes in found:
-            attributes |= about
-        return Records(found, *_span_of(result))
-
-    def _scored(self, result: Mapping[str, Any], metric: str, value: float) -> Attributes:
-        scored: Attributes = {"gen_ai.evaluation.name": metric, "gen_ai.evaluation.score.value": float(value)}
-        if metric in BOUNDED_METRICS:
-            label = {0.0: "fail", 1.0: "pass"}.get(value, "partial")
-            scored["gen_ai.evaluation.score.label"] = label
-        if self._content or metric == "steps_score":  # Why steps failed quotes nothing.
-            keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",))
-            reason = next((result[key] for key in keys if isinstance(result.get(key), str)), "")
-            if reason and reason != NO_FAILURE:
-                scored["gen_ai.evaluation.explanation"] = in_utf8(reason)[:MAX_EXPLANATION]
-        return scored
+def _scored(result: Mapping[str, Any], metric: str, value: float, *, with_content: bool) -> Attributes:
+    scored: Attributes = {"gen_ai.evaluation.name": metric, "gen_ai.evaluation.score.value": float(value)}
+    if metric in BOUNDED_METRICS:
+        label = {0.0: "fail", 1.0: "pass"}.get(value, "partial")
+        scored["gen_ai.evaluation.score.label"] = label
+    if with_content or metric == "steps_score":  # Why steps failed quotes nothing.
+        keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",))
+        reason = next((result[key] for key in keys if isinstance(result.get(key), str)), "")
+        if reason and reason != NO_FAILURE:
+            scored["gen_ai.evaluation.explanation"] = in_utf8(reason)[:MAX_EXPLANATION]
+    return scored
 
 
 def _about(result: Mapping[str, Any]) -> Attributes:
@@ -96,10 +85,13 @@ def _about(result: Mapping[str, Any]) -> Attributes:
     return found
 
 
-def _span_of(result: Mapping[str, Any]) -> tuple[str, str]:
-    """The ids of the agent's span, if both are valid."""
+def span_of(result: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the ids of the trace and of the agent's span; None unless the response has valid ones."""
     metadata = result.get("metadata")
-    found = metadata if isinstance(metadata, Mapping) else {}
-    trace_id, span_id = str(found.get("trace_id", "")).lower(), str(found.get("span_id", "")).lower()
-    valid = _TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id)
-    return (trace_id, span_id) if valid else ("", "")
+    if not isinstance(metadata, Mapping):
+        return None
+    trace_id = str(metadata.get("trace_id", "")).lower()
+    span_id = str(metadata.get("span_id", "")).lower()
+    if not (_TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id)):
+        return None
+    return int(trace_id, 16), int(span_id, 16)
