@@ -15,7 +15,7 @@ __all__ = sorted(_FROM)
 _ELSEWHERE = {
     r"\w*Config": "config",
     "assert_evaluation": "testing",
-    "DatasetEvaluation|EvaluatedFile|evaluate_dataset": "scale",
+    "EvaluatedFile|evaluate_dataset": "scale",
     "Lag": "sources",
     r"TraceFormat|response_from_\w+|responses_from_otlp": "traces",
 }
