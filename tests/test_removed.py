@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import graphrag_eval_async as package
 from graphrag_eval_async import (
     ConfigError,
     UsageError,
@@ -15,11 +16,57 @@ from graphrag_eval_async import (
     load_config,
     read_jsonl,
 )
+from graphrag_eval_async.removed import REMOVED
+from graphrag_eval_async.scale import evaluate_dataset
 from tests.cli.support import Folder, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+OPTIONS = [name for name in REMOVED if "--" in name]
+FUNCTIONS = [name.removesuffix("()") for name in REMOVED if name.endswith("()")]
+ARGUMENTS = [name.removesuffix("=") for name in REMOVED if name.endswith("=")]
+OTHERS = {"redis://", "rediss://", ".parquet", "llm.limits.shared", "steps.query_similarity"}
+"""Have tests of their own."""
+
+
+def test_each_entry_of_the_table_is_tested() -> None:
+    tested = {*OPTIONS, *(f"{name}()" for name in FUNCTIONS), *(f"{name}=" for name in ARGUMENTS), *OTHERS}
+    assert tested == {*REMOVED}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    command, _, option = name.rpartition("--")
+    words = f"{command or 'evaluate'} --{option}"
+    assert run(*words.split(), *("r.yaml", "a.jsonl")) == 2
+    assert f"{name} is gone; {REMOVED[name]}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    with pytest.raises(ImportError, match=rf"^{name}\(\) is gone; "):
+        getattr(package, name)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments(name: str) -> None:
+    """Some public function had it, and none has it any more."""
+    functions = [getattr(package, each) for each in package.__all__]
+    assert any(refuses(function, name) for function in [*functions, evaluate_dataset])
+
+
+def refuses(function: Any, argument: str) -> bool:
+    """Whether a call with this argument is an error that says what to use instead."""
+    try:
+        function(**{argument: None})
+    except UsageError as error:
+        return f"{argument}= is gone; " in str(error)
+    except TypeError:  # It never had it.
+        pass
+    return False
+
 
 ADDRESS = "redis://user:secret@host/responses?group=nightly"
 

@@ -130,10 +130,9 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
     check_gates(given, reference, config)
     counted = None if given.shard else reference
     if given.jobs != 1:
-        evaluator = Evaluator(reference, config=config, format=trace_format(given))
-        jobs = processes_for(given.jobs, given.source, evaluator.trace_format)
+        jobs = processes_for(given.jobs, given.source, trace_format(given))
         if jobs > 1:
-            return _run_in_processes(given, evaluator, jobs, interrupts, counted, config)
+            return _run_in_processes(given, reference, jobs, interrupts, counted, config)
         given = given.replace(ordered=True)
     if not given.until:
         source = read_jsonl(given.source, shuffle=given.shuffle, shard=given.shard)
@@ -310,7 +309,7 @@ def _estimate(given: Given, interrupts: Interrupts) -> Exit:
 
 def _run_in_processes(
     given: Given,
-    evaluator: Evaluator,
+    reference: Reference,
     jobs: int,
     interrupts: Interrupts,
     counted: Reference | None,
@@ -328,7 +327,7 @@ def _run_in_processes(
     output = getattr(given, "table", given.output)
     writer = RejectWriter()
     evaluation = FileEvaluation(
-        evaluator,
+        Evaluator(reference, **options),
         options,
         response_files(given.source),
         jobs,
