@@ -100,7 +100,7 @@ def explain_removed(*names: str) -> str | None:
 def explain_removed_address(path: str) -> str | None:
     """Return an error message if `path` is an address with a scheme that was removed, or None."""
     scheme, separator, _ = path.partition("://")
-    return explain_removed(scheme + separator) if separator else None
+    return explain_removed(scheme.lower() + separator) if separator else None
 
 
 def without_removed(

@@ -82,6 +82,7 @@ ADDRESS = "redis://user:secret@host/responses?group=nightly"
         "watch --no-reference {address}",
         "aggregate {address}",
         "aggregate rediss://host/results",
+        "aggregate REDIS://host/results",
     ],
 )
 def test_redis_on_the_command_line(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -315,7 +315,7 @@ def _run_in_processes(
     counted: Reference | None,
     config: Config | None,
 ) -> Exit:
-    from graphrag_eval_async.scale.evaluate_file import FileEvaluation
+    from graphrag_eval_async.scale.files import FileEvaluation
     from graphrag_eval_async.scale.folder import SUFFIX
     from graphrag_eval_async.sources.reading import response_files
 

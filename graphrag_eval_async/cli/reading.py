@@ -123,7 +123,7 @@ def primary_of(given: Given) -> tuple[str, ...] | None:
 
 def processes_for(jobs: int, path: str, traces: TraceFormat | None) -> int:
     """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
-    from graphrag_eval_async.scale.evaluate_file import count_jobs, why_one_process
+    from graphrag_eval_async.scale.files import count_jobs, why_one_process
 
     jobs = count_jobs(jobs)
     if jobs > 1:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.removed import explain_removed
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.scale.evaluate_file import EvaluatedFile as EvaluatedFile
-    from graphrag_eval_async.scale.evaluate_file import evaluate_file as evaluate_file
+    from graphrag_eval_async.scale.files import EvaluatedFile as EvaluatedFile
+    from graphrag_eval_async.scale.files import evaluate_file as evaluate_file
     from graphrag_eval_async.scale.ray import evaluate_dataset as evaluate_dataset
 
 _MODULES = {
-    "EvaluatedFile": "evaluate_file",
+    "EvaluatedFile": "files",
     "evaluate_dataset": "ray",
-    "evaluate_file": "evaluate_file",
+    "evaluate_file": "files",
 }
 __all__ = [*_MODULES]
 

@@ -65,30 +65,31 @@ def with_budget(options: EvaluatorOptions, budget_usd: float) -> EvaluatorOption
 
 
 class Budget:
-    """Divides what is left of a budget among the shards in progress, so that no worker starves early."""
+    """Divides what is left of a budget among the shards in progress."""
 
-    def __init__(self, dollars: float | None, shards_in_progress: int) -> None:
-        """Divide `dollars`, if that is not None, among at most so many shards at a time."""
-        self._left = dollars
-        self._capacity = shards_in_progress
-        self._reserved: list[float] = []
+    def __init__(self, dollars: float | None) -> None:
+        """Divide `dollars`; None stands for no limit."""
+        self._left = dollars  # Neither spent nor reserved.
 
     def spend(self, dollars: float) -> None:
         """Count what was spent outside of reservations."""
         if self._left is not None:
             self._left -= dollars
 
-    def reserve(self) -> float | None:
-        """Reserve and return an equal share of what is neither spent nor reserved; None without a budget."""
+    def reserve(self, size: int, size_beside: int) -> float | None:
+        """Reserve and return the share of a shard, in proportion to its bytes; None without a limit.
+
+        Args:
+            size: bytes of the shard.
+            size_beside: bytes of the shards that will be submitted before any is finished.
+        """
         if self._left is None:
             return None
-        unreserved = max(0.0, self._left - sum(self._reserved))
-        share = unreserved / (self._capacity - len(self._reserved))
-        self._reserved.append(share)
+        share = max(0.0, self._left) * size / max(1, size + size_beside)
+        self._left -= share
         return share
 
     def settle(self, share: float | None, spent: float) -> None:
         """Replace a reservation by what was spent of it."""
-        if share is not None:
-            self._reserved.remove(share)
-            self.spend(spent)
+        if self._left is not None and share is not None:
+            self._left += share - spent

@@ -26,7 +26,7 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.removed import without_removed
-from graphrag_eval_async.scale.evaluate_file import EvaluatedFile, check_apart, why_one_process
+from graphrag_eval_async.scale.files import EvaluatedFile, check_apart, why_one_process
 from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
 from graphrag_eval_async.scale.limits import most_workers
 from graphrag_eval_async.scale.run import ShardedRun

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import aiofiles
@@ -118,7 +119,7 @@ class ShardedRun:
         finished = {shard for shard in shards if names[shard] in self._folder.finished}
         self.resumed = len(finished)
 
-        budget = Budget(self._job.budget_usd, pool.capacity)
+        budget = Budget(self._job.budget_usd)
         for shard in finished:
             budget.spend(self._spent_on(names[shard]))
 
@@ -128,8 +129,8 @@ class ShardedRun:
         failure: BaseException | None = None
         try:
             while True:
-                while unsubmitted and submitted.has_room and not self._is_stopped:
-                    await submitted.add(unsubmitted.popleft())
+                if failure is None and not self._is_stopped:
+                    await submitted.fill(unsubmitted)
 
                 while unjoined and unjoined[0] in finished:
                     shard = unjoined.popleft()
@@ -254,19 +255,20 @@ class _Submitted:
     def __len__(self) -> int:
         return len(self._shards)
 
-    @property
-    def has_room(self) -> bool:
-        return len(self) < self._pool.capacity
-
-    async def add(self, shard: FileShard) -> None:
-        """Submit a shard with its share of the budget."""
-        share = self._budget_shares[shard] = self._budget.reserve()
-        self._shards[await self._pool.submit(shard, share)] = shard
+    async def fill(self, unsubmitted: deque[FileShard]) -> None:
+        """Submit as many shards as there is room for, each with its share of the budget."""
+        while unsubmitted and len(self) < self._pool.capacity:
+            shard = unsubmitted.popleft()
+            room_left = self._pool.capacity - len(self) - 1
+            size_beside = sum(other.size for other in islice(unsubmitted, room_left))
+            share = self._budget_shares[shard] = self._budget.reserve(shard.size, size_beside)
+            self._shards[await self._pool.submit(shard, share)] = shard
 
     def abandon(self) -> None:
         """Ignore the outcome of the shards that are left."""
         for future in self._shards:
-            if not future.cancel():
+            future.cancel()
+            if not future.cancelled():
                 future.exception()  # Else asyncio reports it as never retrieved.
 
     async def wait(self) -> tuple[list[FileShard], BaseException | None]:

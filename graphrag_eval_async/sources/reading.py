@@ -195,7 +195,10 @@ class JsonlFiles:
         found: list[tuple[Window, OpenFile | None]] = []
         for window in self._windows():
             if is_address(window.path):
-                found += [(Window(name), unopened) for name, unopened in find_remote(window.path)]
+                remote = find_remote(window.path)
+                if not self._reads_tables:
+                    check_no_parquet(name for name, _ in remote)
+                found += [(Window(name), unopened) for name, unopened in remote]
             else:
                 found.append((window, None))
         return found

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9+.-]+::)*[A-Za-z][A-Za-z0-9+.-]+://")
+"""The beginning of an address, which may be chained, as in ``simplecache::https://host/file``."""
 
 VERSION_KEYS = ("ETag", "etag", "LastModified", "Last-Modified", "generation", "mtime", "updated", "created")
 """Keys by which file systems of fsspec tell versions of a file apart; each has some of them."""
@@ -31,9 +32,14 @@ def is_address(path: object) -> bool:
 def shown(path: str | os.PathLike[str]) -> str:
     """A path as messages and results show it: an address without its password, query and fragment."""
     path = os.fspath(path)
-    if not is_address(path):
-        return path
-    scheme, _, rest = path.partition("://")
+    return "::".join(map(_shown_link, path.split("::"))) if is_address(path) else path
+
+
+def _shown_link(link: str) -> str:
+    """One address of a chain, or the name of a file system, without its password, query and fragment."""
+    scheme, separator, rest = link.partition("://")
+    if not separator:
+        return link
     host, slash, name = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
 
@@ -93,11 +99,10 @@ def find_remote(address: str) -> list[tuple[str, OpenFile]]:
         needed = re.search(r"[Ii]nstall (\w+)", str(error))
         package = f": pip install {needed[1]}" if needed else ""
         raise UsageError(f"{name}: a package for this kind of address is missing{package}") from None
-    except ValueError:
-        raise UsageError(
-            f"{name}: fsspec has no file system of this kind; it has s3, gs and https, for example"
-        ) from None
     except Exception as error:  # noqa: BLE001  (as of `_ask`)
+        if "Protocol not known" in str(error):
+            what = "fsspec has no file system of this kind; it has s3, gs and https, for example"
+            raise UsageError(f"{name}: {what}") from None
         raise SourceError(f"{name}: {_explain(error)}") from None
     if not files:
         raise SourceError(f"{name}: no file matches this pattern")
@@ -120,7 +125,8 @@ def _explain(error: Exception) -> str:
     status = getattr(cause, "status", None)
     if status in {401, 403} or isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
         return "access was refused; check the credentials in the environment"
-    if isinstance(error, FileNotFoundError) and status in {None, 404, 410}:
+    is_answered = cause is error or status in {404, 410}  # Of HTTP: also if there is no server.
+    if isinstance(error, FileNotFoundError) and is_answered:
         return "cannot be read: there is no such file"
-    problem = type(error).__name__ if status is None else f"status {status}"
+    problem = type(cause).__name__ if status is None else f"status {status}"
     return f"cannot be read ({problem}); try again, or download the file"

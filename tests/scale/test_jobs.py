@@ -280,6 +280,32 @@ async def test_an_error_of_a_worker_arrives_as_it_is(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("attempt", range(4))
+async def test_an_error_of_one_shard_is_raised_whatever_the_others_do(tmp_path: Path, attempt: int) -> None:
+    """With a budget, too; and as it is, not as a cancellation of the others."""
+    limits = {"budget_usd": 1000.0, "max_failed_calls": 1}
+    prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 1.0}
+    config = {**CONFIG, "llm": {"limits": limits, "pricing": prices}}
+    path = judged_file(tmp_path, 1200)
+    judge = Judge(tmp_path, refuses=True)
+    with pytest.raises(JudgeUnavailable, match="wrong key"):
+        await evaluate_file(JUDGED_REFERENCE, path, jobs=2 + attempt % 2, config=config, judge=judge)
+
+
+async def test_a_budget_that_is_enough_for_one_process_is_enough_for_one_shard(tmp_path: Path) -> None:
+    path = judged_file(tmp_path, 60)
+    prices = {"input_usd_per_million": 10_000.0, "output_usd_per_million": 0.0}  # A dollar a call.
+    config = {**CONFIG, "llm": {"limits": {"budget_usd": 60.0}, "pricing": prices}}
+    found = await evaluate_file(JUDGED_REFERENCE, path, jobs=8, config=config, judge=Judge(tmp_path))
+    assert "budget" not in found.usage.errors
+
+
+def test_the_function_keeps_its_name_in_the_room_of_scale() -> None:
+    from graphrag_eval_async import scale
+
+    assert evaluate_file is scale.evaluate_file
+
+
 SCRIPT = """
 import asyncio, multiprocessing, os, signal, threading, time
 from graphrag_eval_async import evaluate_file

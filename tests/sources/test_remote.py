@@ -67,6 +67,28 @@ async def test_globs_are_those_of_fsspec(memory: Any) -> None:
         await read("memory://none/x.jsonl")
 
 
+async def test_parquet_among_the_files_of_a_glob_is_refused(memory: Any) -> None:
+    memory.pipe("/logs/a.jsonl", b'{"question_id": "q0"}\n')
+    memory.pipe("/logs/b.parquet", b"PAR1")
+    with pytest.raises(UsageError, match=r"b\.parquet: \.parquet is gone"):
+        await read("memory://logs/*")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "zip://a.jsonl::http://user:secret@127.0.0.1:1/x.zip?key=secret",
+        "simplecache::http://user:secret@127.0.0.1:1/a.jsonl?key=secret",
+        "http://user:secret@127.0.0.1:1/a.jsonl?key=secret",
+        "http://user:secret@127.0.0.1:1/*.jsonl?key=secret",
+    ],
+)
+async def test_an_unreachable_server_is_said_without_secrets(address: str) -> None:
+    with pytest.raises(SourceError, match=r"127\.0\.0\.1:1/.*: cannot be read \(\w+\)") as caught:
+        await read(address)
+    assert "secret" not in str(caught.value)
+
+
 async def test_another_version_is_another_file(memory: Any) -> None:
     memory.pipe_file("/logs/b.jsonl", b"{}\n[]")
     first, second = [line.position async for line in read_jsonl("memory://logs/b.jsonl")]
