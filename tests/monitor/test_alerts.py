@@ -81,7 +81,7 @@ def statistic_of(alert: Alert, values: Sequence[float]) -> float:
     low = ordered[int(place)]
     high = ordered[min(int(place) + 1, len(ordered) - 1)]
     exact = low + (high - low) * (place - int(place))
-    return int(exact) if place == int(place) and exact.denominator == 1 else float(exact)
+    return float(exact)
 
 
 def expected(
