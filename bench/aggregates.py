@@ -39,7 +39,9 @@ def peak_megabytes() -> float:
     status = Path("/proc/self/status")
     if status.exists():  # unlike getrusage, it does not count what the parent had at the fork
         return int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1e6 if sys.platform == "darwin" else 1e3
+    )
 
 
 def measure() -> None:

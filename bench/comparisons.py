@@ -2,7 +2,8 @@
 
 python -m bench.comparisons [RUNS]
 
-Figures of docs/statistics.md and of docstrings are from it. 4,000 runs take about five minutes on one core.
+Figures of docs/statistics.md and of docstrings are from it. 4,000 runs take about five minutes on
+one core.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ def results(values: dict[str, Any], sample: int = 1) -> list[dict[str, Any]]:
     """Results of one question each, with the values of each metric."""
     columns = {name: np.asarray(own, float).tolist() for name, own in values.items()}
     return [
-        {"template_id": "t", "question_id": f"q{i}", "sample": sample, **dict(zip(columns, row, strict=True))}
+        {
+            "template_id": "t",
+            "question_id": f"q{i}",
+            "sample": sample,
+            **dict(zip(columns, row, strict=True)),
+        }
         for i, row in enumerate(zip(*columns.values(), strict=True))
     ]
 
@@ -65,7 +71,9 @@ def print_coverage(runs: int) -> None:
         row = []
         for n in (20, 30, 50, 100):
             random = np.random.default_rng(n)
-            ends = (change_interval(draw(random, n).tolist(), 0.95, bounded=True) for _ in range(runs))
+            ends = (
+                change_interval(draw(random, n).tolist(), 0.95, bounded=True) for _ in range(runs)
+            )
             row.append(sum(covers(each, true) for each in ends) / runs)
         print(f"{name:42}{''.join(f'{share:8.3f}' for share in row)}")
 
@@ -80,13 +88,17 @@ def print_together(runs: int) -> None:
         one = results({"steps_score": steps, "answer_f1": answers})
         other = results({"steps_score": steps & ~drop, "answer_f1": answers + gain})
         rows = compare(one, other)["overall"]
-        ends = {name: (rows[name]["interval"]["low"], rows[name]["interval"]["high"]) for name in true}
+        ends = {
+            name: (rows[name]["interval"]["low"], rows[name]["interval"]["high"]) for name in true
+        }
         missed += not all(covers(ends[name], change) for name, change in true.items())
     print(f"runs in which an interval of three metrics misses: {missed / runs:.3f}")
 
 
 def print_power(runs: int) -> None:
-    """As many questions as `plan` says for a power of 0.8, with tokens and seconds that change, too."""
+    """As many questions as `plan` says for a power of 0.8, with tokens and seconds that change,
+    too.
+    """
     random = np.random.default_rng(2)
 
     def pair(n: int, fall: float) -> Iterable[list[dict[str, Any]]]:
@@ -102,7 +114,9 @@ def print_power(runs: int) -> None:
             row = compare(*pair(planned, fall))["overall"]["steps_score"]
             found += row["verdict"] == "worse"
         share = found / max(1, runs // 4)
-        print(f"a fall of {fall} among {planned} questions as planned for 80%: found in {share:.3f}")
+        print(
+            f"a fall of {fall} among {planned} questions as planned for 80%: found in {share:.3f}"
+        )
 
 
 def print_repeats(runs: int) -> None:

@@ -1,4 +1,5 @@
-"""How soon a line that another process appends is there, and what following files costs while nothing comes.
+"""How soon a line that another process appends is there, and what following files costs while
+nothing comes.
 
 python -m bench.follow
 """
@@ -46,10 +47,16 @@ def write(path: Path) -> None:
 async def _delays(path: Path, *, evaluated: bool) -> AsyncIterator[float]:
     stop = asyncio.Event()
     follower = follow_jsonl(path, stop=stop)
-    writer = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.follow", "write", str(path))
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.follow", "write", str(path)
+    )
     count = 0
-    async for item in evaluate_stream(load_reference(templates()), follower) if evaluated else follower:
-        yield monotonic() - (item if isinstance(item, dict) else json.loads(item.data))["elapsed_sec"]
+    async for item in (
+        evaluate_stream(load_reference(templates()), follower) if evaluated else follower
+    ):
+        yield (
+            monotonic() - (item if isinstance(item, dict) else json.loads(item.data))["elapsed_sec"]
+        )
         count += 1
         if count == LINES:
             stop.set()
@@ -95,7 +102,9 @@ def rows() -> list[Row]:
             Path(name).write_bytes(b"")
         for what, paths in (("a directory", [folder]), ("paths", names)):
             share = _idle_share(paths)
-            found.append(Row(f"following {FILES} idle files, {what}", f"{share:.2%} of a core", "under 2%"))
+            found.append(
+                Row(f"following {FILES} idle files, {what}", f"{share:.2%} of a core", "under 2%")
+            )
     return found
 
 

@@ -1,4 +1,5 @@
-"""How long the import and the start of commands take, and whether the import loads what it must not.
+"""How long the import and the start of commands take, and whether the import loads what it must
+not.
 
 python -m bench.imports
 """
@@ -31,24 +32,37 @@ COMMANDS = {
     "--version": (["--version"], "1.5x"),
     "evaluate --help": (["evaluate", "--help"], "3x"),
     "evaluate of the examples": (
-        ["evaluate", str(EXAMPLES / "reference.yaml"), str(EXAMPLES / "responses.jsonl"), "-o", os.devnull],
+        [
+            "evaluate",
+            str(EXAMPLES / "reference.yaml"),
+            str(EXAMPLES / "responses.jsonl"),
+            "-o",
+            os.devnull,
+        ],
         "5x",
     ),
 }
-"""The arguments of a command, and how long it may take, as a multiple of `python -c "import typer"`."""
+"""The arguments of a command, and how long it may take, as a multiple of `python -c "import
+typer"`.
+"""
 
 
 def seconds(imported: str, used: str = "") -> tuple[float, set[str]]:
     """The median of a few fresh interpreters, in CPU time, and what was loaded that must not be.
 
-    They may use compiled modules, whatever the environment says: compiling them takes longer than the import.
+    They may use compiled modules, whatever the environment says: compiling them takes longer than
+    the import.
     """
     times, loaded = [], set()
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+    }
     program = PROGRAM.format(imported=imported, used=used)
     for _ in range(ROUNDS):
         command = [sys.executable, "-c", program]
-        output = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)
+        output = subprocess.run(
+            command, capture_output=True, check=True, text=True, env=environment
+        )
         taken, *names = output.stdout.split()
         times.append(float(taken))
         loaded.update(names)
@@ -56,9 +70,13 @@ def seconds(imported: str, used: str = "") -> tuple[float, set[str]]:
 
 
 def cpu(*arguments: str) -> float:
-    """The median CPU time of processes of Python with these arguments, the start of Python included."""
+    """The median CPU time of processes of Python with these arguments, the start of Python
+    included.
+    """
     with tempfile.TemporaryDirectory() as compiled:
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment = {
+            key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+        }
         environment["PYTHONPYCACHEPREFIX"] = compiled
         times = []
         for _ in range(ROUNDS + 1):
@@ -91,7 +109,9 @@ def rows() -> list[Row]:
     return [
         Row(f"import {PACKAGE}, against {FLOOR}", f"{bare / floor:.2f}x", ""),
         Row(
-            f"the same, and evaluate_stream ({used * 1000:.0f} ms)", f"{used / floor:.2f}x", "1.4x, aim 1.25x"
+            f"the same, and evaluate_stream ({used * 1000:.0f} ms)",
+            f"{used / floor:.2f}x",
+            "1.4x, aim 1.25x",
         ),
         Row(f"of {', '.join(FORBIDDEN)} it loads", ", ".join(sorted(loaded)) or "none", "none"),
     ]

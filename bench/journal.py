@@ -50,7 +50,9 @@ async def _evaluate(reference: Any, source: Any, journal: Path | None) -> Any:
 
 
 def _results(number: int, results: list[dict[str, Any]]) -> Iterator[bytes]:
-    """So many lines of a journal, as of a log that was followed; with metrics and ids of their own."""
+    """So many lines of a journal, as of a log that was followed; with metrics and ids of their
+    own.
+    """
     offset = 0
     for index, result in enumerate(islice(cycle(results), number)):
         length = 500 + index % 1000
@@ -61,9 +63,15 @@ def _results(number: int, results: list[dict[str, Any]]) -> Iterator[bytes]:
         source |= {"line": index + 1, "offset": offset, "length": length}
         source |= {"sha256": sha256(b"%d" % index).hexdigest(), "occurrence": 1}
         offset += length + 1
-        own = {"sample": index // len(results) + 1, "response_id": f"response-{index}", "source": source}
+        own = {
+            "sample": index // len(results) + 1,
+            "response_id": f"response-{index}",
+            "source": source,
+        }
         tokens, seconds = index * 7919 % 20_000, index * 7919 % 100_003 / 1000
-        yield seal(orjson.dumps({**result, "input_tokens": tokens, "elapsed_sec": seconds} | own) + b"\n")
+        yield seal(
+            orjson.dumps({**result, "input_tokens": tokens, "elapsed_sec": seconds} | own) + b"\n"
+        )
 
 
 def write_journal(path: Path, number: int) -> None:
@@ -86,7 +94,9 @@ def floor(path: Path) -> float:
 
 
 def resume(path: Path) -> None:
-    """Print the seconds to go on and to decode the lines, the least of a few each, and the peak memory."""
+    """Print the seconds to go on and to decode the lines, the least of a few each, and the peak
+    memory.
+    """
     reference = load_reference(REFERENCE)
     times, floors, peak = [], [], 0.0
     for _ in range(RESUMES):
@@ -107,10 +117,17 @@ def going_on(folder: Path) -> list[Row]:
     command = [sys.executable, "-m", "bench.journal", "resume", str(path)]
     output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     seconds, bare, megabytes = map(float, output.split())
-    what = f"resume of {RESULTS:,} results, against decoding them ({seconds / RESULTS * 1e6:.0f} us a result)"
+    what = (
+        f"resume of {RESULTS:,} results, against decoding them ({seconds / RESULTS * 1e6:.0f} us "
+        "a result)"
+    )
     return [
         Row(what, f"{seconds / bare:.2f}x", "at most 4x"),
-        Row(f"peak memory of resuming {RESULTS:,} results, in all", f"{megabytes:.0f} MB", "under 200 MB"),
+        Row(
+            f"peak memory of resuming {RESULTS:,} results, in all",
+            f"{megabytes:.0f} MB",
+            "under 200 MB",
+        ),
     ]
 
 
@@ -146,7 +163,9 @@ def throughput(folder: Path) -> Row:
         kept.append((process_time() - started - bare, least))
     seconds, least = (statistics.median(column) for column in zip(*kept, strict=True))
     what = f"a journal of {RESPONSES:,} responses, against hashing lines and writing results"
-    return Row(f"{what} ({seconds / RESPONSES * 1e6:.0f} us each)", f"{seconds / least:.2f}x", "at most 2x")
+    return Row(
+        f"{what} ({seconds / RESPONSES * 1e6:.0f} us each)", f"{seconds / least:.2f}x", "at most 2x"
+    )
 
 
 def rows() -> list[Row]:

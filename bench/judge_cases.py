@@ -11,9 +11,14 @@ if TYPE_CHECKING:
 
 QUESTIONS = 100
 DOCUMENTS = 5
-QUESTION = "Which substations are within {} km of the transformer of Varna, and of which voltage are they?"
+QUESTION = (
+    "Which substations are within {} km of the transformer of Varna, and of which voltage are they?"
+)
 REFERENCE_ANSWER = "There are three, all of 110 kV: Varna, Burgas and Plovdiv, {} km away at most."
-ANSWER = "Two substations were found (response {}): Varna, of 110 kV, and Sofia, whose voltage is not known."
+ANSWER = (
+    "Two substations were found (response {}): Varna, of 110 kV, and Sofia, whose voltage is not "
+    "known."
+)
 CUSTOM = {
     "name": "tone",
     "inputs": ["question", "actual_answer"],
@@ -31,9 +36,16 @@ ALL_METRICS: dict[str, Any] = {
 
 
 def config(base_url: str, metrics: dict[str, Any] | None = None, **limits: Any) -> dict[str, Any]:
-    """A configuration whose models a server has; answer correctness is judged if no metrics are given."""
+    """A configuration whose models a server has; answer correctness is judged if no metrics are
+    given.
+    """
     llm = {
-        "generation": {"provider": "openai", "model": "gpt-4o-mini", "base_url": base_url, "api_key": "none"},
+        "generation": {
+            "provider": "openai",
+            "model": "gpt-4o-mini",
+            "base_url": base_url,
+            "api_key": "none",
+        },
         "embedding": {"provider": "openai", "model": "text-embedding-3-small"},
         "limits": limits,
     }
@@ -76,7 +88,12 @@ def reference_step(number: int) -> dict[str, Any]:
 def response(number: int, **more: Any) -> dict[str, Any]:
     """A response with an answer like no other's."""
     question = f"question {number % QUESTIONS}"
-    return {"question_id": question, "status": "success", "actual_answer": ANSWER.format(number), **more}
+    return {
+        "question_id": question,
+        "status": "success",
+        "actual_answer": ANSWER.format(number),
+        **more,
+    }
 
 
 def lines(count: int) -> Iterator[bytes]:

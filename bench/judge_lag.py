@@ -1,4 +1,5 @@
-"""How long the event loop stands still while many records with many documents begin to be judged at once.
+"""How long the event loop stands still while many records with many documents begin to be judged at
+once.
 
 python -m bench.judge_lag
 """
@@ -23,7 +24,9 @@ PAUSE = 0.001
 
 
 class Gaps:
-    """The longest time between two turns of the loop, in seconds: with and without garbage collection."""
+    """The longest time between two turns of the loop, in seconds: with and without garbage
+    collection.
+    """
 
     def __init__(self) -> None:
         self.longest = self.longest_of_ours = 0.0
@@ -49,7 +52,9 @@ async def gaps(base_url: str) -> Gaps:
     responses = [response(i, actual_steps=[retrieval("response", i)]) for i in range(RECORDS)]
     gc.callbacks.append(found.collects)
     task = asyncio.create_task(found.measure())
-    async with evaluate_stream(reference(), responses, config=config(base_url, ALL_METRICS)) as stream:
+    async with evaluate_stream(
+        reference(), responses, config=config(base_url, ALL_METRICS)
+    ) as stream:
         async for result in stream:
             assert "answer_f1" in result, result  # noqa: S101
     task.cancel()
@@ -63,7 +68,8 @@ def rows() -> list[Row]:
     with serving("--latency", "0.05") as base_url:
         rounds = [asyncio.run(gaps(base_url)) for _ in range(ROUNDS)]
     own, whole = (
-        median(values) for values in zip(*((g.longest_of_ours, g.longest) for g in rounds), strict=True)
+        median(values)
+        for values in zip(*((g.longest_of_ours, g.longest) for g in rounds), strict=True)
     )
     what = f"longest stall of the event loop, {RECORDS} records, all metrics, 5 documents each"
     return [

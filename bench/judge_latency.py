@@ -45,7 +45,9 @@ async def ours(settings: dict[str, Any]) -> tuple[float, int]:
 
 def _check(result: dict[str, Any]) -> None:
     [step] = result["actual_steps"]
-    errors = [value for keys in (result, step) for key, value in keys.items() if key.endswith("_error")]
+    errors = [
+        value for keys in (result, step) for key, value in keys.items() if key.endswith("_error")
+    ]
     assert not errors, errors  # noqa: S101
     scores = "answer_f1", "answer_relevance", "ragas_answer_correctness", "tone_fitness"
     assert all(key in result for key in scores), result  # noqa: S101
@@ -53,7 +55,9 @@ def _check(result: dict[str, Any]) -> None:
 
 
 def bridge(calls: MetricCalls) -> Any:
-    """A judge as the LLM and the embedder of ragas' metrics, without limits and one call after the other."""
+    """A judge as the LLM and the embedder of ragas' metrics, without limits and one call after
+    the other.
+    """
     from ragas.embeddings.base import BaseRagasEmbedding
     from ragas.llms.base import InstructorBaseRagasLLM
 

@@ -23,7 +23,9 @@ CONCURRENCY = 64
 
 
 def megabytes() -> float:
-    """The memory that this process has, in MB (10**6 bytes); where that is not told, the most it has had."""
+    """The memory that this process has, in MB (10**6 bytes); where that is not told, the most it
+    has had.
+    """
     pages = Path("/proc/self/statm")
     if pages.exists():
         return int(pages.read_text().split()[1]) * resource.getpagesize() / 1e6
@@ -47,7 +49,10 @@ def rows() -> list[Row]:
         command = [sys.executable, "-m", "bench.judge_memory", base_url]
         output = subprocess.run(command, capture_output=True, check=True).stdout
     few, many, minutes = map(float, output.split())
-    what = f"memory after {MANY:,} judged records against {FEW:,} ({few:.0f} MB); {minutes:.1f} minutes"
+    what = (
+        f"memory after {MANY:,} judged records against {FEW:,} ({few:.0f} MB); {minutes:.1f} "
+        "minutes"
+    )
     return [Row(what, f"{many - few:+.1f} MB", "about 0")]
 
 

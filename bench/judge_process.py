@@ -1,4 +1,5 @@
-"""The judge of the benchmarks: the tests' server in a process of its own, with replies that fit our metrics.
+"""The judge of the benchmarks: the tests' server in a process of its own, with replies that fit our
+metrics.
 
 python -m bench.judge_process --latency 0.1
 """
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from tests.support.judge_server import Reply, Request
 
 CLAIMS = {
-    "reference_claims": ["Varna is a substation.", "Burgas is a substation.", "Plovdiv is a substation."],
+    "reference_claims": [
+        "Varna is a substation.",
+        "Burgas is a substation.",
+        "Plovdiv is a substation.",
+    ],
     "actual_claims": ["Varna is a substation.", "Sofia is a substation."],
     "reason": "Both name Varna; the actual answer leaves out Burgas and Plovdiv, and adds Sofia.",
     "matches": [{"reference": 0, "actual": 0}],
@@ -28,7 +33,9 @@ CLAIMS = {
 PINNED = {
     "AnswerClaims": completion(CLAIMS, usage=(900, 80)),
     # A committal one: for others ragas needs no embeddings.
-    "AnswerRelevanceOutput": completion({"question": "Which substations are there?", "noncommittal": 0}),
+    "AnswerRelevanceOutput": completion(
+        {"question": "Which substations are there?", "noncommittal": 0}
+    ),
 }
 """By the name of the schema; other replies are the server's own."""
 
@@ -49,13 +56,17 @@ def serving(*arguments: str) -> Iterator[str]:
     """The base URL of a server in another process, to whose command line the arguments go."""
     command = [sys.executable, "-m", "bench.judge_process", *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:  # leaving closes its input
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True
+    ) as server:  # leaving closes its input
         assert server.stdout is not None  # noqa: S101
         yield server.stdout.readline().strip()
 
 
 async def _serve(latency: float, *, answers: bool) -> None:
-    async with JudgeServer(reply if answers else never, latency=latency, keep_requests=False) as server:
+    async with JudgeServer(
+        reply if answers else never, latency=latency, keep_requests=False
+    ) as server:
         print(server.base_url, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 

@@ -1,4 +1,5 @@
-"""Records without an answer in a stream whose judge never replies, against the same stream without a judge.
+"""Records without an answer in a stream whose judge never replies, against the same stream without
+a judge.
 
 python -m bench.judge_starvation
 """
@@ -29,7 +30,9 @@ ROUNDS = 9
 
 
 def steps_only(number: int) -> bytes:
-    record = response(number, actual_steps=[{**retrieval("response", number), "id": f"call {number}"}])
+    record = response(
+        number, actual_steps=[{**retrieval("response", number), "id": f"call {number}"}]
+    )
     del record["actual_answer"]
     return orjson.dumps(record) + b"\n"
 
@@ -67,7 +70,10 @@ def rows() -> list[Row]:
             times.append(asyncio.run(seconds(records, settings)))
             ratios.append(alone / times[-1])
     rate = RECORDS / median(times)
-    what = f"records without answer a second ({rate:,.0f}), all {SLOTS} judge slots held, against no judge"
+    what = (
+        f"records without answer a second ({rate:,.0f}), all {SLOTS} judge slots held, against no "
+        "judge"
+    )
     return [Row(what, f"{median(ratios):.2f}x", "they keep coming")]
 
 

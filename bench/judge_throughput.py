@@ -1,4 +1,5 @@
-"""A stream whose answers are judged, against bare loops with the same requests: the SDK's, and aiohttp's.
+"""A stream whose answers are judged, against bare loops with the same requests: the SDK's, and
+aiohttp's.
 
 Takes less than a minute on two idle cores.
 
@@ -35,11 +36,15 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 WARM_UP, COOL_DOWN = 2, 1
-"""How many of the calls at a time end before it counts, while connections are opened, and after it does."""
+"""How many of the calls at a time end before it counts, while connections are opened, and after
+it does.
+"""
 
 
 class Load(NamedTuple):
-    """Calls at a time, the latency of each in seconds, and how many there are: a multiple of the first."""
+    """Calls at a time, the latency of each in seconds, and how many there are: a multiple of the
+    first.
+    """
 
     concurrency: int
     latency: float
@@ -76,7 +81,9 @@ async def ours(base_url: str, load: Load) -> Times:
     """When the results of a stream come."""
     settings = config(base_url, max_concurrency=load.concurrency)
     source, in_flight = lines(load.calls), 2 * load.concurrency
-    async with evaluate_stream(reference(), source, config=settings, max_in_flight=in_flight) as results:
+    async with evaluate_stream(
+        reference(), source, config=settings, max_in_flight=in_flight
+    ) as results:
         return [now() async for result in results if "answer_f1" in result]
 
 
@@ -97,7 +104,9 @@ async def bare(
     load: Load,
     call: Callable[[Any, dict[str, Any]], Coroutine[Any, Any, None]],
 ) -> Times:
-    """When the calls end of as many workers as there are calls at a time, with nothing around them."""
+    """When the calls end of as many workers as there are calls at a time, with nothing around
+    them.
+    """
     times: Times = []
     waiting = iter(requests)
 
@@ -123,7 +132,11 @@ def requests_like_ours(number: int) -> list[dict[str, Any]]:
     found = []
     for index in range(number):
         question = questions[index % len(questions)]
-        texts = question["question_text"], question["reference_answer"], response(index)["actual_answer"]
+        texts = (
+            question["question_text"],
+            question["reference_answer"],
+            response(index)["actual_answer"],
+        )
         request = {
             "model": "gpt-4o-mini",
             "temperature": 0.0,
@@ -153,7 +166,9 @@ async def sdk_client(base_url: str, load: Load) -> AsyncIterator[Any]:
 @asynccontextmanager
 async def our_client(base_url: str, load: Load) -> AsyncIterator[Client]:
     """The client that judges are asked with."""
-    client = Client(Endpoint("openai", base_url, "none", ""), LimitsConfig(max_concurrency=load.concurrency))
+    client = Client(
+        Endpoint("openai", base_url, "none", ""), LimitsConfig(max_concurrency=load.concurrency)
+    )
     yield client
     await client.aclose()
 
@@ -164,7 +179,9 @@ def rows_of(load: Load) -> list[Row]:
     with serving("--latency", str(load.latency)) as base_url:
         ways: dict[str, Callable[[], Coroutine[Any, Any, Times]]] = {
             "ours": lambda: ours(base_url, load),
-            "the SDK's `create`": lambda: bare(partial(sdk_client, base_url, load), requests, load, create),
+            "the SDK's `create`": lambda: bare(
+                partial(sdk_client, base_url, load), requests, load, create
+            ),
             "aiohttp": lambda: bare(partial(our_client, base_url, load), requests, load, post),
         }
         rounds = [{name: speed(way(), load) for name, way in ways.items()} for _ in range(ROUNDS)]
@@ -172,12 +189,23 @@ def rows_of(load: Load) -> list[Row]:
     rates = {name: median(each["ours"].rate / each[name].rate for each in rounds) for name in ways}
     sdk = "the SDK's `create`"
     return [
-        Row(f"{load}: rate, ours against a bare loop of {sdk}", f"{rates[sdk]:.2f}x", "at least 0.95x"),
+        Row(
+            f"{load}: rate, ours against a bare loop of {sdk}",
+            f"{rates[sdk]:.2f}x",
+            "at least 0.95x",
+        ),
         Row(f"{load}: rate, ours against a bare loop of aiohttp", f"{rates['aiohttp']:.2f}x", ""),
         Row(f"{load}: CPU of a call", f"{cpu['ours'] * 1e6:.0f} us", "at most 800 us"),
-        *(Row(f"{load}: CPU of {name}", f"{cpu[name] * 1e6:.0f} us", "") for name in (sdk, "aiohttp")),
         *(
-            Row(f"{load}: rate of {name}, ideal is 1", _share([each[name] for each in rounds], load), "")
+            Row(f"{load}: CPU of {name}", f"{cpu[name] * 1e6:.0f} us", "")
+            for name in (sdk, "aiohttp")
+        ),
+        *(
+            Row(
+                f"{load}: rate of {name}, ideal is 1",
+                _share([each[name] for each in rounds], load),
+                "",
+            )
             for name in ways
         ),
     ]

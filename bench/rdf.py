@@ -23,7 +23,8 @@ PREFIX = "@prefix ex: <http://example.org/> .\n"
 def results(size: int, rng: random.Random) -> list[list[str]]:
     """Two statements for each blank node: one that links to it, and its value."""
     return [
-        [f"ex:s{rng.randrange(50)} ex:p _:b{i} .", f'_:b{i} ex:value "value {i}" .'] for i in range(size // 2)
+        [f"ex:s{rng.randrange(50)} ex:p _:b{i} .", f'_:b{i} ex:value "value {i}" .']
+        for i in range(size // 2)
     ]
 
 
@@ -48,8 +49,9 @@ def lists(size: int, rng: random.Random) -> list[list[str]]:
         cells = [f"_:c{i}x{j}" for j in range(10)] + ["()"]
         found.append(
             [
-                f"{cells[j]} <http://www.w3.org/1999/02/22-rdf-syntax-ns#first> {rng.randrange(1000)} ;"
-                f" <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> {cells[j + 1]} ."
+                f"{cells[j]} <http://www.w3.org/1999/02/22-rdf-syntax-ns#first> "
+                f"{rng.randrange(1000)} ; <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> "
+                f"{cells[j + 1]} ."
                 for j in range(10)
             ]
         )
@@ -70,7 +72,9 @@ def relabelled(parts: list[list[str]], rng: random.Random) -> list[list[str]]:
     for part in rng.sample(parts, len(parts)):
         lines = [
             " ".join(
-                names.setdefault(word, f"_:x{rng.getrandbits(40):010x}") if word.startswith("_:") else word
+                names.setdefault(word, f"_:x{rng.getrandbits(40):010x}")
+                if word.startswith("_:")
+                else word
                 for word in line.split(" ")
             )
             for line in part
@@ -117,7 +121,10 @@ def rows() -> list[tuple[str, str, str]]:
             parts = make(size, rng)
             expected, same = text(parts), text(relabelled(parts, rng))
             other = same[: same.rindex(".")] + ", ex:other ."
-            for what, actual, wanted in (("the same", same, True), ("one more statement", other, False)):
+            for what, actual, wanted in (
+                ("the same", same, True),
+                ("one more statement", other, False),
+            ):
                 measured = ratio(expected, actual, wanted=wanted)
                 found.append((f"RDF, {size:,} statements, {kind}, {what}", measured, TARGET))
     return found

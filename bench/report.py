@@ -21,4 +21,6 @@ def show(rows: Sequence[tuple[str, str, str]]) -> None:
     table = [("what", "measured", "target"), *rows]
     widths = [max(len(row[column]) for row in table) for column in range(3)]
     for row in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )

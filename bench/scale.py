@@ -86,7 +86,8 @@ def many_workers() -> list[Row]:
     taken = perf_counter() - started
     what = f"aggregates of {SHARDS:,} workers, {PER_SHARD:,} results each, templates: {TEMPLATES}"
     sizes = (
-        f"{sum(map(len, parts)) / SHARDS / 1000:,.0f} kB each, {len(merged.to_bytes()) / 1e6:,.0f} MB merged"
+        f"{sum(map(len, parts)) / SHARDS / 1000:,.0f} kB each, "
+        f"{len(merged.to_bytes()) / 1e6:,.0f} MB merged"
     )
     return [Row(f"merging {what}", f"{taken:.1f} s", ""), Row(f"size of {what}", sizes, "")]
 

@@ -1,7 +1,7 @@
 """Reference sets and responses in the shapes that users have.
 
-An agent that answers questions about a power grid: searches, most of them without a hit, and queries whose
-results it saw indented, some with the columns in another order than the reference.
+An agent that answers questions about a power grid: searches, most of them without a hit, and
+queries whose results it saw indented, some with the columns in another order than the reference.
 """
 
 from __future__ import annotations
@@ -39,14 +39,20 @@ class Shape(NamedTuple):
 def table(names: tuple[str, ...], rows: list[dict[str, str]]) -> dict[str, Any]:
     """SPARQL results of IRIs and, in columns that end in "Name", of literals."""
     bindings = [
-        {name: {"type": "literal" if name.endswith("Name") else "uri", "value": row[name]} for name in names}
+        {
+            name: {"type": "literal" if name.endswith("Name") else "uri", "value": row[name]}
+            for name in names
+        }
         for row in rows
     ]
     return {"head": {"vars": list(names)}, "results": {"bindings": bindings}}
 
 
 def _hit(kind: str, number: int) -> dict[str, str]:
-    return {kind: f"urn:uuid:{number:08x}-9aeb-11e5-91da-b8763fd99c5f", f"{kind}Name": f"STATION  T{number}"}
+    return {
+        kind: f"urn:uuid:{number:08x}-9aeb-11e5-91da-b8763fd99c5f",
+        f"{kind}Name": f"STATION  T{number}",
+    }
 
 
 def _expected(index: int) -> tuple[tuple[str, ...], list[dict[str, str]]]:
@@ -59,7 +65,10 @@ def _expected(index: int) -> tuple[tuple[str, ...], list[dict[str, str]]]:
 
 
 def _query(index: int) -> str:
-    pattern = "?line a cim:ACLineSegment ; cim:IdentifiedObject.name ?lineName ; cim:Terminal ?terminal . "
+    pattern = (
+        "?line a cim:ACLineSegment ; cim:IdentifiedObject.name ?lineName ; cim:Terminal "
+        "?terminal . "
+    )
     return f"PREFIX cim: <https://cim.ucaiug.io/ns#>\nSELECT * WHERE {{ {pattern * 4} }} # {index}"
 
 
@@ -80,11 +89,20 @@ def question(index: int) -> dict[str, Any]:
 
 def _searched(index: int, rows: list[dict[str, str]]) -> dict[str, Any]:
     output = table(("iri", "iriName"), rows)
-    return {"name": "autocomplete_search", "args": {"query": f"SUBSTATION {index}"}, "output": output}
+    return {
+        "name": "autocomplete_search",
+        "args": {"query": f"SUBSTATION {index}"},
+        "output": output,
+    }
 
 
 def _failed() -> dict[str, Any]:
-    return {"name": "sparql_query", "args": {"query": _query(0)}, "status": "error", "error": "timed out"}
+    return {
+        "name": "sparql_query",
+        "args": {"query": _query(0)},
+        "status": "error",
+        "error": "timed out",
+    }
 
 
 def _steps(index: int) -> list[dict[str, Any]] | None:
@@ -99,16 +117,27 @@ def _steps(index: int) -> list[dict[str, Any]] | None:
             "args": {"query": _query(index)[:300]},
             "output": table(shuffled, rows),
         }
-        return [_searched(index, [_hit("iri", index)]), *([_failed()] if index % 10 == 9 else []), right]
+        return [
+            _searched(index, [_hit("iri", index)]),
+            *([_failed()] if index % 10 == 9 else []),
+            right,
+        ]
     return [_searched(index, []) for _ in range(1 + index % 2)]
 
 
 def _response(index: int, number: int) -> dict[str, Any]:
-    """A response with the ids and outputs of its own `number`, which scores as all do to its question."""
+    """A response with the ids and outputs of its own `number`, which scores as all do to its
+    question.
+    """
     made: dict[str, Any] = {"question_id": f"{index:032x}"}
     if (steps := _steps(index)) is None:
         return made | {"status": "error", "error": "the model did not answer"}
-    made |= {"input_tokens": 221_339, "output_tokens": 212, "total_tokens": 221_551, "elapsed_sec": 6.601}
+    made |= {
+        "input_tokens": 221_339,
+        "output_tokens": 212,
+        "total_tokens": 221_551,
+        "elapsed_sec": 6.601,
+    }
     for place, step in enumerate(steps):
         step |= {"id": f"call_{number}_{place}"}
         if "output" in step:
@@ -145,7 +174,9 @@ def many_questions(folder: Path, number: int) -> Shape:
 
 
 def with_trouble(folder: Path, number: int) -> Shape:
-    """As `few_questions`, but every tenth line is hostile, and every tenth response an agent's error."""
+    """As `few_questions`, but every tenth line is hostile, and every tenth response an agent's
+    error.
+    """
     return _written(folder, f"trouble-{number}", templates(), _troubled(number), number)
 
 
@@ -155,7 +186,10 @@ def _troubled(number: int) -> Iterator[bytes]:
         if index % 10 == 3:
             yield next(hostile) + b"\n"
         elif index % 10 == 7:
-            yield json.dumps({**json.loads(line), "status": "error", "error": "timed out"}).encode() + b"\n"
+            yield (
+                json.dumps({**json.loads(line), "status": "error", "error": "timed out"}).encode()
+                + b"\n"
+            )
         else:
             yield line
 

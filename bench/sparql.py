@@ -36,7 +36,10 @@ def encode(table: Sequence[Sequence[str]], prefix: str, datatype: str | None = N
     extra = {"datatype": datatype} if datatype else {}
     names = [f"{prefix}{index}" for index in range(len(table[0]))]
     bindings = [
-        {name: {"type": "literal", "value": text, **extra} for name, text in zip(names, row, strict=True)}
+        {
+            name: {"type": "literal", "value": text, **extra}
+            for name, text in zip(names, row, strict=True)
+        }
         for row in table
     ]
     return orjson.dumps({"head": {"vars": names}, "results": {"bindings": bindings}}).decode()
@@ -59,7 +62,9 @@ def score_in_part(expected: str, actual: str) -> float:
     """The same with partial credit."""
     results = results_of(read_document(expected))
     required = [column.name for column in results.columns][:REQUIRED]
-    reference = prepare_reference(results, required_columns=required, ordered=False, ignore_duplicates=True)
+    reference = prepare_reference(
+        results, required_columns=required, ordered=False, ignore_duplicates=True
+    )
     return compare_in_part(reference, results_of(read_document(actual)), Budget()).score
 
 
@@ -80,7 +85,9 @@ def two_cells_swapped(table: Table) -> Table:
     return [[last[0], *first[1:]], *rest, [first[0], *last[1:]]]
 
 
-def some_wrong(table: Table, share: float, cell: Callable[[random.Random], str], rng: random.Random) -> Table:
+def some_wrong(
+    table: Table, share: float, cell: Callable[[random.Random], str], rng: random.Random
+) -> Table:
     """About that share of the cells replaced."""
     return [[cell(rng) if rng.random() < share else text for text in row] for row in table]
 
@@ -108,7 +115,9 @@ def lookalikes(rng: random.Random) -> list[tuple[str, Table]]:
 
 def near(table: Table, rng: random.Random) -> Table:
     """The same numbers but for the last digits."""
-    return [[repr(float(cell) * rng.uniform(1 - 1e-12, 1 + 1e-12)) for cell in row] for row in table]
+    return [
+        [repr(float(cell) * rng.uniform(1 - 1e-12, 1 + 1e-12)) for cell in row] for row in table
+    ]
 
 
 def best(function: Callable[[], object]) -> float:
@@ -162,7 +171,10 @@ def worst_cases() -> list[tuple[str, float | None, float]]:
     found = []
     for what, table in lookalikes(rng):
         expected = encode(table, "v")
-        for change, other in (("shuffled", shuffled(table, rng)), ("swapped", two_cells_swapped(table))):
+        for change, other in (
+            ("shuffled", shuffled(table, rng)),
+            ("swapped", two_cells_swapped(table)),
+        ):
             actual = encode(shuffled(other, rng), "w")
             found += both_ways(f"{what}, {change}", expected, actual)
     for columns in (1, 2, COLUMNS):

@@ -2,8 +2,8 @@
 
     python -m bench.steps
 
-Prints the figures as they are measured, in one to two minutes on an idle core: usual responses from a file,
-tables of 10,000 rows, and graphs of up to 10,000 statements.
+Prints the figures as they are measured, in one to two minutes on an idle core: usual responses from
+a file, tables of 10,000 rows, and graphs of up to 10,000 statements.
 """
 
 from __future__ import annotations

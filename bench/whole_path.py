@@ -2,10 +2,10 @@
 
     python -m bench.whole_path [--peer PYTHON] [SHAPE ...]
 
-The floor decodes each line, and each step's output that is JSON, with `orjson.loads`. Floor and evaluation
-take turns in one process, the garbage collector on; each counts with the best of seven rounds. PYTHON is an
-interpreter that has the package `graphrag-eval`: it evaluates the same files, loading of the reference set
-counted on both sides.
+The floor decodes each line, and each step's output that is JSON, with `orjson.loads`. Floor and
+evaluation take turns in one process, the garbage collector on; each counts with the best of seven
+rounds. PYTHON is an interpreter that has the package `graphrag-eval`: it evaluates the same files,
+loading of the reference set counted on both sides.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ def pushed(folder: Path) -> list[Row]:
             yield response
 
     what = "the same as dicts from an asynchronous generator"
-    measured = ratio(what, MANY, lambda: asyncio.run(drain(reference, push())), lambda: decode(lines))
+    measured = ratio(
+        what, MANY, lambda: asyncio.run(drain(reference, push())), lambda: decode(lines)
+    )
     return [Row(*measured, "4.5x, aim 4x")]
 
 
@@ -166,7 +168,10 @@ def jobs(folder: Path) -> list[Row]:
     measured = f"{faster:.2f}x faster ({one[0]:.1f} s, {two[0]:.1f} s)"
     used = f"{each[0]}; parent {each[1]}, workers {each[2]}"
     what = f"{LARGE:,} responses, two worker processes on {cores} cores"
-    return [Row(what, measured, "1.7x, aim 1.9x"), Row("CPU time of a response, one process; two", used, "")]
+    return [
+        Row(what, measured, "1.7x, aim 1.9x"),
+        Row("CPU time of a response, one process; two", used, ""),
+    ]
 
 
 class Taken(NamedTuple):
@@ -242,19 +247,30 @@ def peer(folder: Path, python: str) -> list[Row]:
             ]
             mine = subprocess.run(ours, capture_output=True, check=True, text=True)
             ratios.append(float(done.stdout.split()[0]) / float(mine.stdout))
-        rows.append(Row(f"against graphrag-eval, {what}", f"{median(ratios):.2f} times as fast", target))
+        rows.append(
+            Row(f"against graphrag-eval, {what}", f"{median(ratios):.2f} times as fast", target)
+        )
     return rows
 
 
 def once(reference: str, responses: str) -> None:
-    """Print how long loading and evaluating take, once all modules are imported, as for the peer."""
+    """Print how long loading and evaluating take, once all modules are imported, as for the
+    peer.
+    """
     asyncio.run(drain(shapes.templates(), shapes.responses(shapes.QUESTIONS)))
     started = perf_counter()
     asyncio.run(drain(load_reference(reference), responses))
     print(perf_counter() - started)
 
 
-SHAPES = {"add": added, "few": few, "jobs": jobs, "many": many, "pushed": pushed, "trouble": trouble}
+SHAPES = {
+    "add": added,
+    "few": few,
+    "jobs": jobs,
+    "many": many,
+    "pushed": pushed,
+    "trouble": trouble,
+}
 
 
 def rows(names: Iterable[str] = SHAPES, python: str | None = None) -> list[Row]:
@@ -270,7 +286,9 @@ def main() -> None:
     )
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=", ".join(SHAPES))
     parser.add_argument("--peer", metavar="PYTHON")
-    parser.add_argument("--once", nargs=2, metavar=("REFERENCE", "RESPONSES"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--once", nargs=2, metavar=("REFERENCE", "RESPONSES"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.once:
         once(*arguments.once)

@@ -54,11 +54,15 @@ PLACE = re.compile(r"(<!--(\w+)-->\s*).*?(\s*<!--/-->)", re.DOTALL)
 
 @cache
 def runs() -> dict[str, list[dict[str, Any]]]:
-    """The results of each agent. They come from one run, which starts the processes of the graph once."""
+    """The results of each agent. They come from one run, which starts the processes of the graph
+    once.
+    """
     asked = [each | {"agent": name} for name, agent in AGENTS.items() for each in responses(agent)]
     with chdir(HERE.parent):
         results = run_evaluation_sync(QUESTIONS, asked, config=CONFIG)
-    return {name: [each for each in results if each["metadata"]["agent"] == name] for name in AGENTS}
+    return {
+        name: [each for each in results if each["metadata"]["agent"] == name] for name in AGENTS
+    }
 
 
 @cache
@@ -70,7 +74,10 @@ def aggregates() -> dict[str, dict[str, Any]]:
 def differences() -> dict[tuple[str, str], dict[str, Any]]:
     """What `compare` finds of each pair of agents."""
     primary = ["steps_score"]
-    found = {pair: compare(*(runs()[name] for name in pair), level=LEVEL, primary=primary) for pair in PAIRS}
+    found = {
+        pair: compare(*(runs()[name] for name in pair), level=LEVEL, primary=primary)
+        for pair in PAIRS
+    }
     return {pair: compared["overall"]["steps_score"] for pair, compared in found.items()}
 
 
@@ -109,7 +116,9 @@ def undecided() -> Iterator[str]:
     for (one, other), row in differences().items():
         if row["verdict"] == "undecided":
             change = abs(round(row["difference"], 3))
-            plan = plan_questions(change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"])
+            plan = plan_questions(
+                change, runs()[one], runs()[other], level=LEVEL, primary=["steps_score"]
+            )
             yield f"""\
 `{one}` and `{other}` are {change} apart, which may be chance. To detect {change} with 80% power,
 [you need](statistics.md#how-many-questions-do-i-need) {plan["paired"]} questions."""
@@ -134,7 +143,9 @@ def failures() -> Iterator[Iterable[object]]:
 def page() -> str:
     """The page, with what the run found in its places."""
     [shown] = (each for each in runs()[SHOWN[0]] if each["question_id"] == SHOWN[1])
-    agents = [[f"`{name}`", agent.__doc__] for name, agent in AGENTS.items()]
+    agents = [
+        [f"`{name}`", " ".join((agent.__doc__ or "").split())] for name, agent in AGENTS.items()
+    ]
     made = {
         "questions": len(load_reference(HERE.parent / QUESTIONS).questions),
         "statements": sum(1 for _ in parse(path=str(HERE.parent / GRAPH))),
@@ -153,9 +164,13 @@ def page() -> str:
 
 
 def picture() -> str:
-    """The means of the agents, and below them the differences of pairs, with their intervals, as an SVG."""
+    """The means of the agents, and below them the differences of pairs, with their intervals, as
+    an SVG.
+    """
     scores = {name: found["micro"]["steps_score"] for name, found in aggregates().items()}
-    rows = [(name, each["mean_of_questions"], each["interval"], True) for name, each in scores.items()]
+    rows = [
+        (name, each["mean_of_questions"], each["interval"], True) for name, each in scores.items()
+    ]
     for (one, other), each in differences().items():
         decided = each["verdict"] != "undecided"
         rows.append((f"{other} - {one}", each["difference"], each["interval"], decided))
@@ -191,7 +206,10 @@ async def screenshot() -> None:
     from docs.screenshots import photograph
 
     stream = evaluate_stream(QUESTIONS, responses(AGENTS[SHOWN[0]]), config=CONFIG, ordered=True)
-    async with Dashboard(stream, port=0, title="Benchmark") as dashboard, async_playwright() as playwright:
+    async with (
+        Dashboard(stream, port=0, title="Benchmark") as dashboard,
+        async_playwright() as playwright,
+    ):
         order = [result["question_id"] async for result in dashboard]
         program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
         browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -48,8 +48,9 @@ SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 class Panel(NamedTuple):
     """A panel: its kind, width in 24ths, title, unit, and queries by legend.
 
-    In queries, ``[mean]`` stands for the metric with the selectors of all variables that are its labels, and
-    ``[score|bucket]`` for a series of a histogram; ``[results_total; status="error"]`` adds a selector.
+    In queries, ``[mean]`` stands for the metric with the selectors of all variables that are its
+    labels, and ``[score|bucket]`` for a series of a histogram; ``[results_total; status="error"]``
+    adds a selector.
     """
 
     kind: str
@@ -76,8 +77,20 @@ QUALITY = (
         "percentunit",
         {"errors": 'sum([results_total; status="error"]) / sum([results_total])'},
     ),
-    Panel("stat", 4, "Since the last result", "s", {"age": "time() - max([last_result_timestamp_seconds])"}),
-    Panel("timeseries", 12, "Mean of recent results", "none", {"{{template}} {{metric}}": "[window_mean]"}),
+    Panel(
+        "stat",
+        4,
+        "Since the last result",
+        "s",
+        {"age": "time() - max([last_result_timestamp_seconds])"},
+    ),
+    Panel(
+        "timeseries",
+        12,
+        "Mean of recent results",
+        "none",
+        {"{{template}} {{metric}}": "[window_mean]"},
+    ),
     Panel("timeseries", 12, "Mean so far", "none", {"{{template}} {{metric}}": "[mean]"}),
     Panel(
         "table",
@@ -198,7 +211,9 @@ BUILDERS: dict[str, Any] = {
 
 def built(panel: Panel) -> Any:
     """A panel of the SDK."""
-    builder = BUILDERS[panel.kind]().title(panel.title).description(description(panel)).unit(panel.unit)
+    builder = (
+        BUILDERS[panel.kind]().title(panel.title).description(description(panel)).unit(panel.unit)
+    )
     builder = builder.datasource(SOURCE).span(panel.width).height(4 if panel.kind == "stat" else 8)
     for number, (legend, query) in enumerate(panel.queries.items()):
         target = prometheus.Dataquery().ref_id(chr(ord("A") + number)).datasource(SOURCE)
@@ -217,7 +232,9 @@ def built(panel: Panel) -> Any:
         hidden = {"Time": True} | ({"Value": True} if len(panel.queries) == 1 else {})
         builder = builder.with_transformation(DataTransformerConfig(id_val="merge", options={}))
         builder = builder.with_transformation(
-            DataTransformerConfig(id_val="organize", options={"renameByName": names, "excludeByName": hidden})
+            DataTransformerConfig(
+                id_val="organize", options={"renameByName": names, "excludeByName": hidden}
+            )
         )
     return builder
 
@@ -247,7 +264,9 @@ def grafana() -> str:
         .time("now-1h", "now")
         .refresh("30s")
         .timezone("browser")
-        .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+        .with_variable(
+            dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
+        )
     )
     for label, query in VARIABLES.items():
         builder = builder.with_variable(variable(label, query))

@@ -1,4 +1,6 @@
-"""A run for the pictures: 320 questions about a power grid like that of `examples/`, and an agent's responses."""
+"""A run for the pictures: 320 questions about a power grid like that of `examples/`, and an
+agent's responses.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ STARTS: tuple[str, ...] = ("Berg", "Lind", "Tann", "Eich", "Buch", "Stein", "Wal
 STARTS += ("Neu", "Alt", "Ober", "Hoch", "Erl", "Rot", "Grün", "Mühl")
 SUBSTATIONS = [start + end for end in ("heim", "au", "dorf", "bach") for start in STARTS]
 OPERATORS = ("Nordnett", "Nordgrid", "Vestnett")
-CHANCES = {"transformers": 0.78, "lines": 0.76, "measurements": 0.94, "settings": 0.8, "outages": 0.66}
+CHANCES = {
+    "transformers": 0.78,
+    "lines": 0.76,
+    "measurements": 0.94,
+    "settings": 0.8,
+    "outages": 0.66,
+}
 """How often the agent is right, by template."""
 CHEAPER = {**CHANCES, "settings": 0.45, "outages": 0.55}
 """The same for an agent with a cheaper model."""
@@ -57,7 +65,10 @@ def _query(text: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> Step:
 
 def _documents(names: Iterable[str], places: Iterable[int], name: str) -> Step:
     found = [
-        {"id": f"http://example.org/doc/{place}", "text": f"Transformer {each} stands in substation {name}."}
+        {
+            "id": f"http://example.org/doc/{place}",
+            "text": f"Transformer {each} stands in substation {name}.",
+        }
         for each, place in zip(names, places, strict=False)
     ]
     args = {"query": f"transformers of substation {name}", "k": len(found)}
@@ -65,11 +76,17 @@ def _documents(names: Iterable[str], places: Iterable[int], name: str) -> Step:
 
 
 class Asked:
-    """A question, the right answer, and wrong ones; each has its steps, which begin with those `found` first."""
+    """A question, the right answer, and wrong ones; each has its steps, which begin with those
+    `found` first.
+    """
 
     def __init__(self, template: str, name: str, text: str, match: str) -> None:
         self.template, self.text, self.match = template, text, match
-        self.id = f"load-{name}-t1".lower() if template == "measurements" else f"{template}-{name}".lower()
+        self.id = (
+            f"load-{name}-t1".lower()
+            if template == "measurements"
+            else f"{template}-{name}".lower()
+        )
         self.found: list[Step] = []
         self.right: tuple[str, list[Step]] = ("", [])
         self.wrong: list[tuple[str, list[Step]]] = []
@@ -123,7 +140,10 @@ def _lines(name: str, chance: Random) -> Asked:
         return answer, [_query(text, rows, ordered=True, score="f1")]
 
     asked.right = told(query + order, rows)
-    asked.wrong = [told(query, rows[::-1]), told(f"{query}{order} LIMIT {len(rows) - 1}", rows[:-1])]
+    asked.wrong = [
+        told(query, rows[::-1]),
+        told(f"{query}{order} LIMIT {len(rows) - 1}", rows[:-1]),
+    ]
     return asked
 
 
@@ -140,7 +160,12 @@ def _measurements(name: str, chance: Random) -> Asked:
     ]
 
     def told(load: float, granularity: str) -> tuple[str, list[Step]]:
-        args = {"external_id": series, "aggregates": "average", "granularity": granularity, "start": "1d-ago"}
+        args = {
+            "external_id": series,
+            "aggregates": "average",
+            "granularity": granularity,
+            "start": "1d-ago",
+        }
         step = {"name": "retrieve_data_points", "args": args | {"end": "now"}}
         return f"{load} MW", [step | {"output": json.dumps([{"average": load}])}]
 
@@ -163,12 +188,17 @@ def _settings(name: str, chance: Random) -> Asked:
     lookup = {"name": "operator_lookup", "args": {"substation": name}}
     volts = "\n".join(f"{level} kV" for level in levels)
     asked.right = f"{volts}\n{operator}", [settings, lookup | {"output": operator}]
-    asked.wrong = [(f"{volts}\n{other}", [settings, lookup | {"output": other}]), (volts, [settings])]
+    asked.wrong = [
+        (f"{volts}\n{other}", [settings, lookup | {"output": other}]),
+        (volts, [settings]),
+    ]
     return asked
 
 
 def _outages(name: str, chance: Random) -> Asked:
-    asked = Asked("outages", name, f"How many outages did substation {name} have in 2025?", "number")
+    asked = Asked(
+        "outages", name, f"How many outages did substation {name} have in 2025?", "number"
+    )
     count = chance.randint(2, 9)
     text = f"SELECT (COUNT(?o) AS ?outages) WHERE {{\n  ?o a cim:Outage ;\n    cim:Outage.Equipment/cim:Equipment.EquipmentContainer <{_iri(name)}> ;\n    cim:Outage.actualPeriod ?when ."
     year = f"{text}\n  FILTER(YEAR(?when) = 2025)\n}}"
@@ -189,13 +219,20 @@ ASKED = [
 def reference() -> list[dict[str, Any]]:
     """The reference set."""
     return [
-        {"template_id": template, "questions": [each.question for each in ASKED if each.template == template]}
+        {
+            "template_id": template,
+            "questions": [each.question for each in ASKED if each.template == template],
+        }
         for template in CHANCES
     ]
 
 
 def responses(
-    chances: Mapping[str, float] = CHANCES, *, slow_after: int = len(ASKED), tokens: float = 1, seed: int = 7
+    chances: Mapping[str, float] = CHANCES,
+    *,
+    slow_after: int = len(ASKED),
+    tokens: float = 1,
+    seed: int = 7,
 ) -> list[dict[str, Any]]:
     """Responses in random order; the server of the graph is slow `slow_after` so many of them."""
     order = [*ASKED]
@@ -224,7 +261,9 @@ def _response(
         error = "TimeoutError: the agent gave no answer within 60 s"
         response |= {"elapsed_sec": 60.0, "status": "error", "error": error}
         answer = None
-    if late < (0.6 if is_slow else 0.02) and (answer is None or steps[-1]["name"] == "sparql_query"):
+    if late < (0.6 if is_slow else 0.02) and (
+        answer is None or steps[-1]["name"] == "sparql_query"
+    ):
         del steps[-1]["output"]
         steps[-1] |= {"status": "error", "error": "HTTP 504: the query took more than 30 s"}
         answer = answer and "The graph did not answer in time."

@@ -62,7 +62,9 @@ def attributes(section: type[Any]) -> dict[str, str]:
                 found[field.name] = inspect.cleandoc(part.__doc__ or "").partition("\n\n")[0]
     for base in reversed(section.__mro__):
         text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
-        found |= dict(re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL))
+        found |= dict(
+            re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", text, re.MULTILINE | re.DOTALL)
+        )
     return {name: " ".join(described.split()) for name, described in found.items()}
 
 
@@ -93,10 +95,20 @@ def configuration() -> str:
         described = attributes(section)
         summary = inspect.cleandoc(section.__doc__ or "").partition("Attributes:")[0].strip()
         title = f"`{key}`" if key else "Top level"
-        lines += ["", f"## {title}", "", summary, "", "| key | default | meaning |", "|---|---|---|"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            summary,
+            "",
+            "| key | default | meaning |",
+            "|---|---|---|",
+        ]
         for field in msgspec.structs.fields(section):
             meaning = described[field.name].replace("|", "\\|")
-            lines.append(f"| `{field.encode_name}` | {default(field)} | {meaning[0].upper()}{meaning[1:]} |")
+            lines.append(
+                f"| `{field.encode_name}` | {default(field)} | {meaning[0].upper()}{meaning[1:]} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -122,7 +134,12 @@ def prometheus() -> str:
     return "\n".join(lines) + "\n"
 
 
-FIXED = {"elapsed_sec": 2_295.0, "results_per_sec": 0.1, "in_flight": 4, "lag": {"bytes": 0, "seconds": 0.0}}
+FIXED = {
+    "elapsed_sec": 2_295.0,
+    "results_per_sec": 0.1,
+    "in_flight": 4,
+    "lag": {"bytes": 0, "seconds": 0.0},
+}
 """What else depends on the clock."""
 
 
@@ -167,17 +184,24 @@ def printed(*arguments: str) -> list[Text]:
 @contextmanager
 def in_folder() -> Iterator[None]:
     """Make a new folder with the reference set and the responses of two runs the current one."""
-    runs = {"baseline": grid.responses(), "candidate": grid.responses(grid.CHEAPER, tokens=0.7, seed=8)}
+    runs = {
+        "baseline": grid.responses(),
+        "candidate": grid.responses(grid.CHEAPER, tokens=0.7, seed=8),
+    }
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         Path("reference.yaml").write_text(json.dumps(grid.reference()))
         for name, responses in runs.items():
-            Path(f"{name}-log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in responses))
+            Path(f"{name}-log.jsonl").write_text(
+                "".join(json.dumps(each) + "\n" for each in responses)
+            )
         yield
 
 
 def evaluated(name: str, *options: str) -> list[Text]:
     """Write the results of a run, and return the page that `evaluate` prints."""
-    return printed("evaluate", "reference.yaml", f"{name}-log.jsonl", "-o", f"{name}.jsonl", *options)
+    return printed(
+        "evaluate", "reference.yaml", f"{name}-log.jsonl", "-o", f"{name}.jsonl", *options
+    )
 
 
 def compare() -> str:
@@ -192,7 +216,9 @@ def compare() -> str:
 def report() -> str:
     """The page that `evaluate` prints."""
     with in_folder():
-        log = Path("baseline-log.jsonl")  # Without tokens and seconds, all columns fit into one table.
+        log = Path(
+            "baseline-log.jsonl"
+        )  # Without tokens and seconds, all columns fit into one table.
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         for line in lines:
             del line["total_tokens"], line["elapsed_sec"]
@@ -220,17 +246,21 @@ def interval() -> str:
         aggregates.add(result)
         if count >= 10 and count % 5 == 0:
             stats = aggregates.snapshot(detail=True)["micro"]["steps_score"]
-            points.append((count, stats["mean"], stats["confidence"]["low"], stats["confidence"]["high"]))
+            points.append(
+                (count, stats["mean"], stats["confidence"]["low"], stats["confidence"]["high"])
+            )
 
     def at(count: float, score: float) -> str:
         return f"{50 + count * 1.7:.1f},{230 - score * 200:.1f}"
 
     band = " ".join(
-        [at(n, high) for n, _, _, high in points] + [at(n, low) for n, _, low, _ in reversed(points)]
+        [at(n, high) for n, _, _, high in points]
+        + [at(n, low) for n, _, low, _ in reversed(points)]
     )
     mean = " ".join(at(n, value) for n, value, _, _ in points)
     labels = [
-        f'<text x="42" y="{234 - score * 200:.0f}" text-anchor="end">{score}</text>' for score in (0, 0.5, 1)
+        f'<text x="42" y="{234 - score * 200:.0f}" text-anchor="end">{score}</text>'
+        for score in (0, 0.5, 1)
     ] + [
         f'<text x="{50 + n * 1.7:.0f}" y="250" text-anchor="middle">{n}</text>'
         for n in (0, 80, 160, 240, 320)
@@ -265,13 +295,22 @@ def concepts() -> str:
         parts.append(f'<rect x="{x}" y="{y}" {look}/>')
         parts.append(f'<text x="{x + 10}" y="{y + 20}" font-weight="bold">{title}</text>')
         for number, line in enumerate(lines):
-            parts.append(f'<text x="{x + 10}" y="{y + 40 + 18 * number}" font-size="11.5">{line}</text>')
+            parts.append(
+                f'<text x="{x + 10}" y="{y + 40 + 18 * number}" font-size="11.5">{line}</text>'
+            )
 
     box(10, 10, 300, 142, "reference set")
     box(22, 40, 276, 102, "template")
     answer, steps = "reference answer: Mon Oncle, Playtime", "reference steps: sparql_query, 2 rows"
     box(34, 68, 252, 66, "question", [answer, steps])
-    box(10, 182, 300, 70, "response", ["actual answer: Playtime", "actual steps: sparql_query, 1 row"])
+    box(
+        10,
+        182,
+        300,
+        70,
+        "response",
+        ["actual answer: Playtime", "actual steps: sparql_query, 1 row"],
+    )
     parts.append('<path d="M386,206 h196 v-130 M382,202 h196 v-130" fill="none" stroke="#08519c"/>')
     box(378, 68, 196, 130, "result", ["failure: missing_rows"])
     box(390, 120, 172, 68, "metrics", ["steps_score: 0.67", "answer_match: 0"])
@@ -283,8 +322,14 @@ def concepts() -> str:
         "aggregates",
         ["mean: 0.83", "confidence interval", "number of errors", "reasons for failure"],
     )
-    arrows = ["M286,112 C340,112 330,122 374,122", "M310,217 C345,217 335,150 374,150", "M588,133 H652"]
-    parts += [f'<path d="{each}" fill="none" stroke="#08519c" marker-end="url(#tip)"/>' for each in arrows]
+    arrows = [
+        "M286,112 C340,112 330,122 374,122",
+        "M310,217 C345,217 335,150 374,150",
+        "M588,133 H652",
+    ]
+    parts += [
+        f'<path d="{each}" fill="none" stroke="#08519c" marker-end="url(#tip)"/>' for each in arrows
+    ]
     parts.append('<text x="618" y="124" text-anchor="middle" font-size="11.5">all results</text>')
     return "\n".join(
         [

@@ -1,4 +1,5 @@
-"""Take the pictures of the pages in the browser: needs playwright, pillow and Debian's chromium-headless-shell.
+"""Take the pictures of the pages in the browser: needs playwright, pillow and Debian's
+chromium-headless-shell.
 
 python -m docs.screenshots
 """
@@ -78,7 +79,9 @@ async def main() -> None:
     ):
         async with dashboard, async_playwright() as playwright:
             program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-            browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            browser = await playwright.chromium.launch(
+                executable_path=program, args=["--no-sandbox"]
+            )
             number, shown = 0, 1
             async for result in dashboard:
                 number += 1

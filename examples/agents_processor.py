@@ -10,10 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool, generation_span
+from agents import (
+    Agent,
+    Model,
+    ModelResponse,
+    RunConfig,
+    Runner,
+    Usage,
+    function_tool,
+    generation_span,
+)
 from agents.tracing import Span, Trace, TracingProcessor, set_trace_processors
 from anyio.streams.memory import MemoryObjectSendStream
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
 
 from graphrag_eval_async import evaluate_stream, load_reference
 from graphrag_eval_async.traces import response_from_openai
@@ -22,7 +35,9 @@ REFERENCE = load_reference(Path(__file__).with_name("reference.yaml"))
 
 
 class ResponseProcessor(TracingProcessor):
-    """Calls `send` with a response for each trace that ends. A trace's metadata has its `question_id`."""
+    """Calls `send` with a response for each trace that ends. A trace's metadata has its
+    `question_id`.
+    """
 
     def __init__(self, send: Callable[[dict[str, Any]], object]) -> None:
         self._send = send
@@ -34,7 +49,9 @@ class ResponseProcessor(TracingProcessor):
     def on_span_end(self, span: Span[Any]) -> None:
         exported: Any = span.export()
         data = span.span_data
-        if getattr(data, "response", None) is not None:  # Of the Responses API, which exports leave out.
+        if (
+            getattr(data, "response", None) is not None
+        ):  # Of the Responses API, which exports leave out.
             exported["span_data"] |= {"input": data.input, "output": data.response.output}
         self._spans.get(span.trace_id, []).append(exported)
 
@@ -73,7 +90,10 @@ class ToyModel(Model):
             else:
                 args = {"substation": "Lindau" if "Lindau" in str(given) else "Bergheim"}
                 output = ResponseFunctionToolCall(
-                    type="function_call", call_id="call_1", name="operator_lookup", arguments=json.dumps(args)
+                    type="function_call",
+                    call_id="call_1",
+                    name="operator_lookup",
+                    arguments=json.dumps(args),
                 )
             span.span_data.output = [output.model_dump()]
         return ModelResponse(output=[output], usage=Usage(), response_id=None)

@@ -20,8 +20,14 @@ labels = [{"question_id": name, "metric": "answer_f1", "value": verdicts[name]} 
 row = calibrate(results, labels, chosen_at_random=True)["overall"]
 
 print(f"agreement {row['agreement']:.2f}, kappa {row['kappa']:.2f}")
-print(f"sensitivity {row['sensitivity']:.2f}, specificity {row['specificity']:.2f}, bias {row['bias']:+.2f}")
+print(
+    f"sensitivity {row['sensitivity']:.2f}, specificity {row['specificity']:.2f}, bias "
+    f"{row['bias']:+.2f}"
+)
 print(f"mean of the judge {row['mean_score']:.3f}")
 interval = row["corrected"]["interval"]
-print(f"corrected {row['corrected']['mean']:.3f}, from {interval['low']:.3f} to {interval['high']:.3f}")
+print(
+    f"corrected {row['corrected']['mean']:.3f}, from {interval['low']:.3f} to "
+    f"{interval['high']:.3f}"
+)
 print(f"truth {sum(verdicts.values()) / len(verdicts):.3f}")

@@ -33,10 +33,13 @@ async def evaluate(log: Path, journal: Path, done: asyncio.Event) -> None:
     source = follow_jsonl(log, stop=done)
     async with evaluate_stream(EXAMPLES / "reference.yaml", source, journal=journal) as stream:
         async for result in stream:
-            print(result["question_id"], result["steps_score"], "at byte", result["source"]["offset"])
+            print(
+                result["question_id"], result["steps_score"], "at byte", result["source"]["offset"]
+            )
     micro = stream.aggregates.snapshot()["micro"]
     print(
-        f"{micro['number_of_success_samples']} answers so far, steps score {micro['steps_score']['mean']:.3f}"
+        f"{micro['number_of_success_samples']} answers so far, steps score "
+        f"{micro['steps_score']['mean']:.3f}"
     )
 
 

@@ -25,7 +25,9 @@ REFERENCE = load_reference(Path(__file__).with_name("reference.yaml"))
 
 
 class LangChainHandler(BaseCallbackHandler):
-    """Calls `send` with a response for each run that ends. A run's metadata has its `question_id`."""
+    """Calls `send` with a response for each run that ends. A run's metadata has its
+    `question_id`.
+    """
 
     run_inline = True  # On the event loop, in the order of the calls.
 
@@ -44,7 +46,12 @@ class LangChainHandler(BaseCallbackHandler):
             self._events[root] = []
             self._questions[root] = (about.get("metadata") or {}).get("question_id")
         parents = [] if parent is None else [str(parent)]
-        told = {"event": event, "run_id": str(run), "parent_ids": parents, "name": about.get("name")}
+        told = {
+            "event": event,
+            "run_id": str(run),
+            "parent_ids": parents,
+            "name": about.get("name"),
+        }
         self._events[root].append(told | {"data": data})
 
     def _end(self, about: dict[str, Any], **more: Any) -> None:

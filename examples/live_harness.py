@@ -1,4 +1,5 @@
-"""Ask a toy agent every question of a reference set, three at a time, and evaluate it while it answers.
+"""Ask a toy agent every question of a reference set, three at a time, and evaluate it while it
+answers.
 
 python examples/live_harness.py
 """

@@ -19,7 +19,8 @@ EXAMPLES = Path(__file__).parent
 class WordJudge:
     """Stands for your model: takes each number and each capitalised word of an answer for a claim.
 
-    It has the two methods of the protocol `graphrag_eval_async.Judge`, and a name that results give it.
+    It has the two methods of the protocol `graphrag_eval_async.Judge`, and a name that results give
+    it.
     """
 
     model = "words-1"
@@ -38,7 +39,9 @@ class WordJudge:
             "reference_claims": reference or ["nothing"],
             "actual_claims": actual,
             "reason": f"in common: {', '.join(common) or 'nothing'}",
-            "matches": [{"reference": reference.index(w), "actual": actual.index(w)} for w in common],
+            "matches": [
+                {"reference": reference.index(w), "actual": actual.index(w)} for w in common
+            ],
         }
         return reply, TokenUsage(input_tokens=sum(len(m["content"]) // 4 for m in messages))
 
@@ -48,13 +51,17 @@ class WordJudge:
 
 
 def _words(message: str, block: str) -> list[str]:
-    """The distinct words of a block of data, which stands between ``<name ...>`` and ``</name ...>``."""
+    """The distinct words of a block of data, which stands between ``<name ...>`` and ``</name
+    ...>``.
+    """
     [(_, data)] = re.findall(rf"<{block} (\w+)>\n(.*)\n</{block} \1>", message, re.DOTALL)
     return list(dict.fromkeys(re.findall(r"\d[\d.]*|[A-Z]\w*", data)))
 
 
 async def main() -> None:
-    stream = evaluate_stream(EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl", judge=WordJudge())
+    stream = evaluate_stream(
+        EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl", judge=WordJudge()
+    )
     async with stream:
         async for result in stream:
             if "answer_f1" in result:

@@ -27,7 +27,9 @@ def brevity(_question: Question, response: dict[str, Any], _result: dict[str, An
 
 
 @metric(keys=["total", "repeated"])
-def calls(_question: Question, response: dict[str, Any], _result: dict[str, Any]) -> dict[str, float]:
+def calls(
+    _question: Question, response: dict[str, Any], _result: dict[str, Any]
+) -> dict[str, float]:
     """How many tools the agent called, and how many of these calls repeat an earlier one."""
     asked = Counter(f"{step['name']} {step.get('args')}" for step in response["actual_steps"])
     return {"total": asked.total(), "repeated": asked.total() - len(asked)}

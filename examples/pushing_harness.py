@@ -1,4 +1,5 @@
-"""Evaluate a toy harness that runs by itself: it pushes each response into the stream when an agent is done.
+"""Evaluate a toy harness that runs by itself: it pushes each response into the stream when an agent
+is done.
 
 Where the library may call your agent, `evaluate_agent` does all of this: see live_harness.py.
 
@@ -33,7 +34,9 @@ async def toy_agent(question: Question, chance: random.Random) -> list[dict[str,
             "id": f"call_{number}",
             "status": "success",
         }
-        for number, step in enumerate(step for group in question.reference_steps or () for step in group)
+        for number, step in enumerate(
+            step for group in question.reference_steps or () for step in group
+        )
     ]
     if chance.random() < 0.5:
         steps.pop()
@@ -72,7 +75,8 @@ async def main() -> None:
             micro = results.aggregates.snapshot()["micro"]
             print(
                 f"{result['question_id']:24} steps_score {result['steps_score']:.2f}"
-                f"   mean of {micro['number_of_success_samples']}: {micro['steps_score']['mean']:.2f}"
+                f"   mean of {micro['number_of_success_samples']}: "
+                f"{micro['steps_score']['mean']:.2f}"
             )
 
 

@@ -1,7 +1,7 @@
 """A small TEXT2SPARQL endpoint: answers with the queries of an agent of `benchmark/agents.py`.
 
-python examples/text2sparql_server.py [--agent grammar] [--port 8000]
-curl -G localhost:8000 -d dataset=https://example.org/grid/ --data-urlencode question="Who runs Dunmere?"
+python examples/text2sparql_server.py [--agent grammar] [--port 8000] curl -G localhost:8000 -d
+dataset=https://example.org/grid/ --data-urlencode question="Who runs Dunmere?"
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def refused(error: str) -> Response:
 
 
 def create_app(agent: str = "grammar") -> Starlette:
-    """Return an app that answers `GET /?dataset=...&question=...`, and `POST /` with both as JSON."""
+    """Return an app that answers `GET /?dataset=...&question=...`, and `POST /` with both as
+    JSON.
+    """
 
     async def answer(request: Request) -> Response:
         try:

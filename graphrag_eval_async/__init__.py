@@ -6,7 +6,9 @@ from importlib import import_module
 _FROM = {
     name: module
     for module, name in re.findall(
-        r"^from (\S+) import (\w+)", __loader__.get_data(f"{__file__}i").decode(), re.MULTILINE
+        r"^from (\S+) import (?:\(\s*)?(\w+)",
+        __loader__.get_data(f"{__file__}i").decode(),
+        re.MULTILINE,
     )
 }
 __all__ = sorted(_FROM)

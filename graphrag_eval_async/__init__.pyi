@@ -47,7 +47,9 @@ from graphrag_eval_async.records import Rejects as Rejects
 from graphrag_eval_async.records.tabular import results_to_rows as results_to_rows
 from graphrag_eval_async.reference import Reference as Reference
 from graphrag_eval_async.reference import load_reference as load_reference
-from graphrag_eval_async.reference.authoring import reference_step_from_sparql as reference_step_from_sparql
+from graphrag_eval_async.reference.authoring import (
+    reference_step_from_sparql as reference_step_from_sparql,
+)
 from graphrag_eval_async.reference.authoring import save_reference as save_reference
 from graphrag_eval_async.reference.importing import import_questions as import_questions
 from graphrag_eval_async.scale import evaluate_file as evaluate_file

@@ -1,4 +1,6 @@
-"""Works on finished sets: evaluates responses, aggregates results, compares runs, plans comparisons."""
+"""Works on finished sets: evaluates responses, aggregates results, compares runs, plans
+comparisons.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Line, LongLine
-from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
+from graphrag_eval_async.records.decoding import (
+    MAX_DEPTH,
+    InvalidRecord,
+    load,
+    nests_deeper,
+    too_deep,
+)
 from graphrag_eval_async.records.line import MAX_RESULT_BYTES
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.reject import reject, reject_unread
@@ -45,7 +53,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.options import OnReject
 
 Results = str | os.PathLike[str] | JsonlFiles | Iterable[Mapping[str, Any]]
-"""A path as for `read_jsonl`, or of a Parquet file; the return value of `read_jsonl`; or results as dicts.
+"""A path as for `read_jsonl`, or of a Parquet file; the return value of `read_jsonl`; or results as
+dicts.
 
 Files may still grow: an unfinished last line is skipped with a warning.
 """
@@ -64,20 +73,20 @@ async def run_evaluation(
     """Evaluate a finished set of responses.
 
     Args:
-        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`; or None, as for
-            `evaluate_stream`.
-        responses: a path to JSONL, an iterable of responses, as for `evaluate_stream`, or a dict from
-            question id to response.
+        reference: a path to YAML or JSON, a list of template dicts, or a `Reference`; or None, as
+            for `evaluate_stream`.
+        responses: a path to JSONL, an iterable of responses, as for `evaluate_stream`, or a dict
+            from question id to response.
         missing: "raise" requires a response to every question, "skip" accepts missing ones.
-        on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected responses, and a
-            callable gets each reject.
+        on_reject: "raise" raises one error that lists all rejects, "collect" skips rejected
+            responses, and a callable gets each reject.
         max_in_flight: how many responses may be in progress at once, 1 or more.
         options: as in `Evaluator`.
 
     Returns:
-        the results in the order of the reference set, if there is one; samples of one question, and results
-        without a reference set, in the order of the input.
-        Values inside reference steps, such as `args`, belong to the reference set and must not be changed.
+        the results in the order of the reference set, if there is one; samples of one question, and
+        results without a reference set, in the order of the input. Values inside reference steps,
+        such as `args`, belong to the reference set and must not be changed.
 
     Raises:
         RejectedResponses: responses could not be evaluated.
@@ -133,12 +142,13 @@ def compute_aggregates(
     Args:
         results: result dicts, of this or of other runs.
         reference: gives the order of the templates; without it they are sorted by name.
-        config: names the outputs of custom evaluations in results that do not say it themselves, such as
-            those of another program.
+        config: names the outputs of custom evaluations in results that do not say it themselves,
+            such as those of another program.
         include_errors: whether the metrics of error responses count.
         detail: whether metrics also have `coverage`, `bounds`, `quantiles`, `se` and intervals.
         level: confidence level, between 0 and 1.
-        interval: kind of `interval`: "one_look", or "anytime" if the run was stopped by looking at it.
+        interval: kind of `interval`: "one_look", or "anytime" if the run was stopped by looking at
+            it.
 
     Raises:
         AggregationError: a result cannot be aggregated.
@@ -180,23 +190,26 @@ def compare(
 ) -> Comparison:
     """Compare a run with an earlier one, question by question.
 
-    Questions are paired by their ids; the samples of a question are averaged. On an event loop, call it by
-    `asyncio.to_thread`.
+    Questions are paired by their ids; the samples of a question are averaged. On an event loop,
+    call it by `asyncio.to_thread`.
 
-    A question is right if its first k samples are right. k is the number of samples in the run that has
-    fewer. A metric that one side lacks because its judge failed does not count. A missing answer is wrong.
+    A question is right if its first k samples are right. k is the number of samples in the run that
+    has fewer. A metric that one side lacks because its judge failed does not count. A missing
+    answer is wrong.
 
-    Primary metrics share the error evenly (Bonferroni). So do the rows of templates, and those of tags. With
-    three primary metrics at 95%, p is multiplied by 3 and intervals are at 98.33%. In simulated comparisons
-    of 40 questions, one of these three intervals missed in 3.5%. A verdict needs a small p and an interval
-    that excludes 0; if only one of them says so, the other is adapted.
+    Primary metrics share the error evenly (Bonferroni). So do the rows of templates, and those of
+    tags. With three primary metrics at 95%, p is multiplied by 3 and intervals are at 98.33%. In
+    simulated comparisons of 40 questions, one of these three intervals missed in 3.5%. A verdict
+    needs a small p and an interval that excludes 0; if only one of them says so, the other is
+    adapted.
 
     Args:
         baseline: results of the earlier run.
         candidate: results of the other run.
         level: confidence level of intervals and verdicts, between 0 and 1.
-        primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged metrics of
-            answers, and outputs of custom evaluations and metrics in code that are from 0 to 1.
+        primary: the metrics that are decided; default: ``error_rate``, `steps_score`, the judged
+            metrics of answers, and outputs of custom evaluations and metrics in code that are from
+            0 to 1.
         non_inferior: by metric, a margin above 0: is the candidate shown to be worse by less?
         by: key of a tag, whose values are compared, too; "tags" for all keys.
 
@@ -205,25 +218,28 @@ def compare(
 
         - `overall`, `per_template` and, with `by`, `per_tag`: rows by metric;
         - `questions`: how many both runs have; `results`: how many each side has; `level`;
-        - `regressions`, `improvements`: ids of questions that were right and are not, and the reverse;
+        - `regressions`, `improvements`: ids of questions that were right and are not, and the
+          reverse;
         - `worse`: by metric, the questions that fell, largest drop first;
         - `missing`: ids of questions of the baseline without a complete result of the candidate;
-        - `only_in_baseline`, `only_in_candidate`; `pending`: by side, ids of questions without a complete
-          result;
-        - `without_pair`: by metric and side, ids of questions with a value on that side only; for primary
-          metrics also `p` and `verdict`: did more questions lose their value than gain one?
-        - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a `reason`),
-          `margin`, `interval`, means and number of `pairs`; errors count as 0 in metrics up to 1;
+        - `only_in_baseline`, `only_in_candidate`; `pending`: by side, ids of questions without a
+          complete result;
+        - `without_pair`: by metric and side, ids of questions with a value on that side only; for
+          primary metrics also `p` and `verdict`: did more questions lose their value than gain one?
+        - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a
+          `reason`), `margin`, `interval`, means and number of `pairs`; errors count as 0 in metrics
+          up to 1;
         - `warnings`, and `notes` on how verdicts are made.
 
-        A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over them, their
-        `difference`, the candidate's `wins`, `losses` and `ties`, and the `interval` of the difference. Rows
-        of primary metrics also have `p`, `p_adjusted`, `verdict` and `detectable`: the change that so many
-        questions show with a power of 80%, None if there is none. Metrics from 0 to 1 have `confidence`, an
-        interval that is valid at any time.
+        A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over
+        them, their `difference`, the candidate's `wins`, `losses` and `ties`, and the `interval` of
+        the difference. Rows of primary metrics also have `p`, `p_adjusted`, `verdict` and
+        `detectable`: the change that so many questions show with a power of 80%, None if there is
+        none. Metrics from 0 to 1 have `confidence`, an interval that is valid at any time.
 
     Raises:
-        AggregationError: something is not a result of a question; of files, the message has its place.
+        AggregationError: something is not a result of a question; of files, the message has its
+            place.
         SourceError: a file cannot be read.
         UsageError: an argument has an invalid value.
     """
@@ -258,10 +274,10 @@ def plan_questions(
         primary: the metrics that the comparison decides; see `compare`.
 
     Returns:
-        a dict with the number of questions, each asked once, if they are `paired`, the same in both runs, or
-        `unpaired`, for a `power` of 80%. Its other keys are what the plan assumes. In 1,000 simulated
-        comparisons each, of as many questions as planned, falls of 0.15, 0.1 and 0.05 were found in 79, 76
-        and 80%.
+        a dict with the number of questions, each asked once, if they are `paired`, the same in both
+        runs, or `unpaired`, for a `power` of 80%. Its other keys are what the plan assumes. In
+        1,000 simulated comparisons each, of as many questions as planned, falls of 0.15, 0.1 and
+        0.05 were found in 79, 76 and 80%.
 
     Raises:
         AggregationError: something is not a result; of files, the message has its place.
@@ -292,33 +308,34 @@ def calibrate(
 ) -> dict[str, Any]:
     """Compare a judged metric with labels that people gave, and correct its mean.
 
-    A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None if there is
-    none yet. Of a question with several samples, it also needs `sample` or `sha256`, that of its line. A
-    label with the `sha256` of another line is not used: the result was judged again, or is another one.
-    Several labels of one result are averaged.
+    A label has `question_id`, `metric`, and `value`: a number from 0 to 1, true or false, or None
+    if there is none yet. Of a question with several samples, it also needs `sample` or `sha256`,
+    that of its line. A label with the `sha256` of another line is not used: the result was judged
+    again, or is another one. Several labels of one result are averaged.
 
-    The mean is corrected if 100 results or more are labelled and were drawn at random. Its interval is for
-    one look, and clustered by question. In 3,000 simulated runs with 100 labels of 150 to 5,000 results, at
-    least 94.5% of intervals at 95% contained the truth. They were 0.157 to 0.132 wide; with the labels
-    alone, 0.168.
+    The mean is corrected if 100 results or more are labelled and were drawn at random. Its interval
+    is for one look, and clustered by question. In 3,000 simulated runs with 100 labels of 150 to
+    5,000 results, at least 94.5% of intervals at 95% contained the truth. They were 0.157 to 0.132
+    wide; with the labels alone, 0.168.
 
     Args:
         results: the results with the judged metric.
-        labels: a path of labels, JSONL, or labels as dicts. `sample-for-labels` draws results to be labelled.
+        labels: a path of labels, JSONL, or labels as dicts. `sample-for-labels` draws results to be
+            labelled.
         metric: name of the metric; not needed if all labels are for the same one.
         level: confidence level of intervals, between 0 and 1.
-        chosen_at_random: declares that the labelled results were chosen at random, in place of the mark
-            `drawn` that `sample-for-labels` leaves in each label.
+        chosen_at_random: declares that the labelled results were chosen at random, in place of the
+            mark `drawn` that `sample-for-labels` leaves in each label.
 
     Returns:
-        a dict: how far judge and people agree, and the mean that people would give all results, by PPI++
-        (Angelopoulos, Duchi and Zrnic, 2023). `overall` and each row of `per_template` have the number of
-        `results` with a value and of `labels`, `agreement`, `kappa` (Cohen), `sensitivity`, `specificity`,
-        `bias` (the mean of value - label), `mean_score`, `mean_label`, and `corrected`: `mean`, `se`,
-        `interval` and `weight`, or the `reason` why there is none. A value of 0.5 or more counts as right;
-        undefined values are None. `people` has how far people agree (Krippendorff's
-        `alpha`), `unused_labels` counts labels by the reason why they are not used, and `rejected` has
-        invalid lines.
+        a dict: how far judge and people agree, and the mean that people would give all results, by
+        PPI++ (Angelopoulos, Duchi and Zrnic, 2023). `overall` and each row of `per_template` have
+        the number of `results` with a value and of `labels`, `agreement`, `kappa` (Cohen),
+        `sensitivity`, `specificity`, `bias` (the mean of value - label), `mean_score`,
+        `mean_label`, and `corrected`: `mean`, `se`, `interval` and `weight`, or the `reason` why
+        there is none. A value of 0.5 or more counts as right; undefined values are None. `people`
+        has how far people agree (Krippendorff's `alpha`), `unused_labels` counts labels by the
+        reason why they are not used, and `rejected` has invalid lines.
 
     Raises:
         AggregationError: something is not a result, or a dict is not a label.
@@ -341,7 +358,9 @@ def calibrate(
 
 
 def _complain(reject: Reject) -> None:
-    """Raise an `AggregationError` about a line that is not a result; only warn of an unfinished last line."""
+    """Raise an `AggregationError` about a line that is not a result; only warn of an unfinished
+    last line.
+    """
     told = f"{reject.path}: {reject}" if reject.path else str(reject)
     if reject.reason != "incomplete":
         raise AggregationError(told)
@@ -368,7 +387,9 @@ def add_results(
             reading = read_results(results, add, on_reject, may_grow=may_grow)
             thread.submit(asyncio.run, reading).result()
     elif isinstance(results, bytes | Mapping) or not isinstance(results, Iterable):
-        raise UsageError(f"{what}: expected a path or an iterable of results, got {type(results).__name__}")
+        raise UsageError(
+            f"{what}: expected a path or an iterable of results, got {type(results).__name__}"
+        )
     else:
         for result in results:
             add(result)
@@ -382,12 +403,15 @@ async def read_results(
     advance: Callable[[], object] = lambda: None,
     may_grow: bool = True,
 ) -> None:
-    """Call `add` with the result in each line, `on_reject` with each other line, and `advance` after each.
+    """Call `add` with the result in each line, `on_reject` with each other line, and `advance`
+    after each.
 
-    An `AggregationError` that `add` raises makes the line a reject. If files `may_grow`, the reject of an
-    unfinished last line has the reason "incomplete".
+    An `AggregationError` that `add` raises makes the line a reject. If files `may_grow`, the reject
+    of an unfinished last line has the reason "incomplete".
     """
-    async with aclosing(source.batches(max_line_bytes=MAX_RESULT_BYTES, may_grow=may_grow)) as batches:
+    async with aclosing(
+        source.batches(max_line_bytes=MAX_RESULT_BYTES, may_grow=may_grow)
+    ) as batches:
         async for batch in batches:
             for record in batch:
                 if (rejected := take_result(record, add)) is not None:
@@ -404,7 +428,9 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
         return reject_unread(record)
     try:
         result = load(record.data, MAX_RESULT_BYTES)
-        if nests_deeper(result, MAX_DEPTH + 1):  # It has the unknown keys of a response one level deeper.
+        if nests_deeper(
+            result, MAX_DEPTH + 1
+        ):  # It has the unknown keys of a response one level deeper.
             raise too_deep()
         add(result)
     except InvalidRecord as error:
@@ -416,11 +442,15 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))
         told = what_else(result)
-        return reject(record, "not_a_result" if told and told in str(error) else "invalid_field", str(error))
+        return reject(
+            record, "not_a_result" if told and told in str(error) else "invalid_field", str(error)
+        )
     return None
 
 
 def _is_unfinished(line: Line, error: InvalidRecord) -> bool:
     """Whether a line that is not JSON is the beginning of a result that is still being written."""
-    is_cut_off = error.reason in ("invalid_json", "invalid_utf8") and line.data.lstrip().startswith(b"{")
+    is_cut_off = error.reason in ("invalid_json", "invalid_utf8") and line.data.lstrip().startswith(
+        b"{"
+    )
     return is_cut_off and not line.whole

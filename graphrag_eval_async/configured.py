@@ -44,7 +44,10 @@ def configure(
     aliases = {} if step_aliases is None else step_aliases
     if config is None and judge is None and not metrics:
         return Configured(None, Rules(steps_groups or "last"), aliases)
-    from graphrag_eval_async.config import LimitsConfig, load_config  # which most streams do not need
+    from graphrag_eval_async.config import (
+        LimitsConfig,
+        load_config,
+    )  # which most streams do not need
     from graphrag_eval_async.metrics import Judging
 
     checked = load_config({} if config is None else config, judge=judge is not None)
@@ -72,7 +75,9 @@ def configure(
 
 def check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal: Any) -> None:
     """Raise a `UsageError` if an argument of an `Evaluator` has an invalid value."""
-    if not isinstance(metrics, Mapping | None) or not all(isinstance(name, str) for name in metrics or ()):
+    if not isinstance(metrics, Mapping | None) or not all(
+        isinstance(name, str) for name in metrics or ()
+    ):
         raise UsageError(f"metrics: expected a dict of functions by name, got {metrics!r}")
     if steps_groups not in (None, "last", "all"):
         raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
@@ -91,8 +96,20 @@ def _of_reference(config: Config) -> list[str]:
     """The names of what is configured but needs a reference set."""
     own = config.custom_evaluations
     return [
-        *(metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics),
-        *(each.name for each in own if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)),
+        *(
+            metric.name
+            for metric in JUDGED
+            if metric.needs_reference and metric.name in config.metrics
+        ),
+        *(
+            each.name
+            for each in own
+            if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)
+        ),
         *(name for name in ("answer_match", "execute") if getattr(config, name) is not None),
-        *(f"steps.{name}" for name in ("check_queries", "tool_calls") if getattr(config.steps, name)),
+        *(
+            f"steps.{name}"
+            for name in ("check_queries", "tool_calls")
+            if getattr(config.steps, name)
+        ),
     ]

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 Failure = Literal[
-    "timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "budget", "unavailable"
+    "timeout",
+    "rate_limited",
+    "refused",
+    "invalid_request",
+    "invalid_reply",
+    "budget",
+    "unavailable",
 ]
 """The kinds of judging failures; the text of each ``*_error`` begins with one."""
 
@@ -27,13 +33,17 @@ MAX_MESSAGE = 2000
 
 
 class GraphragEvalError(Exception):
-    """Base of every error that this package raises on purpose. Can be pickled, with all attributes."""
+    """Base of every error that this package raises on purpose. Can be pickled, with all
+    attributes.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), str(self), self.__dict__)
 
 
-def _restore(kind: type[GraphragEvalError], message: str, attributes: dict[str, Any]) -> GraphragEvalError:
+def _restore(
+    kind: type[GraphragEvalError], message: str, attributes: dict[str, Any]
+) -> GraphragEvalError:
     """Return an error that was pickled, without the arguments of its class."""
     error = kind.__new__(kind, message)
     error.__dict__.update(attributes)
@@ -51,14 +61,16 @@ class UsageError(GraphragEvalError, ValueError):
 class ConfigError(GraphragEvalError, ValueError):
     """A configuration is invalid.
 
-    `problems` lists what was found, each beginning with its key, such as ``llm.limits.max_attempts: ...``;
-    `source` is the path it was read from, if any.
+    `problems` lists what was found, each beginning with its key, such as ``llm.limits.max_attempts:
+    ...``; `source` is the path it was read from, if any.
     """
 
     def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
         self.problems = list(problems)
         self.source = source
-        super().__init__("\n  ".join([f"configuration{f' {source}' if source else ''}:", *self.problems]))
+        super().__init__(
+            "\n  ".join([f"configuration{f' {source}' if source else ''}:", *self.problems])
+        )
 
 
 class ReferenceDataError(GraphragEvalError):
@@ -83,7 +95,8 @@ class SourceError(GraphragEvalError):
 class WorkerError(GraphragEvalError):
     """A worker process died or failed unexpectedly.
 
-    The message names the file and the range of its bytes that the process had; results before it are whole.
+    The message names the file and the range of its bytes that the process had; results before it
+    are whole.
     """
 
 
@@ -92,7 +105,9 @@ class TraceError(GraphragEvalError, ValueError):
 
 
 class JournalError(GraphragEvalError):
-    """A journal cannot be read or written; what is in it stays valid. The message names the file."""
+    """A journal cannot be read or written; what is in it stays valid. The message names the
+    file.
+    """
 
 
 class JournalLocked(JournalError):  # noqa: N818
@@ -119,7 +134,9 @@ class RejectedResponse(GraphragEvalError):  # noqa: N818  (a verdict on the inpu
 
 
 class RejectedResponses(GraphragEvalError):  # noqa: N818
-    """Responses of a finished set could not be evaluated; `rejects` holds those kept, `total` counts all."""
+    """Responses of a finished set could not be evaluated; `rejects` holds those kept, `total`
+    counts all.
+    """
 
     def __init__(self, rejects: Sequence[Reject], total: int) -> None:
         self.rejects = list(rejects)
@@ -136,11 +153,15 @@ class MissingResponses(GraphragEvalError):  # noqa: N818
     def __init__(self, question_ids: Sequence[str]) -> None:
         self.question_ids = list(question_ids)
         count = f"{plural(len(self.question_ids), 'question')} without a response"
-        super().__init__(f'{count} (missing="skip" leaves them out): {", ".join(self.question_ids)}')
+        super().__init__(
+            f'{count} (missing="skip" leaves them out): {", ".join(self.question_ids)}'
+        )
 
 
 class AggregationError(GraphragEvalError):
-    """A result or a serialised state cannot be aggregated; the message names the key and the question."""
+    """A result or a serialised state cannot be aggregated; the message names the key and the
+    question.
+    """
 
 
 class JudgeError(GraphragEvalError):
@@ -148,11 +169,11 @@ class JudgeError(GraphragEvalError):
 
     Attributes:
         message: what happened, in words.
-        kind: kind of failure. Calls that fail with "timeout", "rate_limited" or "unavailable" are retried. A
-            call that fails with "invalid_reply" is repeated once, with `reply`, if there is one, and this
-            error's text. Other calls fail at once.
-        retry_after: seconds that the server asks to wait; None if it does not say. If "rate_limited", all
-            callers wait, otherwise only this one.
+        kind: kind of failure. Calls that fail with "timeout", "rate_limited" or "unavailable" are
+            retried. A call that fails with "invalid_reply" is repeated once, with `reply`, if there
+            is one, and this error's text. Other calls fail at once.
+        retry_after: seconds that the server asks to wait; None if it does not say. If
+            "rate_limited", all callers wait, otherwise only this one.
         reply: the text of a reply that could not be used, if there was one.
         usage: the tokens that the failed call used, if known.
         final: whether another try would end in the same way, whatever the kind.
@@ -197,7 +218,9 @@ class ExecutionUnavailable(GraphragEvalError):  # noqa: N818
 
 
 class MalformedStep(GraphragEvalError):  # noqa: N818
-    """A step cannot be compared; each of `problems` begins with its place, such as ``args.limit: ...``."""
+    """A step cannot be compared; each of `problems` begins with its place, such as ``args.limit:
+    ...``.
+    """
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
@@ -221,7 +244,9 @@ def warn_caller(text: str) -> None:
     """Warn at the innermost line outside of this package."""
     ours = __name__.partition(".")[0]
     level, frame = 2, sys._getframe(1)
-    while frame.f_globals.get("__name__", "").partition(".")[0] == ours and frame.f_back is not None:
+    while (
+        frame.f_globals.get("__name__", "").partition(".")[0] == ours and frame.f_back is not None
+    ):
         level, frame = level + 1, frame.f_back
     warn(text, GraphragEvalWarning, stacklevel=level)
 
@@ -237,7 +262,9 @@ def describe_exception(error: BaseException) -> str:
 
 
 def describe(value: object) -> str:
-    """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an error."""
+    """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an
+    error.
+    """
     if isinstance(value, str):
         return repr(value[:200])
     if isinstance(value, int) and value.bit_length() > 64:

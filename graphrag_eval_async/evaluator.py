@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces.format import TraceFormat
 
 RESULTS_VERSION = "7"
-"""To be raised with each change by which an equal response gets another result: part of `fingerprints`."""
+"""To be raised with each change by which an equal response gets another result: part of
+`fingerprints`.
+"""
 
 
 class EvaluatorOptions(TypedDict, total=False):
@@ -85,27 +87,29 @@ class Evaluator:
         """Prepare the reference set.
 
         Args:
-            reference: a path to YAML or JSON, a list of template dicts, or a `Reference`. None: there is no
-                reference set; each response names its `question`, steps are not scored, and metrics that need
-                no reference answer are judged.
-            comparators: your own comparison of steps, by name of reference step:
-                ``(reference_step, actual_step) -> float`` from 0 to 1. It replaces the built-in one. It may
-                run in a worker thread, and twice, so it should depend on the two steps alone.
-            steps_groups: "last" scores the last group of reference steps, "all" the mean over all groups.
-                Default: as the configuration says, else "last".
-            step_aliases: other names that agents give a step, by its name in the reference set; added to the
-                `aliases` of the configuration.
-            config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a `Config`.
-                Default: no LLM is called; steps and `match` are scored.
-            judge: your own judge, in place of the configured models; or a dict with one for each name in
-                `judges` of the metrics. Without a configuration, it judges answer correctness.
-            metrics: metrics of your own, by name, added to `custom_metrics` of the configuration: functions
-                ``(question, response, result) -> float | bool | dict[str, float] | None``, plain or async, or
-                paths such as ``mypackage.mymodule:brevity``. See the page "Write your own metric".
-            on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota: "raise"
-                raises `JudgeUnavailable`, "continue" makes it the error of each metric.
-            format: the responses are traces in this format, such as "openai" or "auto"; or a `TraceFormat`,
-                which has options.
+            reference: a path to YAML or JSON, a list of template dicts, or a `Reference`. None:
+                there is no reference set; each response names its `question`, steps are not scored,
+                and metrics that need no reference answer are judged.
+            comparators: your own comparison of steps, by name of reference step: ``(reference_step,
+                actual_step) -> float`` from 0 to 1. It replaces the built-in one. It may run in a
+                worker thread, and twice, so it should depend on the two steps alone.
+            steps_groups: "last" scores the last group of reference steps, "all" the mean over all
+                groups. Default: as the configuration says, else "last".
+            step_aliases: other names that agents give a step, by its name in the reference set;
+                added to the `aliases` of the configuration.
+            config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a
+                `Config`. Default: no LLM is called; steps and `match` are scored.
+            judge: your own judge, in place of the configured models; or a dict with one for each
+                name in `judges` of the metrics. Without a configuration, it judges answer
+                correctness.
+            metrics: metrics of your own, by name, added to `custom_metrics` of the configuration:
+                functions ``(question, response, result) -> float | bool | dict[str, float] |
+                None``, plain or async, or paths such as ``mypackage.mymodule:brevity``. See the
+                page "Write your own metric".
+            on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota:
+                "raise" raises `JudgeUnavailable`, "continue" makes it the error of each metric.
+            format: the responses are traces in this format, such as "openai" or "auto"; or a
+                `TraceFormat`, which has options.
 
         Raises:
             ReferenceDataError: the reference set is invalid.
@@ -114,11 +118,15 @@ class Evaluator:
         """
         check_arguments(comparators, steps_groups, metrics, on_fatal)
         has_reference = reference is not None and not isinstance(reference, NoReference)
-        given = configure(config, judge, metrics or {}, on_fatal, steps_groups, step_aliases, has_reference)
+        given = configure(
+            config, judge, metrics or {}, on_fatal, steps_groups, step_aliases, has_reference
+        )
         self.config, rules, self._step_aliases, self._judging, self._executing, self.in_code = given
         self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
         self.reference = (
-            NoReference() if reference is None else load_reference(reference, comparators=comparators)
+            NoReference()
+            if reference is None
+            else load_reference(reference, comparators=comparators)
         )
         self._known = known = self.reference.step_names
         self._aliases = names_by_alias(self._step_aliases, known)
@@ -143,12 +151,14 @@ class Evaluator:
         if self._executing is None or self._executing.config is None:
             check_outputs(self.reference)
 
-    async def evaluate(self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1) -> dict[str, Any]:
+    async def evaluate(
+        self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1
+    ) -> dict[str, Any]:
         """Evaluate one response, given as a dict or as JSON text.
 
         Args:
-            response: is not changed; the result holds copies. The values of the keys of reference steps, such
-                as `args`, belong to the reference set and must not be changed.
+            response: is not changed; the result holds copies. The values of the keys of reference
+                steps, such as `args`, belong to the reference set and must not be changed.
             sample: the `sample` that the result carries.
 
         Raises:
@@ -165,7 +175,9 @@ class Evaluator:
             raise RejectedResponse(read)
         if self._executing is not None:
             execution = self._own_sessions().execution
-            evaluation = await self.score_in_thread(read, sample, await self.execute(read, execution))
+            evaluation = await self.score_in_thread(
+                read, sample, await self.execute(read, execution)
+            )
         else:
             found = self.score_at_once(record, read, sample)
             evaluation = found or await self.score_in_thread(read, sample)
@@ -195,7 +207,9 @@ class Evaluator:
         own = self._scoring.comparators
         return UsualWay(self.reference.questions, own, self._names, self._known, take_sample)
 
-    def score_at_once(self, record: Record, response: Response, sample: int | None) -> Evaluation | None:
+    def score_at_once(
+        self, record: Record, response: Response, sample: int | None
+    ) -> Evaluation | None:
         """Evaluate the response in `record`; None if that would block an event loop."""
         question = response.question or self.reference.questions[response.question_id]
         if question.size >= LARGE_BYTES or is_large(record):
@@ -208,9 +222,13 @@ class Evaluator:
     async def score_in_thread(
         self, response: Response, sample: int | None, executed: Executed | None = None
     ) -> Evaluation:
-        """Evaluate a response in a thread; a cancellation ends it. `executed` are its queries' results."""
+        """Evaluate a response in a thread; a cancellation ends it. `executed` are its queries'
+        results.
+        """
         budget = self._scoring.budget()
-        return await run_in_thread(partial(self.score, response, sample, budget, executed), budget.stop)
+        return await run_in_thread(
+            partial(self.score, response, sample, budget, executed), budget.stop
+        )
 
     def score(
         self,
@@ -219,7 +237,9 @@ class Evaluator:
         budget: Budget | None = None,
         executed: Executed | None = None,
     ) -> Evaluation:
-        """Evaluate a response in this thread; a quick budget may raise `ComparisonBudgetExceeded`."""
+        """Evaluate a response in this thread; a quick budget may raise
+        `ComparisonBudgetExceeded`.
+        """
         question = response.question or self.reference.questions[response.question_id]
         if self._names and not self._known.issuperset(response.usable):
             rename_steps(response, self._known, self._names)
@@ -230,7 +250,9 @@ class Evaluator:
             fields, groups = response.fields, question.reference_steps
             if executed is not None:
                 groups = evaluation.reference_steps
-                fields = {**fields, "actual_steps": executed.judged_steps(steps)} if steps else fields
+                fields = (
+                    {**fields, "actual_steps": executed.judged_steps(steps)} if steps else fields
+                )
             evaluation.plan = self._judging.plan(question, fields, groups, evaluation.matches)
         if self.in_code is not None and not failed:
             if self._judging is not None and not (evaluation.plan and evaluation.plan.due):
@@ -241,14 +263,20 @@ class Evaluator:
         return evaluation
 
     def pending(self, evaluation: Evaluation) -> Sequence[str]:
-        """Names of the metrics that `judge` is still to add: judged ones, and then those in code."""
+        """Names of the metrics that `judge` is still to add: judged ones, and then those in
+        code.
+        """
         due: Sequence[str] = evaluation.plan.pending if evaluation.plan is not None else ()
         if self.in_code is None or evaluation.failed or not (due or self.in_code.seconds):
             return due
         return [*due, *self.in_code.names]
 
-    async def execute(self, response: Response, session: ExecutionSession | None) -> Executed | None:
-        """Run the queries of a response and of its reference steps; None if there are none to run."""
+    async def execute(
+        self, response: Response, session: ExecutionSession | None
+    ) -> Executed | None:
+        """Run the queries of a response and of its reference steps; None if there are none to
+        run.
+        """
         question = response.question or self.reference.questions[response.question_id]
         steps = response.fields.get("actual_steps") or ()
         for step in steps if session is not None else ():  # No agent can say what was run.
@@ -257,10 +285,14 @@ class Evaluator:
         if session is None or question.data is None:
             return None
         rename_steps(response, self._known, self._names)
-        return await session.run(self._scoring.prepared[question.id].groups, () if response.failed else steps)
+        return await session.run(
+            self._scoring.prepared[question.id].groups, () if response.failed else steps
+        )
 
     def fingerprints(self) -> dict[str, str]:
-        """Return words and hashes, by name, that differ if another evaluator could give other results."""
+        """Return words and hashes, by name, that differ if another evaluator could give other
+        results.
+        """
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
@@ -291,7 +323,9 @@ class Evaluator:
 
     @property
     def waits(self) -> bool:
-        """Whether results wait for judges, queries or async metrics, which have limits in one process."""
+        """Whether results wait for judges, queries or async metrics, which have limits in one
+        process.
+        """
         return bool(self._judging or self._executing or (self.in_code and self.in_code.seconds))
 
     def execution_session(self) -> ExecutionSession | None:
@@ -303,7 +337,9 @@ class Evaluator:
         return self._judging.session() if self._judging is not None else None
 
     async def judge(self, evaluation: Evaluation, session: JudgeSession | None) -> bool:
-        """Add what is `pending`; if the session has dropped the evaluation, do nothing and return False."""
+        """Add what is `pending`; if the session has dropped the evaluation, do nothing and
+        return False.
+        """
         if evaluation.plan is not None and evaluation.plan.due:
             assert self._judging is not None and session is not None  # noqa: PT018, S101  (plans come of them)
             judged = await self._judging.run(evaluation.plan, session)

@@ -15,7 +15,9 @@ IS_POSIX = find_spec("fcntl") is not None
 
 
 def require_posix(what: str) -> None:
-    """Raise a `UsageError`, which begins with `what`, on a system without file locks and the like."""
+    """Raise a `UsageError`, which begins with `what`, on a system without file locks and the
+    like.
+    """
     if not IS_POSIX:
         raise UsageError(f"{what} needs a POSIX system, such as Linux, macOS or WSL")
 

@@ -1,7 +1,7 @@
 """What earlier versions had, and what to use instead.
 
-`REMOVED` is the only place that knows removed names; each entry stays for one release. Its keys are written
-as users wrote them:
+`REMOVED` is the only place that knows removed names; each entry stays for one release. Its keys are
+written as users wrote them:
 
 - ``--option``, or ``command --option`` if other commands still have the option,
 - ``command NAME`` for a command,
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-_LLAMAINDEX = "trace with openinference-instrumentation-llama-index, and read the spans with --format otlp"
-_MCP = "read the messages of the framework that called the tools, with the --format of that framework"
+_LLAMAINDEX = (
+    "trace with openinference-instrumentation-llama-index, and read the spans with --format otlp"
+)
+_MCP = (
+    "read the messages of the framework that called the tools, with the --format of that framework"
+)
 
 REMOVED: dict[str, str] = {
     "--fail-under": "write --gate 'METRIC >= VALUE'",
@@ -34,8 +38,12 @@ REMOVED: dict[str, str] = {
     "compare --fail-over": "write --max-drop METRIC=X",
     "watch --interval": "write --every TIME",
     "--results": "write -o OUTPUT",
-    "scale ray --results": "write -o OUTPUT, a JSONL file; finished shards stay in OUTPUT.shards/ meanwhile",
-    "scale ray --resume": "run the same command again; it evaluates only the shards that are missing",
+    "scale ray --results": (
+        "write -o OUTPUT, a JSONL file; finished shards stay in OUTPUT.shards/ meanwhile"
+    ),
+    "scale ray --resume": (
+        "run the same command again; it evaluates only the shards that are missing"
+    ),
     "scale ray --batch-size": "files are cut into shards; their size needs no option",
     "aggregate --jobs": "write --aggregates FILE.aggregates in the runs, and merge these files",
     "DatasetEvaluation()": "evaluate_dataset returns an EvaluatedFile",
@@ -43,7 +51,9 @@ REMOVED: dict[str, str] = {
     "batch_size=": "files are cut into shards; their size needs no argument",
     "advance=": "`scale ray` on the command line shows the progress",
     "--embedding": "write llm.embedding into a configuration, and pass it with --config",
-    "--escape-formulas": "leave it out: cells that a spreadsheet could run always get an apostrophe",
+    "--escape-formulas": (
+        "leave it out: cells that a spreadsheet could run always get an apostrophe"
+    ),
     "--no-escape-formulas": "remove the apostrophe where a program reads the table",
     "--max-reject-bytes": "leave it out: beyond 1 GiB, rejects are written without content",
     "--poll-interval": "leave it out: logs are looked at every 50 ms",
@@ -58,8 +68,9 @@ REMOVED: dict[str, str] = {
     "redis_results()": "the results are in the journal, as in examples/redis_stream.py",
     "watch_redis()": "give the stream of examples/redis_stream.py to Dashboard",
     "llm.limits.shared": (
-        "the workers of --jobs and of Ray runs divide the rates, the concurrency and the budget of a "
-        "configuration; if you start workers yourself, divide them in the configuration of each"
+        "the workers of --jobs and of Ray runs divide the rates, the concurrency and the budget "
+        "of a configuration; if you start workers yourself, divide them in the configuration of "
+        "each"
     ),
     "--fsync": "results are flushed to disk once a second",
     "--max-line-bytes": "lines have at most 32 MiB, and results 128 MiB",
@@ -67,7 +78,8 @@ REMOVED: dict[str, str] = {
     "fsync=": "results are flushed to disk once a second",
     "fsync_interval=": "results are flushed to disk once a second",
     ".parquet": (
-        "read responses with pandas and pass the DataFrame to evaluate_stream, or convert them to JSON "
+        "read responses with pandas and pass the DataFrame to evaluate_stream, or convert them "
+        "to JSON "
         'lines: frame.to_json("FILE.jsonl", orient="records", lines=True)'
     ),
     "--otlp-json": "write --otel, and let a collector write files",
@@ -79,10 +91,16 @@ REMOVED: dict[str, str] = {
     "baseline=": "a Dashboard shows one run; compare its results with `compare`",
     "level=": "Prometheus has no intervals; pages and snapshots have them",
     "--on-alert-url": "write --on-alert with a command that posts, such as 'curl --json @- URL'",
-    "--include-errors": "only compute_aggregates(results, include_errors=True) counts the values of errors",
-    "include_errors=": "only compute_aggregates(results, include_errors=True) counts the values of errors",
+    "--include-errors": (
+        "only compute_aggregates(results, include_errors=True) counts the values of errors"
+    ),
+    "include_errors=": (
+        "only compute_aggregates(results, include_errors=True) counts the values of errors"
+    ),
     "--rejudge": "give the metric two `judges` with the same model in the configuration",
-    "compare --labels": "run `calibrate` on each run: it corrects the mean of one run by its labels",
+    "compare --labels": (
+        "run `calibrate` on each run: it corrects the mean of one run by its labels"
+    ),
     "labels=": "call `calibrate` with each run: it corrects the mean of one run by its labels",
     "rejudge=": "give the metric two `judges` with the same model in the configuration",
     "steps.query_similarity": "`score: f1` in a reference step gives partial credit for its rows",

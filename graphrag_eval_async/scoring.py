@@ -57,7 +57,9 @@ class Scoring(NamedTuple):
     names: Mapping[str, str]  # Of steps, by other names.
 
     def budget(self, *, quick: bool = False) -> Budget:
-        return Budget(QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self.rules.strict_types)
+        return Budget(
+            QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self.rules.strict_types
+        )
 
     def score(
         self,
@@ -67,7 +69,9 @@ class Scoring(NamedTuple):
         budget: Budget,
         executed: Executed | None,
     ) -> Evaluation:
-        """Evaluate a response without judging it; a quick budget may raise `ComparisonBudgetExceeded`."""
+        """Evaluate a response without judging it; a quick budget may raise
+        `ComparisonBudgetExceeded`.
+        """
         failed, steps = response.failed, response.fields.get("actual_steps")
         evaluation = Evaluation(
             question.template_id, question.id, failed, sample, question=question, response=response
@@ -81,11 +85,15 @@ class Scoring(NamedTuple):
         if evaluation.facts is not None:
             evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
         if steps:
-            evaluation.steps = step_outcomes(steps if executed is None else executed.judged_steps(steps))
+            evaluation.steps = step_outcomes(
+                steps if executed is None else executed.judged_steps(steps)
+            )
         _count(evaluation, question, response, answer)
         return evaluation
 
-    def _score_steps(self, evaluation: Evaluation, budget: Budget, executed: Executed | None) -> None:
+    def _score_steps(
+        self, evaluation: Evaluation, budget: Budget, executed: Executed | None
+    ) -> None:
         """Compare the steps of a response with the reference steps of its question."""
         question, response = evaluation.question, evaluation.response
         assert question is not None and response is not None  # noqa: PT018, S101
@@ -117,7 +125,11 @@ class Scoring(NamedTuple):
         )
         if broken is None:
             evaluation.score, evaluation.facts = scored.score, scored.facts
-        evaluation.errors, evaluation.matches, evaluation.diffs = scored.errors, scored.matches, scored.diffs
+        evaluation.errors, evaluation.matches, evaluation.diffs = (
+            scored.errors,
+            scored.matches,
+            scored.diffs,
+        )
         if prepared.has_values:
             means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **means}
@@ -137,14 +149,20 @@ class Scoring(NamedTuple):
             try:
                 check_step(steps[group][index], self.comparators)
                 groups[group][index] = prepare_step(steps[group][index], self.comparators)
-            except MalformedStep as error:  # The data do not have the columns that it requires, say.
-                evaluation.execution_error = f"invalid_reply: reference_steps[{group}][{index}]: {error}"
+            except (
+                MalformedStep
+            ) as error:  # The data do not have the columns that it requires, say.
+                evaluation.execution_error = (
+                    f"invalid_reply: reference_steps[{group}][{index}]: {error}"
+                )
         return prepared._replace(steps=steps, groups=groups)
 
     def _match_answer(
         self, evaluation: Evaluation, question: Question, response: Response, budget: Budget
     ) -> None:
-        """Match the answer with the reference answer, if the question or the configuration says how."""
+        """Match the answer with the reference answer, if the question or the configuration says
+        how.
+        """
         match = question.match or self.rules.match
         if match is None or question.reference_answer is None:
             return
@@ -174,7 +192,10 @@ def _count(evaluation: Evaluation, question: Question, response: Response, answe
     evaluation.numbers = numbers
     has_answer, has_steps = question.reference_answer is not None, question.data is not None
     facts = bool(response.usable), evaluation.failure
-    not_run, keys = evaluation.execution_error is not None, (*evaluation.of_steps, *evaluation.judged)
+    not_run, keys = (
+        evaluation.execution_error is not None,
+        (*evaluation.of_steps, *evaluation.judged),
+    )
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
         metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys
     )

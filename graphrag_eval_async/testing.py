@@ -1,4 +1,6 @@
-"""`assert_evaluation`: what a test of an agent expects of a result, for pytest or any other runner."""
+"""`assert_evaluation`: what a test of an agent expects of a result, for pytest or any other
+runner.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,18 @@ _COMPARISON = re.compile(r"\s*([<>]=?)(.*)", re.DOTALL)
 
 
 def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
-    """Assert what a result should be: ``assert_evaluation(result, steps_score=">= 0.8", failure="none")``.
+    """Assert what a result should be: ``assert_evaluation(result, steps_score=">= 0.8",
+    failure="none")``.
 
     Args:
         result: a result, as `Evaluator.evaluate`, `run_evaluation` and streams return it.
-        expected: by key of the result, such as a metric or an output of a custom evaluation, what its value
-            should be: a comparison as text (``">= 0.8"``, or with ``>``, ``<=`` or ``<``), a function
-            that is true for it, or an equal value. None: it has no value.
+        expected: by key of the result, such as a metric or an output of a custom evaluation, what
+            its value should be: a comparison as text (``">= 0.8"``, or with ``>``, ``<=`` or
+            ``<``), a function that is true for it, or an equal value. None: it has no value.
 
     Raises:
-        AssertionError: a condition does not hold. The message lists each with the value found, why the
-            response is wrong, both answers, and the first step that differs from the reference.
+        AssertionError: a condition does not hold. The message lists each with the value found, why
+            the response is wrong, both answers, and the first step that differs from the reference.
         UsageError: `result` is not a result, results have no such key, or a comparison is invalid.
     """
     __tracebackhide__ = True  # pytest shows the line of the test.
@@ -56,7 +59,9 @@ def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
     outputs = (result.get("judge") or {}).get("outputs", ())
     names = (result.get(CUSTOM_METRICS) or {}).get("names", ())
     in_code = key in names or key.startswith((*(f"{name}_" for name in names),))
-    known = dict.fromkeys([*result, *outputs, *names, *sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))])
+    known = dict.fromkeys(
+        [*result, *outputs, *names, *sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))]
+    )
     if key not in known and not (in_code or key.endswith(COST) or result.get("status") == "error"):
         raise UsageError(f"{key}: not a key of results; {did_you_mean(key, known)}")
     found = result.get(key)
@@ -73,7 +78,11 @@ def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
         holds = found is not None and bool(expected(found))
     if holds or found is not None:
         return "" if holds else f"{key}: {found!r:.{CHARACTERS}}, {wanted}"
-    errors = [f"{key}_error", *(each for each, values in ERRORS_OF_RESULT.items() if key in values), "error"]
+    errors = [
+        f"{key}_error",
+        *(each for each, values in ERRORS_OF_RESULT.items() if key in values),
+        "error",
+    ]
     lacking = "skipped" if in_code else "not configured, or nothing to compare or judge"
     why = next((result[each] for each in errors if result.get(each)), lacking)
     return f"{key}: has no value ({why}), {wanted}"
@@ -109,7 +118,9 @@ def _output(step: Step | None) -> list[str]:
     lines = [f"error: {step.error}"] if step.error else step.text.splitlines()
     lines += [f"{each.mark or 'document'} {each.name}: {each.text}" for each in step.documents]
     if step.table is not None:
-        lines += [" | ".join(row) for row in [step.table.headings, *(step.table.rows or [["(no rows)"]])]]
+        lines += [
+            " | ".join(row) for row in [step.table.headings, *(step.table.rows or [["(no rows)"]])]
+        ]
     return lines
 
 

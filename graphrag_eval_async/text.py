@@ -40,15 +40,21 @@ def tell(stream: TextIO | None, text: str) -> None:
             raise
 
 
-def escape(text: str, *, how: Callable[[str], str] = lambda c: c.encode("unicode_escape").decode()) -> str:
-    """Return text that is safe on a terminal: keeps newlines; `how` spells other invisible characters.
+def escape(
+    text: str, *, how: Callable[[str], str] = lambda c: c.encode("unicode_escape").decode()
+) -> str:
+    """Return text that is safe on a terminal: keeps newlines; `how` spells other invisible
+    characters.
 
-    These are control characters (C0, DEL and C1), bidirectional and other format characters, separators but
-    for the space, unassigned and private characters, lone surrogates, and `INVISIBLE`.
+    These are control characters (C0, DEL and C1), bidirectional and other format characters,
+    separators but for the space, unassigned and private characters, lone surrogates, and
+    `INVISIBLE`.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    return "".join(c if c == "\n" or (c.isprintable() and c not in INVISIBLE) else how(c) for c in text)
+    return "".join(
+        c if c == "\n" or (c.isprintable() and c not in INVISIBLE) else how(c) for c in text
+    )
 
 
 def escape_json(lines: str) -> str:
@@ -70,7 +76,9 @@ def name_cell(name: str) -> str:
 
 
 def describe(error: Exception) -> str:
-    """An exception in one line; a broken configuration or reference set adds a line for each problem."""
+    """An exception in one line; a broken configuration or reference set adds a line for each
+    problem.
+    """
     if isinstance(error, ConfigError | ReferenceDataError):
         return "\n  ".join(map(one_line, [str(error).partition("\n")[0], *error.problems]))
     if isinstance(error, OSError) and error.strerror:
@@ -113,7 +121,9 @@ def counts(of: Mapping[Any, int]) -> str:
 
 def by_frequency(of: Mapping[str, int]) -> str:
     """Do the same, the most frequent first."""
-    return ", ".join(f"{-rank} {kind}" for rank, kind in sorted((-count, kind) for kind, count in of.items()))
+    return ", ".join(
+        f"{-rank} {kind}" for rank, kind in sorted((-count, kind) for kind, count in of.items())
+    )
 
 
 def kind_of_problem(problem: str) -> str:

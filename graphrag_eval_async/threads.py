@@ -34,9 +34,13 @@ async def work_in_slices(steps: Iterable[object]) -> None:
 
 
 async def run_in_thread(
-    function: Callable[[], R], stop: Callable[[], object] = lambda: None, *, threads: Executor | None = None
+    function: Callable[[], R],
+    stop: Callable[[], object] = lambda: None,
+    *,
+    threads: Executor | None = None,
 ) -> R:
-    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it return.
+    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it
+    return.
 
     `threads` are used instead of the event loop's own.
     """
@@ -45,12 +49,16 @@ async def run_in_thread(
 
 
 async def write_in_thread(function: Callable[[], R], *, threads: Executor | None = None) -> R:
-    """`function()`, called in a thread; a cancellation waits for its end, however long that takes."""
+    """`function()`, called in a thread; a cancellation waits for its end, however long that
+    takes.
+    """
     return await run_to_end(asyncio.get_running_loop().run_in_executor(threads, function))
 
 
 def run_abandonable(function: Callable[[], R]) -> asyncio.Future[R]:
-    """Call a function in a thread of its own, for which nobody has to wait; return a future of its result."""
+    """Call a function in a thread of its own, for which nobody has to wait; return a future of
+    its result.
+    """
     future: Future[R] = Future()
     future.set_running_or_notify_cancel()  # So that a cancellation leaves it alone.
 
@@ -67,10 +75,11 @@ def run_abandonable(function: Callable[[], R]) -> asyncio.Future[R]:
 async def run_to_end(
     work: Awaitable[R], stop: Callable[[], object] = lambda: None, *, seconds: float = inf
 ) -> R:
-    """Return the result of `work`; a cancellation calls `stop()` and is raised once `work` has ended.
+    """Return the result of `work`; a cancellation calls `stop()` and is raised once `work` has
+    ended.
 
-    So a thread that reads or writes a file has returned before its caller closes that file. The cancellation
-    waits for at most `seconds`.
+    So a thread that reads or writes a file has returned before its caller closes that file. The
+    cancellation waits for at most `seconds`.
     """
     future = asyncio.ensure_future(work)
     try:

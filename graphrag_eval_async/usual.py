@@ -1,8 +1,9 @@
 """The fast path of a response: from the bytes of a line to its scored evaluation and its result.
 
-Most responses are usual: known keys, plain types, no nulls, and steps that equal those of the reference or
-have other names. Whatever is not is left to `records.response`, which says what is wrong, and to
-`steps.matching`, which compares. Both paths give equal evaluations; tests compare them.
+Most responses are usual: known keys, plain types, no nulls, and steps that equal those of the
+reference or have other names. Whatever is not is left to `records.response`, which says what is
+wrong, and to `steps.matching`, which compares. Both paths give equal evaluations; tests compare
+them.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     Step: TypeAlias = dict[str, Any]
 
 LARGE_BYTES = 128 * 1024
-"""From this size on, a response is read and scored in threads, since decoding, checking and comparing it
-would hold up the event loop; so it is scored if its reference steps are as large."""
+"""From this size on, a response is read and scored in threads, since decoding, checking and
+comparing it would hold up the event loop; so it is scored if its reference steps are as large.
+"""
 
 MOST_STEPS = 100
 """Maximum number of steps of a usual response."""
@@ -42,12 +44,16 @@ MOST_STEPS = 100
 NAMES_KEPT = 4096
 """Maximum names of steps that are remembered to be no other spelling of a reference step's."""
 
-_KNOWN = frozenset({"question_id", "id", "status", "error", "actual_answer", "actual_steps", *RESOURCES})
+_KNOWN = frozenset(
+    {"question_id", "id", "status", "error", "actual_answer", "actual_steps", *RESOURCES}
+)
 _OPTIONAL = (
     *("reference_steps", "reference_answer", "error", "actual_answer", "actual_steps"),
     *(*RESOURCES, "sample", "response_id", "source"),
 )
-_CAREFUL = frozenset({"args_match", "order"})  # Keys of reference steps that need more than equal outputs.
+_CAREFUL = frozenset(
+    {"args_match", "order"}
+)  # Keys of reference steps that need more than equal outputs.
 _WITH_SCORE = ("steps_score", *RESOURCES)
 _numbers_of = itemgetter(*RESOURCES)
 
@@ -65,7 +71,8 @@ class _Expected(NamedTuple):
 class UsualWay:
     """Evaluates usual responses to the questions of a reference set.
 
-    The decoded steps of a small set are kept. Those of a large one are not: the garbage collector walks them.
+    The decoded steps of a small set are kept. Those of a large one are not: the garbage collector
+    walks them.
     """
 
     def __init__(
@@ -76,10 +83,11 @@ class UsualWay:
         known: Container[str],
         take_sample: Callable[[str], int | None],
     ) -> None:
-        """Leave to the slow path questions with limits or a `match`, and steps of the names in `own`.
+        """Leave to the slow path questions with limits or a `match`, and steps of the names in
+        `own`.
 
-        `own` are those with a user's comparator. `known` are the names of reference steps; `names` has them
-        by their other spellings and aliases.
+        `own` are those with a user's comparator. `known` are the names of reference steps; `names`
+        has them by their other spellings and aliases.
         """
         usual = (each for each in questions.values() if not each.limits and each.match is None)
         self._questions = {each.id: each for each in usual}
@@ -111,10 +119,17 @@ class UsualWay:
             metrics = tuple([key for key in RESOURCES if key in fields])
             numbers = tuple([fields[key] for key in metrics])
         for number in numbers:
-            if (type(number) is not int and type(number) is not float) or not 0 <= number < BEYOND_64_BITS:
+            if (
+                type(number) is not int and type(number) is not float
+            ) or not 0 <= number < BEYOND_64_BITS:
                 return fields
         get = fields.get
-        answer, steps, error, own_id = get("actual_answer"), get("actual_steps"), get("error"), get("id")
+        answer, steps, error, own_id = (
+            get("actual_answer"),
+            get("actual_steps"),
+            get("error"),
+            get("id"),
+        )
         status = get("status", "success")
         for text in (answer, error, own_id):
             if text is not None and type(text) is not str:
@@ -142,7 +157,9 @@ class UsualWay:
                 return fields
             else:
                 score = 1.0 if empties else 0.0
-                unanswered = state != ANSWERED and answer_state(question.reference_answer) == ANSWERED
+                unanswered = (
+                    state != ANSWERED and answer_state(question.reference_answer) == ANSWERED
+                )
                 failure = "no_steps" if not empties else "no_answer" if unanswered else "none"
                 numbers = (score, *numbers)
                 metrics = _WITH_SCORE if metrics is RESOURCES else ("steps_score", *metrics)
@@ -228,7 +245,9 @@ class UsualWay:
         return True
 
     def _prepare(self, question: Question) -> tuple[list[list[Step]], list[_Expected]] | None:
-        """Decode the steps of a question; None if those of the last group are compared in an unusual way."""
+        """Decode the steps of a question; None if those of the last group are compared in an
+        unusual way.
+        """
         if (data := question.data) is None or len(data) >= LARGE_BYTES:
             return None
         groups = decode_steps(data)
@@ -258,7 +277,8 @@ def _match(
     usable: Sequence[str | None],
     empties: dict[int, bool | None],
 ) -> bool:
-    """Whether it is plain that all steps of the last group are matched, or none; else they must be compared.
+    """Whether it is plain that all steps of the last group are matched, or none; else they must be
+    compared.
 
     Sets `matches` of the group's steps, and whether what each matched step returned is empty.
     """
@@ -278,7 +298,9 @@ def _match(
 
 
 def _equals(expected: _Expected, output: str) -> bool:
-    """Whether an output is plainly equal to the expected one, so that its comparator's score is 1."""
+    """Whether an output is plainly equal to the expected one, so that its comparator's score is
+    1.
+    """
     if output == expected.output:
         return True
     if not expected.is_table:
@@ -300,6 +322,8 @@ def _outcomes(
         is_empty = empties.get(index)
         if is_empty is None:
             output = steps[index]["output"]
-            is_empty = is_empty_json(output) if output[:1] == "{" else returned_nothing(steps[index])
+            is_empty = (
+                is_empty_json(output) if output[:1] == "{" else returned_nothing(steps[index])
+            )
         kinds.append((name, EMPTY if is_empty else RETURNED, 1))
     return tuple(kinds)

@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.deadlines import in_time
 
-# On a busy machine the time of an example says nothing about the code. The examples are the same everywhere,
-# or a test could fail once on another machine; `--hypothesis-profile random` looks for new ones.
-# A test that names health checks itself would bring back those that are named here.
+# On a busy machine the time of an example says nothing about the code. The examples are the same
+# everywhere, or a test could fail once on another machine; `--hypothesis-profile random` looks for
+# new ones. A test that names health checks itself would bring back those that are named here.
 _check = hypothesis.HealthCheck
 _settings = hypothesis.settings(
     deadline=None,
@@ -62,7 +62,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_timeout_set_timer(settings: Any) -> bool:
     """On a timeout, print the stacks of all threads and end the process.
 
-    The methods of pytest-timeout print nothing in a worker of pytest-xdist, or cannot end a hanging thread.
+    The methods of pytest-timeout print nothing in a worker of pytest-xdist, or cannot end a hanging
+    thread.
     """
     faulthandler.dump_traceback_later(settings.timeout, exit=True, file=_stderr)
     return True
@@ -76,6 +77,8 @@ def pytest_timeout_cancel_timer() -> bool:
 
 @pytest.fixture(autouse=True, scope="module")
 def _settled() -> None:
-    """Let each garbage collection of a test look at what the test made, not at all that was imported."""
+    """Let each garbage collection of a test look at what the test made, not at all that was
+    imported.
+    """
     gc.collect()
     gc.freeze()

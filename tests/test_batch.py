@@ -48,7 +48,9 @@ async def test_results_stand_in_the_order_of_the_reference() -> None:
     expected = [r["id"] for q in range(3) for r in responses if r["question_id"] == f"q{q}"]
     assert [r["response_id"] for r in results] == expected
     without = await run_evaluation(None, [response | {"question": "?"} for response in responses])
-    assert [r["response_id"] for r in without] == [r["id"] for r in responses], "in the order of the input"
+    assert [r["response_id"] for r in without] == [r["id"] for r in responses], (
+        "in the order of the input"
+    )
 
 
 async def test_a_dict_by_question_id() -> None:
@@ -56,7 +58,9 @@ async def test_a_dict_by_question_id() -> None:
     del by_id["q2"]["question_id"]
     before = copy.deepcopy(by_id)
     results = await run_evaluation(REFERENCE, by_id)
-    assert [(r["question_id"], r["steps_score"]) for r in results] == [(f"q{i}", 1.0) for i in range(3)]
+    assert [(r["question_id"], r["steps_score"]) for r in results] == [
+        (f"q{i}", 1.0) for i in range(3)
+    ]
     assert by_id == before
     with pytest.raises(UsageError, match=r"'q0'.*'q1'"):
         await run_evaluation(REFERENCE, {"q0": answer(1)})
@@ -89,7 +93,9 @@ async def test_rejects_are_all_listed() -> None:
     assert all(word in str(caught.value) for word in ("line 2", "invalid_json", "line 4", "'q9'"))
     assert len(await run_evaluation(REFERENCE, responses, on_reject="collect")) == 3
     with pytest.raises(RejectedResponses, match="too_long"):
-        await run_evaluation(REFERENCE, [answer(0), answer(1, note="x" * MAX_LINE_BYTES), answer(2)])
+        await run_evaluation(
+            REFERENCE, [answer(0), answer(1, note="x" * MAX_LINE_BYTES), answer(2)]
+        )
     seen: list[Any] = []
     assert len(await run_evaluation(REFERENCE, responses, on_reject=seen.append)) == 3
     assert [reject.line for reject in seen] == [2, 4]
@@ -105,13 +111,18 @@ def test_a_result_may_be_longer_than_a_response(tmp_path: Path) -> None:
     assert compare(path, path)["results"] == {"baseline": 2, "candidate": 2}
     with path.open("ab") as file:
         file.write(b'{"question_id": "' + b"x" * MAX_RESULT_BYTES + b'"}\n')
-    with pytest.raises(AggregationError, match=r"line 3 .* too_long: .*; shorten the line, for example the"):
+    with pytest.raises(
+        AggregationError, match=r"line 3 .* too_long: .*; shorten the line, for example the"
+    ):
         compare(path, path)
 
 
 def test_without_an_event_loop() -> None:
     results = run_evaluation_sync(templates(2), [answer(1), answer(0)])
-    assert [(result["question_id"], result["steps_score"]) for result in results] == [("q0", 1), ("q1", 1)]
+    assert [(result["question_id"], result["steps_score"]) for result in results] == [
+        ("q0", 1),
+        ("q1", 1),
+    ]
     with pytest.raises(MissingResponses):
         run_evaluation_sync(templates(2), [answer(0)])
     assert inspect.signature(run_evaluation_sync) == inspect.signature(run_evaluation)
@@ -123,7 +134,9 @@ async def test_error_inside_an_event_loop_says_what_to_do() -> None:
 
 
 def test_aggregates_of_results() -> None:
-    results: list[Any] = [{"template_id": t, "input_tokens": n} for t, n in (("b", 1), ("a", 2), ("b", 3))]
+    results: list[Any] = [
+        {"template_id": t, "input_tokens": n} for t, n in (("b", 1), ("a", 2), ("b", 3))
+    ]
     running = RunningAggregates()
     for result in results:
         running.add(result)
@@ -137,10 +150,18 @@ def test_aggregates_of_results() -> None:
 
 
 def test_invalid_results_and_numbers_of_numpy() -> None:
-    result: dict[str, Any] = {"template_id": "t", "steps_score": np.float32(0.5), "input_tokens": np.int64(7)}
+    result: dict[str, Any] = {
+        "template_id": "t",
+        "steps_score": np.float32(0.5),
+        "input_tokens": np.int64(7),
+    }
     micro = compute_aggregates([result])["micro"]
     assert (micro["steps_score"]["sum"], micro["input_tokens"]["sum"]) == (0.5, 7)
-    wrong = (None, {}, *(result | {"steps_score": score} for score in ("1", np.float32("nan"), Decimal(1))))
+    wrong = (
+        None,
+        {},
+        *(result | {"steps_score": score} for score in ("1", np.float32("nan"), Decimal(1))),
+    )
     for each in wrong:
         with pytest.raises(AggregationError):
             compute_aggregates([each])  # type: ignore[list-item]
@@ -167,7 +188,11 @@ def write(path: Path, items: list[dict[str, Any]]) -> Path:
 
 async def test_comparing_dicts_and_files(tmp_path: Path) -> None:
     compared = compare(BASELINE, (each for each in CANDIDATE), level=0.9)
-    assert (compared["level"], compared["questions"], compared["only_in_baseline"]) == (0.9, 2, ["q2"])
+    assert (compared["level"], compared["questions"], compared["only_in_baseline"]) == (
+        0.9,
+        2,
+        ["q2"],
+    )
     assert compared["overall"]["steps_score"]["difference"] == 0.25
     baseline = write(tmp_path / "a" / "1.jsonl", BASELINE[:1])
     write(tmp_path / "a" / "2.jsonl.gz", BASELINE[1:])
@@ -198,11 +223,20 @@ def test_invalid_comparisons(tmp_path: Path) -> None:
 
 def test_outputs_of_custom_evaluations_in_results_made_elsewhere() -> None:
     outputs = {"tone": "fraction 0-1: how polite", "why": {"type": "string", "description": "why"}}
-    evaluation = {"name": "mine", "inputs": ["question"], "instructions": "Judge.", "outputs": outputs}
-    results = [{"template_id": "t", "question_id": f"q{i}", "tone": i / 2, "why": "x"} for i in (0, 1)]
+    evaluation = {
+        "name": "mine",
+        "inputs": ["question"],
+        "instructions": "Judge.",
+        "outputs": outputs,
+    }
+    results = [
+        {"template_id": "t", "question_id": f"q{i}", "tone": i / 2, "why": "x"} for i in (0, 1)
+    ]
     micro = compute_aggregates(results, config={"custom_evaluations": [evaluation]})["micro"]
     assert micro["tone"]["mean"] == 0.25
     assert "why" not in micro
     assert "tone" not in compute_aggregates(results)["micro"]
     own = [results[1] | {"judge": {"outputs": ["other"]}, "other": 1}]
-    assert "tone" not in compute_aggregates(own, config={"custom_evaluations": [evaluation]})["micro"]
+    assert (
+        "tone" not in compute_aggregates(own, config={"custom_evaluations": [evaluation]})["micro"]
+    )

@@ -1,4 +1,6 @@
-"""The benchmark of the documentation is made from its example, and scores as a plain oracle does."""
+"""The benchmark of the documentation is made from its example, and scores as a plain oracle
+does.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_graph_and_questions_are_those_of_the_script(tmp_path: Path) -> None:
     make.main(tmp_path)
     for name in ("graph.ttl", "questions.yaml"):
-        assert (tmp_path / name).read_text() == (make.HERE / name).read_text(), f"{make.__file__} writes it"
+        assert (tmp_path / name).read_text() == (make.HERE / name).read_text(), (
+            f"{make.__file__} writes it"
+        )
 
 
 @each("name", MADE)
@@ -45,8 +49,12 @@ def rows_of(query: str) -> list[tuple[str, ...]]:
     return [tuple(str(cell) for cell in row) for row in cast("QuerySolutions", STORE.query(query))]
 
 
-def agreeing(expected: list[tuple[str, ...]], actual: list[tuple[str, ...]], ordered: bool) -> float:
-    """The greatest number of cells that agree in pairs of rows; rows in any order have one column."""
+def agreeing(
+    expected: list[tuple[str, ...]], actual: list[tuple[str, ...]], ordered: bool
+) -> float:
+    """The greatest number of cells that agree in pairs of rows; rows in any order have one
+    column.
+    """
     if not ordered:
         return sum(min(expected.count(row), actual.count(row)) for row in {*expected})
     best = [[0] * (len(actual) + 1) for _ in range(len(expected) + 1)]
@@ -68,7 +76,9 @@ def oracle(result: dict[str, Any]) -> float:
         actual = rows_of(own["args"]["query"])
         for chosen in permutations([*range(len(actual[0]) if actual else 0), *[-1] * width], width):
             paired = [tuple("" if place < 0 else row[place] for place in chosen) for row in actual]
-            score = 2 * agreeing(expected, paired, ordered) / (width * (len(expected) + len(actual)))
+            score = (
+                2 * agreeing(expected, paired, ordered) / (width * (len(expected) + len(actual)))
+            )
             best = max(best, score)
     return best
 

@@ -88,7 +88,11 @@ def test_other_figures() -> None:
 
 def test_the_page_of_results_lists_the_reasons_of_failures() -> None:
     section = (ROOT / "docs" / "results.md").read_text().partition("## Why a response is wrong")[2]
-    rows = [line.split("|")[1] for line in section.partition("## ")[0].splitlines() if line.startswith("| `")]
+    rows = [
+        line.split("|")[1]
+        for line in section.partition("## ")[0].splitlines()
+        if line.startswith("| `")
+    ]
     assert sorted(re.findall(r"`(\w+)`", "".join(rows))) == sorted({*CLASSES} | {"failure"})
 
 
@@ -102,8 +106,12 @@ def test_there_is_not_too_much_to_read() -> None:
 
 def test_each_option_of_the_command_line_is_on_a_page() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    named = {name for page in pages for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", page.read_text())}
-    keys = {key for command in COMMANDS.values() for key in f"{command.shown} {command.more}".split()}
+    named = {
+        name for page in pages for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", page.read_text())
+    }
+    keys = {
+        key for command in COMMANDS.values() for key in f"{command.shown} {command.more}".split()
+    }
     found = [options()[key].names for key in keys]
     unnamed = {names[-1] for names in found if names[0].startswith("-") and named.isdisjoint(names)}
     assert not unnamed
@@ -121,7 +129,9 @@ def test_the_list_of_long_tests_has_all() -> None:
     section = (ROOT / "tests" / "README.md").read_text().partition("## Long tests")[2]
     soak = re.compile(r"pytest\.mark\.soak|^from tests\.fuzz\.seeds import .*\bsizes", re.MULTILINE)
     modules = (ROOT / "tests").rglob("test_*.py")
-    found = [str(path.relative_to(ROOT / "tests")) for path in modules if soak.search(path.read_text())]
+    found = [
+        str(path.relative_to(ROOT / "tests")) for path in modules if soak.search(path.read_text())
+    ]
     assert sorted(re.findall(r"`(\S+\.py)`", section)) == sorted(found)
 
 
@@ -130,7 +140,9 @@ CONTRIBUTING = (ROOT / "docs" / "contributing.md").read_text()
 
 def test_the_map_has_the_packages_in_their_order() -> None:
     names = [
-        name for row in re.findall(r"^\| (`.*?) \|", CONTRIBUTING, re.MULTILINE) for name in row.split(", ")
+        name
+        for row in re.findall(r"^\| (`.*?) \|", CONTRIBUTING, re.MULTILINE)
+        for name in row.split(", ")
     ]
     names = [name.strip("`") for name in names]
     ranks = [RANK[name] for name in names]

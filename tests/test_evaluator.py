@@ -49,7 +49,9 @@ async def test_invalid_responses(evaluator: Evaluator) -> None:
 async def test_without_steps_there_is_no_score(evaluator: Evaluator) -> None:
     for response in ({"question_id": "q0"}, {"question_id": "q0", "actual_steps": None}):
         assert (await evaluator.evaluate(response))["steps_score"] is None
-    assert (await evaluator.evaluate({"question_id": "q0", "actual_steps": []}))["steps_score"] == 0.0
+    assert (await evaluator.evaluate({"question_id": "q0", "actual_steps": []}))[
+        "steps_score"
+    ] == 0.0
     bare = Evaluator([{"template_id": "t", "questions": [{"id": "q0", "question_text": "?"}]}])
     result = await bare.evaluate(answer(0))
     assert result["steps_score"] is None
@@ -58,10 +60,16 @@ async def test_without_steps_there_is_no_score(evaluator: Evaluator) -> None:
 
 
 async def test_comparators_of_a_reference_apply_everywhere() -> None:
-    """Also in a stream, which has a quick way for steps that are compared as usual; own ones come first."""
-    reference = load_reference(templates(2), comparators={"calculator": lambda _reference, _actual: 0.25})
+    """Also in a stream, which has a quick way for steps that are compared as usual; own ones
+    come first.
+    """
+    reference = load_reference(
+        templates(2), comparators={"calculator": lambda _reference, _actual: 0.25}
+    )
     other = Evaluator(reference, comparators={"calculator": lambda _reference, _actual: 0.5})
     assert (await other.evaluate(answer(0)))["steps_score"] == 0.5
     assert (await Evaluator(reference).evaluate(answer(0)))["steps_score"] == 0.25
-    results = [result async for result in evaluate_stream(reference, [answer(0), json.dumps(answer(1))])]
+    results = [
+        result async for result in evaluate_stream(reference, [answer(0), json.dumps(answer(1))])
+    ]
     assert [result["steps_score"] for result in results] == [0.25, 0.25]

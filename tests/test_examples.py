@@ -51,7 +51,9 @@ async def test_responses_are_scored_as_meant() -> None:
     results = await run_evaluation(EXAMPLES / "reference.yaml", EXAMPLES / "responses.jsonl")
     graphs = EXAMPLES / "graphs_reference.yaml", EXAMPLES / "graphs_responses.jsonl"
     results += await run_evaluation(*graphs, missing="skip")
-    scores = [(result["question_id"], result["sample"], result["steps_score"]) for result in results]
+    scores = [
+        (result["question_id"], result["sample"], result["steps_score"]) for result in results
+    ]
     assert scores == [
         ("transformers-bergheim", 1, 1.0),
         ("transformers-bergheim", 2, 0.25),
@@ -88,7 +90,11 @@ def test_tasks_of_a_scheduler_evaluate_all(
             assert job["completions"] == 4
             [container] = job["template"]["spec"]["containers"]
             shell.run(*container["command"], *container["args"], JOB_COMPLETION_INDEX=index)
-    lines = [line for path in (folder / "results").glob("*.jsonl") for line in path.read_text().splitlines()]
+    lines = [
+        line
+        for path in (folder / "results").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
     assert len(lines) == 8
     merged = RunningAggregates()
     for path in (folder / "results").glob("*.aggregates"):
@@ -97,7 +103,12 @@ def test_tasks_of_a_scheduler_evaluate_all(
 
 
 def test_scripts_run(capfd: pytest.CaptureFixture[str]) -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SCRIPTS, *WITH_FRAMEWORKS, SERVER, WITH_REDIS}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        *SCRIPTS,
+        *WITH_FRAMEWORKS,
+        SERVER,
+        WITH_REDIS,
+    }
     for script, lines in SCRIPTS.items():
         run_path(str(EXAMPLES / script), run_name="__main__")
         out, err = capfd.readouterr()
@@ -121,11 +132,15 @@ async def test_the_server_answers_as_endpoints_do() -> None:
                 found = result["steps_score"], result["failure"]
                 assert found == ((1, "none") if is_right else (0, "no_steps"))
         refused: list[tuple[dict[str, Any], str]] = [
-            ({"params": {"dataset": "urn:x"}}, "unknown dataset; the only one is https://example.org/grid/"),
+            ({"params": {"dataset": "urn:x"}}, (
+                "unknown dataset; the only one is https://example.org/grid/"
+            )),
             ({"params": {"text": "{question}"}}, "expected the parameter dataset, which is text"),
             ({"method": "POST", "body": {"dataset": "", "question": ["{question}"]}},
              "expected the parameter question, which is text"),
-            ({"method": "POST", "body": ["{question}"]}, "expected a JSON object with dataset and question"),
+            ({"method": "POST", "body": ["{question}"]}, (
+                "expected a JSON object with dataset and question"
+            )),
         ]  # fmt: skip
         for options, error in refused:
             async with aclosing(http_agent(url, **options)) as agent:

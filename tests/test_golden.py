@@ -1,6 +1,8 @@
-"""The 40 questions and responses of the golden set, whose results and aggregates were computed elsewhere.
+"""The 40 questions and responses of the golden set, whose results and aggregates were computed
+elsewhere.
 
-`GRAPHRAG_EVAL_GOLDEN` names its folder; the tests skip without it, and fail if the folder is not there.
+`GRAPHRAG_EVAL_GOLDEN` names its folder; the tests skip without it, and fail if the folder is not
+there.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ RESPONSES = GOLDEN / "responses.jsonl"
 
 pytestmark = [
     pytest.mark.golden,
-    pytest.mark.skipif("GRAPHRAG_EVAL_GOLDEN" not in os.environ, reason="GRAPHRAG_EVAL_GOLDEN is not set"),
+    pytest.mark.skipif(
+        "GRAPHRAG_EVAL_GOLDEN" not in os.environ, reason="GRAPHRAG_EVAL_GOLDEN is not set"
+    ),
 ]
 
 
@@ -56,7 +60,9 @@ def differences(expected: Any, found: Any, place: str = "") -> list[str]:
     if isinstance(expected, dict) and isinstance(found, dict):
         absent = [f"{place}.{key}: absent" for key in expected if key not in found]
         common = [key for key in expected if key in found]
-        return absent + [d for k in common for d in differences(expected[k], found[k], f"{place}.{k}")]
+        return absent + [
+            d for k in common for d in differences(expected[k], found[k], f"{place}.{k}")
+        ]
     if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         pairs = enumerate(zip(expected, found, strict=True))
         return [d for i, (e, f) in pairs for d in differences(e, f, f"{place}[{i}]")]
@@ -70,14 +76,18 @@ async def test_stream(expected_results: list[Any], expected_aggregates: dict[str
         results.append(result)
         assert stream.aggregates.snapshot() == compute_aggregates(results, reference=REFERENCE)
     by_id = {result["question_id"]: result for result in results}
-    assert not differences(expected_results, [by_id[result["question_id"]] for result in expected_results])
+    assert not differences(
+        expected_results, [by_id[result["question_id"]] for result in expected_results]
+    )
     snapshot = stream.aggregates.snapshot()
     assert not differences(expected_aggregates, snapshot)
     assert list(snapshot["per_template"]) == list(expected_aggregates["per_template"])
     assert (stream.missing, stream.rejects.total) == ([], 0)
 
 
-async def test_finished_set(expected_results: list[Any], expected_aggregates: dict[str, Any]) -> None:
+async def test_finished_set(
+    expected_results: list[Any], expected_aggregates: dict[str, Any]
+) -> None:
     results = await run_evaluation(REFERENCE, RESPONSES)
     assert not differences(expected_results, results)
     for expected, found in zip(expected_results, results, strict=True):

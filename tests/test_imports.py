@@ -56,7 +56,8 @@ def imports(tree: ast.AST, *, types_only: bool = False) -> list[tuple[str, bool]
             assert node.level == 0, "a relative import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             found += [
-                (name, types_only) for name in (names if node.module == PACKAGE else [f"{node.module}"])
+                (name, types_only)
+                for name in (names if node.module == PACKAGE else [f"{node.module}"])
             ]
         else:
             guard = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
@@ -79,14 +80,22 @@ def test_imports_point_down(path: Path) -> None:
         package, _, inner = name.partition(".")
         assert package not in LLM or room in {"execution", "metrics", "judge"}
         target = inner.split(".")[0]
-        if package == PACKAGE and target != room and not (types_only and (room, target) in TYPES_ONLY):
+        if (
+            package == PACKAGE
+            and target != room
+            and not (types_only and (room, target) in TYPES_ONLY)
+        ):
             assert target, f"{path}: imports the package as a whole"
-            assert RANK[room] < RANK[target], f"{path}: {room} imports {target}, which is not further down"
+            assert RANK[room] < RANK[target], (
+                f"{path}: {room} imports {target}, which is not further down"
+            )
 
 
 def test_no_modules_import_each_other() -> None:
     """Not even by a detour, and not for type checkers either."""
-    names = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in MODULES}
+    names = {
+        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in MODULES
+    }
     names = {name.removesuffix(".__init__"): path for name, path in names.items()}
     below: dict[str, set[str]] = {}
     for name, path in names.items():
@@ -96,7 +105,9 @@ def test_no_modules_import_each_other() -> None:
         below[name] = {module for module in modules & {*names} if module != name}
         # A package imports its modules; they import each other, not the package.
         below[name] -= {module for module in below[name] if name.startswith(f"{module}.")}
-    below.pop("graphrag_eval_async.errors")  # It names records for type checkers, as `TYPES_ONLY` has it.
+    below.pop(
+        "graphrag_eval_async.errors"
+    )  # It names records for type checkers, as `TYPES_ONLY` has it.
     tuple(TopologicalSorter(below).static_order())  # Raises `CycleError`, which tells the circle.
 
 
@@ -111,6 +122,11 @@ print(sorted({{*"{heavy}".split(", ")}} & {{*sys.modules}}))
 """
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(
-        command, capture_output=True, check=False, cwd=ROOT.parent, text=True, timeout=PROCESS_SECONDS
+        command,
+        capture_output=True,
+        check=False,
+        cwd=ROOT.parent,
+        text=True,
+        timeout=PROCESS_SECONDS,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,4 +1,6 @@
-"""No regular expression of the package takes more than linear time, as it is used, on hostile text."""
+"""No regular expression of the package takes more than linear time, as it is used, on hostile
+text.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ ROOT = Path(graphrag_eval_async.__file__).parent
 METHODS = ("match", "fullmatch", "search", "sub", "split", "finditer", "findall")
 SIZE = 4000
 LIMIT = 0.003
-"""Seconds of CPU time for one call. What takes more must be below the square of `LONGER` for longer text."""
+"""Seconds of CPU time for one call. What takes more must be below the square of `LONGER` for
+longer text.
+"""
 
 LONGER = 4
 
 SHORT = {"_AT_THE_END": 255, "_BEFORE_THE_SUFFIX": 255, r"\s*\n\s*": 1000}
-"""How long the text can be at most, where that is bounded: a file name, or an error cut for a terminal."""
+"""How long the text can be at most, where that is bounded: a file name, or an error cut for a
+terminal.
+"""
 
 FRAGMENTS = [*"0a[]\"'(). -+e", "1:", "1_", "A:", "[ ", '\\"', "${", "\t\n"]
 ENDS = ["", "+", "!", "\0"]
@@ -57,11 +63,15 @@ def used() -> Iterator[Use]:
 
 
 def text_of(pattern: re.Pattern[Any]) -> str:
-    return pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    return (
+        pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    )
 
 
 def pumps(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str]]:
-    """What to repeat, and what to end with: some fragments, and pairs of characters of the pattern."""
+    """What to repeat, and what to end with: some fragments, and pairs of characters of the
+    pattern.
+    """
     letters = [*dict.fromkeys([*text_of(pattern).replace("\\", "")[:40:3], "0", "a", " "])][:10]
     return product([*FRAGMENTS, *map("".join, product(letters, letters))], ENDS)
 
@@ -84,12 +94,15 @@ def check(pattern: re.Pattern[Any], method: str, size: int) -> None:
             longer = size * LONGER if size == SIZE else size
             spent = min(seconds(pattern, method, pump, end, longer) for _ in range(2))
             assert spent < LIMIT * LONGER**2, (
-                f"{method} of {pattern.pattern!r}: {spent:.2f} s for {longer} characters of {pump!r}"
+                f"{method} of {pattern.pattern!r}: {spent:.2f} s for {longer} characters of "
+                f"{pump!r}"
             )
 
 
 def test_patterns_take_linear_time() -> None:
-    uses = {(name, method, pattern.pattern): (name, method, pattern) for name, method, pattern in used()}
+    uses = {
+        (name, method, pattern.pattern): (name, method, pattern) for name, method, pattern in used()
+    }
     assert len(uses) >= sum(path.read_text().count("re.compile(") for path in ROOT.rglob("*.py"))
     for name, method, pattern in uses.values():
         # Python 3.11.0 to 3.11.4 match `(?:...)*+` wrongly; `(?>(?:...)*)` does the same.

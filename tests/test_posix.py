@@ -1,4 +1,6 @@
-"""A system that is not POSIX: the modules and functions of Python that only POSIX has are taken away."""
+"""A system that is not POSIX: the modules and functions of Python that only POSIX has are taken
+away.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ import asyncio, os, select, signal, subprocess, sys, tempfile
 import aiofiles, anyio._backends._asyncio, anyio.to_thread
 for module in ("fcntl", "resource", "termios", "tty", "pty"):
     sys.modules[module] = None
-for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "pread", "fchmod", "register_at_fork"):
+flags = ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
+for name in (*flags, "pread", "fchmod", "register_at_fork"):
     delattr(os, name)
 for name in ("SIGKILL", "SIGTSTP", "pthread_sigmask"):
     delattr(signal, name)
@@ -31,8 +34,9 @@ from graphrag_eval_async import *
 for name in package.__all__:
     getattr(package, name)
 
-REFERENCE = [{"template_id": "t", "questions": [{"id": "q1", "question_text": "?", "reference_steps": [
-    [{"name": "sparql", "output": "red"}]]}]}]
+STEPS = [[{"name": "sparql", "output": "red"}]]
+QUESTION = {"id": "q1", "question_text": "?", "reference_steps": STEPS}
+REFERENCE = [{"template_id": "t", "questions": [QUESTION]}]
 
 async def main():
     async with evaluate_stream(REFERENCE, "responses.jsonl") as stream:

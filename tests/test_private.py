@@ -10,9 +10,13 @@ PACKAGE = "graphrag_eval_async"
 TESTS = Path(__file__).parent
 
 PATCHES = {
-    "steps.comparators.COMPARATORS": "the table to which the page for contributors adds a comparator",
+    "steps.comparators.COMPARATORS": (
+        "the table to which the page for contributors adds a comparator"
+    ),
 }
-"""What tests replace in the package, since no option and no input of a fair size brings it about."""
+"""What tests replace in the package, since no option and no input of a fair size brings it
+about.
+"""
 
 
 PATCH = re.compile(r'\b(?:setattr|setitem|delattr|object|patch)\(\s*"?([\w.]+)"?(?:,\s*"(\w+)")?')
@@ -35,7 +39,9 @@ def test_tests_use_the_public_surface() -> None:
         text = path.read_text()
         known = imported(text)
         uses = [*known.values(), *re.findall(rf"\b(?:{'|'.join(known)})\.[\w.]+", text)]
-        assert not [use for use in uses if re.search(r"\._(?!_)", use)], f"{path} uses what is private"
+        assert not [use for use in uses if re.search(r"\._(?!_)", use)], (
+            f"{path} uses what is private"
+        )
         for place, attribute in PATCH.findall(text):
             owner, dot, rest = place.partition(".")
             if owner in known:

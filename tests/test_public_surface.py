@@ -16,7 +16,9 @@ def test_the_public_names() -> None:
     assert {*package.__all__} <= {*dir(package)}  # `test_docs` has them all.
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name)), name
-    with pytest.raises(ImportError, match=r"import assert_evaluation from graphrag_eval_async\.testing"):
+    with pytest.raises(
+        ImportError, match=r"import assert_evaluation from graphrag_eval_async\.testing"
+    ):
         getattr(package, "assert_evaluation")  # noqa: B009
     with pytest.raises(AttributeError, match="no attribute 'absent'"):
         getattr(package, "absent")  # noqa: B009  (type checkers know that it is absent)
@@ -61,7 +63,9 @@ def test_the_arguments(expected: str) -> None:
         if found.kind is found.POSITIONAL_OR_KEYWORD:
             positional.append(found.name)
         else:
-            options.append(PASSED[found.annotation] if found.kind is found.VAR_KEYWORD else found.name)
+            options.append(
+                PASSED[found.annotation] if found.kind is found.VAR_KEYWORD else found.name
+            )
     assert f"{name}({' '.join(positional)}) {' '.join(options)}".strip() == expected
 
 
@@ -71,11 +75,13 @@ def public(kind: type) -> set[str]:
 
 METHODS: dict[type, str] = {
     package.EvaluationStream: (
-        "aclose decision drop_unsent in_flight is_restored journal missing rejects skipped stop tell_restored"
+        "aclose decision drop_unsent in_flight is_restored journal missing rejects skipped stop "
+        "tell_restored"
     ),
     package.RunningAggregates: (
-        "add cumulative_counts expect_steps finish from_bytes lowest merge order_templates overall "
-        "per_tag per_template prepare question_scores snapshot templates to_bytes to_pandas to_rows variances"
+        "add cumulative_counts expect_steps finish from_bytes lowest merge order_templates "
+        "overall per_tag per_template prepare question_scores snapshot templates to_bytes "
+        "to_pandas to_rows variances"
     ),
     package.PrometheusCollector: "collect describe",
     package.Last: "count",
@@ -95,7 +101,10 @@ def test_the_methods() -> None:
         assert hasattr(stream, method)
 
 
-@each("name", ["evaluate_stream", "evaluate_agent", "evaluate_file", "run_evaluation", "run_evaluation_sync"])
+@each(
+    "name",
+    ["evaluate_stream", "evaluate_agent", "evaluate_file", "run_evaluation", "run_evaluation_sync"],
+)
 def test_arguments_that_were_removed(name: str) -> None:
     with pytest.raises(UsageError, match=r"^max_line_bytes= is gone; lines have at most 32 MiB"):
         getattr(package, name)([], [], max_line_bytes=1)

@@ -20,7 +20,10 @@ from tests.support.example_server import endpoint
 from tests.support.shell import Shell
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
+PAGES = {
+    path.name: path.read_text()
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+}
 GO_ON = {"results.md", "scoring.md"}
 """Pages whose snippets use the names of earlier ones."""
 
@@ -30,7 +33,9 @@ JUDGED = ("judges.md", "statistics.md")
 ASKING = ("agents.md",)
 """Pages whose commands ask the example server."""
 
-FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
 
 
 def blocks(page: str, kind: str) -> list[str]:
@@ -49,7 +54,9 @@ def commands(page: str) -> list[str]:
 
 
 def shown(page: str) -> list[str]:
-    """The lines that a page shows as the output of its commands: in blocks right after those of commands."""
+    """The lines that a page shows as the output of its commands: in blocks right after those of
+    commands.
+    """
     return shown_after(page, "console")
 
 
@@ -112,7 +119,9 @@ def questions_about_films(text: str) -> list[Any]:
 
 @each("page", ["README.md", "quickstart.md"])
 def test_questions_are_those_that_init_writes(page: str) -> None:
-    written = questions_about_films((ROOT / "graphrag_eval_async/cli/films/reference.yaml").read_text())
+    written = questions_about_films(
+        (ROOT / "graphrag_eval_async/cli/films/reference.yaml").read_text()
+    )
     shown = [question for text in blocks(page, "yaml") for question in questions_about_films(text)]
     assert shown
     assert all(question in written for question in shown)
@@ -127,13 +136,19 @@ def write_scripts(page: str) -> None:
 
 def run_commands(page: str, shell: Shell) -> None:
     write_scripts(page)
-    lines = [line.rstrip() for command in commands(page) for line in shell.line(command).splitlines()]
+    lines = [
+        line.rstrip() for command in commands(page) for line in shell.line(command).splitlines()
+    ]
     assert [line for line in shown(page) if line.rstrip() not in lines] == []
 
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if commands(page) and page not in {"README.md", "watch.md", *ASKING, *JUDGED}],
+    [
+        page
+        for page in PAGES
+        if commands(page) and page not in {"README.md", "watch.md", *ASKING, *JUDGED}
+    ],
 )
 def test_commands_run_one_after_the_other(page: str, shell: Shell) -> None:
     run_commands(page, shell)
@@ -156,11 +171,15 @@ def test_the_log_that_grows_is_watched(shell: Shell) -> None:
         line = command.replace("--web", "--web 127.0.0.1:0") + " --until-idle 200ms"
         seen = json.loads(shell.line(line).splitlines()[-1])
         assert seen["overall"]["samples"]["total"] == 80
-        assert [alert["alert"] for alert in seen["alerts"]] == re.findall("--alert '(.*?)'", command)
+        assert [alert["alert"] for alert in seen["alerts"]] == re.findall(
+            "--alert '(.*?)'", command
+        )
     assert seen["journal"]["restored"] == 80
 
 
-def test_tutorials_work_in_one_folder(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tutorials_work_in_one_folder(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(folder)
     test_the_first_command_of_the_readme(shell)
     run_snippets("README.md")
@@ -173,7 +192,9 @@ def test_tutorials_work_in_one_folder(shell: Shell, folder: Path, monkeypatch: p
 
 @pytest.mark.ragas
 @each("page", JUDGED)
-def test_commands_that_need_judges(page: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_need_judges(
+    page: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -194,7 +215,9 @@ def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command, as GitHub Actions runs it, and the report that the page shows of a worse agent."""
+    """Each command, as GitHub Actions runs it, and the report that the page shows of a worse
+    agent.
+    """
     [workflow] = map(yaml.safe_load, WORKFLOWS)
     summary = folder / "step_summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
@@ -205,7 +228,9 @@ def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.Monke
     assert install.startswith("pip install ./graphrag-eval-async")
     shell.line(ask)
     shell.line(report)
-    assert summary.read_text().startswith("## \N{WHITE HEAVY CHECK MARK} Evaluation: 3 gates held\n")
+    assert summary.read_text().startswith(
+        "## \N{WHITE HEAVY CHECK MARK} Evaluation: 3 gates held\n"
+    )
     assert all((folder / name).stat().st_size for name in steps[-1]["with"]["path"].split())
     summary.unlink()
     script = folder / "run_agent.py"

@@ -27,7 +27,13 @@ EXAMPLE = EXAMPLES / "redis_stream.py"
 REFERENCE = EXAMPLES / "reference.yaml"
 LINES = (EXAMPLES / "responses.jsonl").read_bytes().splitlines()
 
-UNREADABLE = [b"{", b"{", b"[1]", b'{"question_id": "\xff"}', b'{"question_id":\n"' + b"[" * 100_000]
+UNREADABLE = [
+    b"{",
+    b"{",
+    b"[1]",
+    b'{"question_id": "\xff"}',
+    b'{"question_id":\n"' + b"[" * 100_000,
+]
 UNKNOWN = b'{"question_id": "nobody"}'
 
 
@@ -55,7 +61,9 @@ def main() -> None:
 
 async def killed_at(command: str, port: int, journal: Path) -> None:
     script = "from tests.test_redis_stream import main; main()"
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, f"{port}", journal, command)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, f"{port}", journal, command
+    )
     async with asyncio.timeout(WAIT_SECONDS):
         assert await process.wait() == -signal.SIGKILL
 
@@ -92,7 +100,10 @@ async def test_each_entry_counts_once_through_kills(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     journal = tmp_path / "worker-1.jsonl"
-    with redis_server(data) as port, Redis(port=port, protocol=2, socket_timeout=WAIT_SECONDS) as client:
+    with (
+        redis_server(data) as port,
+        Redis(port=port, protocol=2, socket_timeout=WAIT_SECONDS) as client,
+    ):
         readable = add(client, LINES * 10)
         unreadable = add(client, UNREADABLE)
         unknown = add(client, [UNKNOWN])
@@ -102,7 +113,9 @@ async def test_each_entry_counts_once_through_kills(tmp_path: Path) -> None:
         await killed_at("XREADGROUP", port, journal)
         assert (pending(client), records(journal)) == (taken, []), "taken, not evaluated"
         await killed_at("XACK", port, journal)
-        assert (pending(client), len(records(journal))) == (taken, len(readable)), "not acknowledged"
+        assert (pending(client), len(records(journal))) == (taken, len(readable)), (
+            "not acknowledged"
+        )
 
         readable += add(client, LINES * 100)
         process = await start(port, journal)

@@ -32,7 +32,12 @@ OTHERS = {"redis://", "rediss://", ".parquet", "llm.limits.shared", "steps.query
 
 
 def test_each_entry_of_the_table_is_tested() -> None:
-    tested = {*OPTIONS, *(f"{name}()" for name in FUNCTIONS), *(f"{name}=" for name in ARGUMENTS), *OTHERS}
+    tested = {
+        *OPTIONS,
+        *(f"{name}()" for name in FUNCTIONS),
+        *(f"{name}=" for name in ARGUMENTS),
+        *OTHERS,
+    }
     assert tested == {*REMOVED}
 
 
@@ -85,7 +90,9 @@ ADDRESS = "redis://user:secret@host/responses?group=nightly"
         "aggregate REDIS://host/results",
     ],
 )
-def test_redis_on_the_command_line(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_redis_on_the_command_line(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder = Folder(tmp_path)
     responses = folder.lines()
     line = command.format(reference=folder.reference, responses=responses, address=ADDRESS)
@@ -96,7 +103,9 @@ def test_redis_on_the_command_line(command: str, tmp_path: Path, capfd: pytest.C
     assert "secret" not in error
 
 
-@pytest.mark.parametrize("read", [read_jsonl, follow_jsonl, lambda address: evaluate_stream(None, address)])
+@pytest.mark.parametrize(
+    "read", [read_jsonl, follow_jsonl, lambda address: evaluate_stream(None, address)]
+)
 def test_redis_as_a_source(read: Callable[[str], Any]) -> None:
     with pytest.raises(UsageError, match=r"^redis:// is gone; .*examples/redis_stream\.py"):
         read(ADDRESS)

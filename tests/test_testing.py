@@ -52,7 +52,9 @@ def test_the_page_shows_the_message() -> None:
 
 def test_conditions_that_hold() -> None:
     for value in (">= 0.25", "<0.3", 0.25, pytest.approx(0.2501, abs=0.01), lambda x: x < 0.5):
-        assert_evaluation(PARTLY, steps_score=value, failure="missed_retrieval", answer_f1=None, error=None)
+        assert_evaluation(
+            PARTLY, steps_score=value, failure="missed_retrieval", answer_f1=None, error=None
+        )
     assert_evaluation(SKIPPED, brevity=None)
     assert_evaluation(JUDGED | {"tone": True}, tone=True, brevity=None, sample=1, answer_f1="< 0.5")
 
@@ -64,12 +66,24 @@ def test_conditions_that_hold() -> None:
         (PARTLY, {"steps_score": "=> 1"}, "0.25, expected '=> 1'"),
         (PARTLY, {"steps_score": (0.5).__lt__}, "0.25, for which __lt__ is not true"),
         (RIGHT, {"failure": ">= 1"}, "'none', expected >= 1"),
-        (RIGHT, {"answer_f1": bool}, "has no value (not configured, or nothing to compare or judge), for"),
+        (
+            RIGHT,
+            {"answer_f1": bool},
+            "has no value (not configured, or nothing to compare or judge), for",
+        ),
         (JUDGED, {"faithfulness": 1}, "has no value (budget: used up), expected 1"),
         (SKIPPED, {"brevity": ">= 0.5"}, "has no value (skipped), expected >= 0.5"),
         (SKIPPED, {"brevity_words": 1}, "has no value (skipped), expected 1"),
-        (FAILED, {"brevity": 1}, "has no value (TimeoutError: the agent gave no answer within 60 s)"),
-        (FAILED, {"steps_score": 1}, "has no value (TimeoutError: the agent gave no answer within 60 s)"),
+        (
+            FAILED,
+            {"brevity": 1},
+            "has no value (TimeoutError: the agent gave no answer within 60 s)",
+        ),
+        (
+            FAILED,
+            {"steps_score": 1},
+            "has no value (TimeoutError: the agent gave no answer within 60 s)",
+        ),
     ],
 )
 def test_conditions_that_do_not_hold(result: Any, expected: dict[str, Any], message: str) -> None:
@@ -91,11 +105,20 @@ def test_the_step_that_differs() -> None:
 def test_order_and_answers_without_a_judge() -> None:
     steps = [{"name": name, "output": name, "status": "success"} for name in "ab"]
     expected = [{"name": name, "output": name} for name in "ab"]
-    question: dict[str, Any] = {"id": "q", "question_text": "?", "reference_answer": "5", "match": "number"}
+    question: dict[str, Any] = {
+        "id": "q",
+        "question_text": "?",
+        "reference_answer": "5",
+        "match": "number",
+    }
     question["reference_steps"] = [{"order": "strict", "steps": expected}]
     given = [("6", steps), ("6", steps[::-1]), ("5", steps[::-1])]
-    responses = [{"question_id": "q", "actual_answer": one, "actual_steps": each} for one, each in given]
-    right, wrong, lucky = run_evaluation_sync([{"template_id": "t", "questions": [question]}], responses)
+    responses = [
+        {"question_id": "q", "actual_answer": one, "actual_steps": each} for one, each in given
+    ]
+    right, wrong, lucky = run_evaluation_sync(
+        [{"template_id": "t", "questions": [question]}], responses
+    )
     assert lucky["failure"] == "wrong_steps_right_answer"
     assert "out of order" in lucky["failure_detail"]
     assert "reference step b: in another order\n" in told(lucky, failure="none")
@@ -111,7 +134,10 @@ def test_shortened_and_with_differences() -> None:
 
     step = {"name": "sparql_query", "output": table(30), "output_media_type": "text/csv"}
     question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
-    response = {"question_id": "q", "actual_steps": [{**step, "status": "success", "output": table(29)}]}
+    response = {
+        "question_id": "q",
+        "actual_steps": [{**step, "status": "success", "output": table(29)}],
+    }
     [result] = run_evaluation_sync([{"template_id": "t", "questions": [question]}], [response])
     message = told(result, failure="none")
     assert "\n  differences:\n    missing row: x = 29 long" in message
@@ -124,9 +150,17 @@ def test_shortened_and_with_differences() -> None:
     [
         (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
         (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
-        (RIGHT, {"steps_score": ">= 80"}, "steps_score: is from 0 to 1, not 80; for 80%, write 0.8"),
+        (
+            RIGHT,
+            {"steps_score": ">= 80"},
+            "steps_score: is from 0 to 1, not 80; for 80%, write 0.8",
+        ),
         (SKIPPED, {"brevty": 1}, "brevty: not a key of results; did you mean brevity?"),
-        ({"template_id": "t"}, {"error": None}, "assert_evaluation: expected a result and conditions"),
+        (
+            {"template_id": "t"},
+            {"error": None},
+            "assert_evaluation: expected a result and conditions",
+        ),
         (RIGHT, {}, "assert_evaluation: expected a result and conditions"),
         (RESULTS, {"failure": "none"}, "assert_evaluation: expected a result and conditions"),
     ],

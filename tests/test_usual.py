@@ -68,7 +68,14 @@ REFERENCE = [
 ]
 ACTUAL: list[list[dict[str, Any]]] = [
     [{"name": "look_up", "status": "success", "output": "Nordnett", "id": "1"}],
-    [{"name": "sparql_query", "status": "success", "output": table("1", "2", n=1), "args": {"query": "q"}}],
+    [
+        {
+            "name": "sparql_query",
+            "status": "success",
+            "output": table("1", "2", n=1),
+            "args": {"query": "q"},
+        }
+    ],
     [{"name": "sparql_query", "status": "success", "output": table("2", "1")}],
     [{"name": "autocomplete_search", "status": "success", "output": table()}],
     [{"name": "SPARQL-Query", "status": "success", "output": table("1", "2")}],
@@ -79,13 +86,15 @@ ACTUAL: list[list[dict[str, Any]]] = [
     [],
 ]
 VALUES: list[Any] = [
-    None, True, 0, -1, 2.5, 10**19, "", " ", "success", "error", "x\x00", "Nordnett", "look_up", "lookup",
-    "sparql_query", [], {}, [[[]]], {"a": {"b": [1]}}, table("1", "2"), table("2", "1", a=1), table(), "[]",
-    '{"results": {"bindings": [', '{"head": {"vars": ["n"]}, "results": {"bindings": [{}]}}', "a" * 300,
+    None, True, 0, -1, 2.5, 10**19, "", " ", "success", "error", "x\x00", "Nordnett", "look_up",
+    "lookup", "sparql_query", [], {}, [[[]]], {"a": {"b": [1]}}, table("1", "2"),
+    table("2", "1", a=1), table(), "[]",
+    '{"results": {"bindings": [', '{"head": {"vars": ["n"]}, "results": {"bindings": [{}]}}',
+    "a" * 300,
 ]  # fmt: skip
 KEYS = [
-    "question_id", "id", "status", "error", "actual_answer", "actual_steps", "input_tokens", "elapsed_sec",
-    "metadata", "model", "name", "args", "output", "trace_problems",
+    "question_id", "id", "status", "error", "actual_answer", "actual_steps", "input_tokens",
+    "elapsed_sec", "metadata", "model", "name", "args", "output", "trace_problems",
 ]  # fmt: skip
 
 
@@ -143,6 +152,8 @@ def test_both_ways_agree(given_responses: list[dict[str, Any]], groups: Any) -> 
         order = [template["template_id"] for template in REFERENCE]
         again = compute_aggregates(careful, reference=REFERENCE)
         assert stream.aggregates.snapshot() == again
-        assert list(again["per_template"]) == [name for name in order if name in again["per_template"]]
+        assert list(again["per_template"]) == [
+            name for name in order if name in again["per_template"]
+        ]
 
     asyncio.run(both())

@@ -1,4 +1,6 @@
-"""Inputs that are something else: results, a DataFrame, CSV, or the reference set in place of responses."""
+"""Inputs that are something else: results, a DataFrame, CSV, or the reference set in place of
+responses.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_a_table_of_texts_is_not_read(tmp_path: Path, capfd: pytest.CaptureFixtu
     path = str(tmp_path / "responses.csv")
     pandas.DataFrame(ROWS).to_csv(path, index=False)
     for read in (lambda: run_evaluation_sync(TEMPLATES, path), lambda: follow_jsonl(path)):
-        with pytest.raises(UsageError, match=r"responses\.csv: a table of texts cannot hold steps.*to_json"):
+        with pytest.raises(
+            UsageError, match=r"responses\.csv: a table of texts cannot hold steps.*to_json"
+        ):
             read()
     for command in (["evaluate"], ["evaluate", "--jobs", "2"], ["validate"], ["watch"]):
         assert run(*command, str(REFERENCE), path) == 2
@@ -76,9 +80,14 @@ IS_TEMPLATE = "this is a template of a reference set, not a result"
 
 def test_what_is_no_result_is_named_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     results, reference = tmp_path / "results.jsonl", tmp_path / "reference.json"
-    results.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in run_evaluation_sync(TEMPLATES, ROWS)))
+    results.write_bytes(
+        b"".join(orjson.dumps(each) + b"\n" for each in run_evaluation_sync(TEMPLATES, ROWS))
+    )
     reference.write_text(json.dumps(TEMPLATES))
-    for path, told, count in ((RESPONSES, IS_RESPONSE, len(ROWS)), (reference, IS_TEMPLATE, len(TEMPLATES))):
+    for path, told, count in (
+        (RESPONSES, IS_RESPONSE, len(ROWS)),
+        (reference, IS_TEMPLATE, len(TEMPLATES)),
+    ):
         for command in (
             *(["aggregate", path], ["report", path], ["plan", "--detect", "0.1", path]),
             *(["compare", path, results], ["compare", results, path]),
@@ -101,14 +110,18 @@ def test_swapped_arguments_are_named(tmp_path: Path, capfd: pytest.CaptureFixtur
     document = tmp_path / "list.json"
     document.write_text(json.dumps(ROWS, indent=1))
     for given in (RESPONSES, document, ROWS, run_evaluation_sync(TEMPLATES, ROWS)):
-        with pytest.raises(ReferenceDataError, match=f"holds responses or results; {SWAPPED}") as caught:
+        with pytest.raises(
+            ReferenceDataError, match=f"holds responses or results; {SWAPPED}"
+        ) as caught:
             run_evaluation_sync(given, TEMPLATES)
         assert len(caught.value.problems) == 1
     for command in ("evaluate", "validate", "watch"):
         assert run(command, str(RESPONSES), str(REFERENCE)) == 2
         assert "first, then the responses" in " ".join("".join(capfd.readouterr()).split())
     # Only the responses are wrong.
-    with pytest.raises(UsageError, match=r"reference\.yaml: YAML is not read here; .* give it first"):
+    with pytest.raises(
+        UsageError, match=r"reference\.yaml: YAML is not read here; .* give it first"
+    ):
         run_evaluation_sync(TEMPLATES, str(REFERENCE))
     document.write_text(json.dumps(TEMPLATES))
     assert run("evaluate", str(REFERENCE), str(document)) == 3

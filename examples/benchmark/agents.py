@@ -1,4 +1,5 @@
-"""Four agents that answer questions about graph.ttl by rules, without a model, and know nothing but the text.
+"""Four agents that answer questions about graph.ttl by rules, without a model, and know nothing but
+the text.
 
 python examples/benchmark/agents.py keywords|templates|paths|grammar > responses.jsonl
 """
@@ -22,18 +23,25 @@ STORE = Store()
 STORE.load(path=str(HERE / "graph.ttl"), format=RdfFormat.TURTLE)
 PREFIX = "PREFIX grid: <https://example.org/grid#> PREFIX id: <https://example.org/id/>\n"
 SCHEMA = """Substation region Region, Substation operator Operator, Line connects Substation,
-Line operator Operator, Transformer at Substation, Outage affects Line, Outage affects Transformer"""
+Line operator Operator, Transformer at Substation, Outage affects Line,
+Outage affects Transformer"""
 EDGES = [edge.split() for edge in SCHEMA.split(",")]
 SILENT: dict[str, Any] = {"actual_steps": [], "actual_answer": "I do not know."}
 NOUNS = {kind.lower(): kind for edge in EDGES for kind in edge[::2]}
 SYNONYMS = {"who": "Operator", "where": "Region", "circuit": "Line", "fault": "Outage"}
-RANKS = {("Line", "longest"): "length", ("Outage", "longest"): "hours", ("Transformer", "strongest"): "power"}
+RANKS = {
+    ("Line", "longest"): "length",
+    ("Outage", "longest"): "hours",
+    ("Transformer", "strongest"): "power",
+}
 
 
 def select(query: str) -> dict[str, Any]:
     """What a SELECT query returns, as SPARQL results in JSON."""
     results = cast(QuerySolutions, STORE.query(PREFIX + query))
-    return cast("dict[str, Any]", json.loads(results.serialize(format=QueryResultsFormat.JSON) or b""))
+    return cast(
+        "dict[str, Any]", json.loads(results.serialize(format=QueryResultsFormat.JSON) or b"")
+    )
 
 
 @cache
@@ -65,7 +73,9 @@ def counted(where: str) -> dict[str, Any]:
 
 
 class Mention(NamedTuple):
-    """A word of a question that means something: a kind of thing, one thing with its IRI, or a negation."""
+    """A word of a question that means something: a kind of thing, one thing with its IRI, or a
+    negation.
+    """
 
     kind: str
     iri: str = ""
@@ -117,14 +127,20 @@ TEMPLATES = {
     "Which lines lead to substations in NAME?": "?x grid:connects/grid:region NAME",
     "Which operators run lines to substations in NAME?": OPERATORS_TO,
     "Which outages hit lines of NAME?": "?x grid:affects ?l . ?l a grid:Line ; grid:operator NAME",
-    "Which outages hit lines to substations in NAME?": "?x grid:affects/grid:connects/grid:region NAME",
+    (
+        "Which outages hit lines to substations in NAME?"
+    ): "?x grid:affects/grid:connects/grid:region NAME",
     "Which substations in NAME have no transformer?": f"?x grid:region NAME {WITHOUT.format('at')}",
-    "Which transformers in NAME had no outage?": f"?x grid:at/grid:region NAME {WITHOUT.format('affects')}",
+    (
+        "Which transformers in NAME had no outage?"
+    ): f"?x grid:at/grid:region NAME {WITHOUT.format('affects')}",
     "How many transformers does NAME have?": "?x grid:at NAME",
     "How many lines does NAME operate?": LINES,
     "How many lines lead to substations in NAME?": "?x grid:connects/grid:region NAME",
     "List the lines of NAME, longest first.": f"{LINES} ; grid:length ?rank",
-    "List the transformers in substations of NAME, strongest first.": f"{TRANSFORMERS} ; grid:power ?rank",
+    (
+        "List the transformers in substations of NAME, strongest first."
+    ): f"{TRANSFORMERS} ; grid:power ?rank",
     "Which lines of NAME had no outage?": f"{LINES} {WITHOUT.format('affects')}",
 }
 
@@ -140,7 +156,9 @@ def templates(text: str) -> dict[str, Any]:
 
 
 def paths(text: str) -> dict[str, Any]:
-    """For "Which outages hit lines of Voltara?", takes the shortest path from outages to Voltara. Counts."""
+    """For "Which outages hit lines of Voltara?", takes the shortest path from outages to
+    Voltara. Counts.
+    """
     found = mentions(text, NOUNS)
     kind = next((each.kind for each in found if not each.iri), None)
     if kind is None:
@@ -153,7 +171,9 @@ def paths(text: str) -> dict[str, Any]:
 
 
 def grammar(text: str) -> dict[str, Any]:
-    """Takes the path that the question names: outages, lines, Voltara. Counts, ranks, negates and groups."""
+    """Takes the path that the question names: outages, lines, Voltara. Counts, ranks, negates
+    and groups.
+    """
     found = mentions(text, NOUNS | SYNONYMS | {"no": "", "not": ""})
     if not found or found[0].iri or not found[0].kind:
         return SILENT
@@ -164,7 +184,9 @@ def grammar(text: str) -> dict[str, Any]:
         elif each.iri:
             where.append(f". {here} {way(kind, each.kind)} {each.iri}")
         else:
-            where.append(f". {here} {way(kind, each.kind)} ?x{place} . ?x{place} a grid:{each.kind}")
+            where.append(
+                f". {here} {way(kind, each.kind)} ?x{place} . ?x{place} a grid:{each.kind}"
+            )
             here, kind = f"?x{place}", each.kind
     body = " ".join(where).replace("{ .", "{")
     body += " }" * body.count("{")
@@ -176,7 +198,9 @@ def grammar(text: str) -> dict[str, Any]:
     for (ranked, word), attribute in RANKS.items():
         if ranked == found[0].kind and word in text:
             shown = "?name ?rank" if "with their" in text else "?name"
-            return listed(f"{body} . ?x grid:{attribute} ?rank", shown, "" if "first" in text else " LIMIT 1")
+            return listed(
+                f"{body} . ?x grid:{attribute} ?rank", shown, "" if "first" in text else " LIMIT 1"
+            )
     return listed(body)
 
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 class Agreement:
-    """The scores that judges gave one metric, summed up; only results with two scores or more count.
+    """The scores that judges gave one metric, summed up; only results with two scores or more
+    count.
 
     Attributes:
-        sums: by judge, the number of its scores, their sum in units of 2**-1074, and that of the squares of
-            these.
-        apart: by number of judges of a result, the sum of the squared differences of all pairs of scores.
+        sums: by judge, the number of its scores, their sum in units of 2**-1074, and that of the
+            squares of these.
+        apart: by number of judges of a result, the sum of the squared differences of all pairs of
+            scores.
     """
 
     __slots__ = ("apart", "sums")
@@ -36,7 +38,9 @@ class Agreement:
         self.apart[n] += n * squares - sum(units.values()) ** 2
 
     def _add(self, judge: str, sums: tuple[int, ...] | list[int]) -> None:
-        self.sums[judge] = [known + more for known, more in zip(self.sums[judge], sums, strict=True)]
+        self.sums[judge] = [
+            known + more for known, more in zip(self.sums[judge], sums, strict=True)
+        ]
 
     def merge(self, other: Agreement) -> None:
         for judge, sums in other.sums.items():
@@ -48,9 +52,9 @@ class Agreement:
     def alpha(self) -> float | None:
         """Krippendorff's alpha for squared differences of scores, 1 at most: 1 - D_o / D_e.
 
-        D_o is the mean disagreement of two scores of the same result, D_e that of any two scores. None if all
-        scores are equal, or there are none. Source: Krippendorff (2011), "Computing Krippendorff's
-        Alpha-Reliability".
+        D_o is the mean disagreement of two scores of the same result, D_e that of any two scores.
+        None if all scores are equal, or there are none. Source: Krippendorff (2011), "Computing
+        Krippendorff's Alpha-Reliability".
         """
         n, total, squares = map(sum, zip((0, 0, 0), *self.sums.values(), strict=True))
         expected = n * squares - total**2
@@ -58,9 +62,11 @@ class Agreement:
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa of two judges with squared weights, 1 at most; of scores 0 and 1, the plain kappa.
+        """Cohen's kappa of two judges with squared weights, 1 at most; of scores 0 and 1, the plain
+        kappa.
 
-        None if all scores are equal, or if there are not two judges. Source: Cohen (1968), "Weighted kappa".
+        None if all scores are equal, or if there are not two judges. Source: Cohen (1968),
+        "Weighted kappa".
         """
         if len(self.sums) != 2:
             return None
@@ -70,10 +76,15 @@ class Agreement:
 
     @property
     def _observed(self) -> Fraction:
-        return sum((Fraction(apart, judges - 1) for judges, apart in self.apart.items()), Fraction(0))
+        return sum(
+            (Fraction(apart, judges - 1) for judges, apart in self.apart.items()), Fraction(0)
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """Return the mean score of each judge, alpha and, for two judges, kappa."""
-        means = {judge: mean(total, n, integral=False) for judge, (n, total, _) in sorted(self.sums.items())}
+        means = {
+            judge: mean(total, n, integral=False)
+            for judge, (n, total, _) in sorted(self.sums.items())
+        }
         found: dict[str, Any] = {"judges": means, "krippendorff_alpha": self.alpha}
         return found | ({"cohen_kappa": self.kappa} if len(means) == 2 else {})

@@ -37,7 +37,9 @@ def reasons(outcomes: OutcomeCounts) -> dict[str, int]:
     return {kind: total for (what, kind), total in sorted(outcomes.items()) if what == REASON}
 
 
-def covered_metrics(series: Iterable[str], outcomes: Collection[Outcome], pending: Iterable[str]) -> set[str]:
+def covered_metrics(
+    series: Iterable[str], outcomes: Collection[Outcome], pending: Iterable[str]
+) -> set[str]:
     """Return the metrics that have a value somewhere, or should have one.
 
     A failed agent says nothing about which metrics apply. Outputs with only texts are not metrics.
@@ -57,7 +59,12 @@ def coverage(metric: str, values: int, outcomes: OutcomeCounts, pending: int) ->
         if what in names:
             failed[kind] += total
     applied = values + failed.total() + pending
-    return {"applied": applied, "values": values, "failed": dict(sorted(failed.items())), "pending": pending}
+    return {
+        "applied": applied,
+        "values": values,
+        "failed": dict(sorted(failed.items())),
+        "pending": pending,
+    }
 
 
 def bounds(series: Series | None, failed: int) -> dict[str, float]:

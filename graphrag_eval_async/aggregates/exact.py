@@ -1,7 +1,7 @@
 """Exact sums of numbers, stored as one integer.
 
-Every finite double is a multiple of 2**-1074, the smallest positive double. A sum in that unit is exact, so
-it does not depend on the order of its terms. It is rounded once, when read.
+Every finite double is a multiple of 2**-1074, the smallest positive double. A sum in that unit is
+exact, so it does not depend on the order of its terms. It is rounded once, when read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def sum_units(values: Iterable[float]) -> int:
 def sum_floats(floats: Collection[float]) -> int:
     """Return the exact sum of finite floats, as a multiple of 2**-1074.
 
-    `math.fsum` rounds a sum correctly. Its rounding error is again summed by `fsum`, and so on until it is 0.
+    `math.fsum` rounds a sum correctly. Its rounding error is again summed by `fsum`, and so on
+    until it is 0.
     """
     total, rest = 0, list(floats)
     try:
@@ -48,7 +49,8 @@ def sum_floats(floats: Collection[float]) -> int:
 
 
 def mean(units: int, count: int, *, integral: bool) -> float:
-    """Return `units` * 2**-1074 / `count`, correctly rounded; if `integral`, integers are returned as int.
+    """Return `units` * 2**-1074 / `count`, correctly rounded; if `integral`, integers are returned
+    as int.
 
     Equals `statistics.mean` of `count` values with this sum, all of them ints if `integral`.
     """
@@ -72,4 +74,6 @@ def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict
 
 
 def _mean(values: Sequence[float]) -> float:
-    return mean(sum_units(values), len(values), integral=all(type(value) is int for value in values))
+    return mean(
+        sum_units(values), len(values), integral=all(type(value) is int for value in values)
+    )

@@ -34,7 +34,12 @@ from graphrag_eval_async.aggregates.steps import (
     trimmed,
 )
 from graphrag_eval_async.records.conditions import OF_RIGHT
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, metric_position
+from graphrag_eval_async.records.metrics import (
+    BOUNDED_METRICS,
+    ERROR_RATE,
+    is_score,
+    metric_position,
+)
 from graphrag_eval_async.records.outcomes import OF_AGENT, REASON
 
 if TYPE_CHECKING:
@@ -50,14 +55,17 @@ Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tupl
 """The columns of several `Row`."""
 
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None, bool], dict[str, Any]]"
-"""Returns the keys of intervals, from weights and clusters, if known, and whether values are from 0 to 1."""
+"""Returns the keys of intervals, from weights and clusters, if known, and whether values are
+from 0 to 1.
+"""
 
 
 class DetailOptions(NamedTuple):
     """Options for the detailed snapshot of a group.
 
     Attributes:
-        intervals: returns the intervals of a score; None to show `weights` to compute a confidence sequence.
+        intervals: returns the intervals of a score; None to show `weights` to compute a confidence
+            sequence.
         metrics: metrics to show if they apply, even without a value.
         fractions: outputs of custom evaluations that are from 0 to 1.
         pending: number of pending values by metric.
@@ -72,13 +80,18 @@ class DetailOptions(NamedTuple):
 class Group:
     """Counts, step counts and metrics of results.
 
-    `outcomes` counts failed metrics and reasons of failure. `errors_by_question` has a value of each result:
-    1 for an error, otherwise 0. Results are right if they meet the conditions `right`. `expected` are the
-    step names that are always counted by name. There are order statistics only if `ordered`.
+    `outcomes` counts failed metrics and reasons of failure. `errors_by_question` has a value of
+    each result: 1 for an error, otherwise 0. Results are right if they meet the conditions `right`.
+    `expected` are the step names that are always counted by name. There are order statistics only
+    if `ordered`.
     """
 
     def __init__(
-        self, expected: Collection[str] = (), right: Collection[Condition] = OF_RIGHT, *, ordered: bool = True
+        self,
+        expected: Collection[str] = (),
+        right: Collection[Condition] = OF_RIGHT,
+        *,
+        ordered: bool = True,
     ) -> None:
         self._expected = expected
         self.ordered = ordered
@@ -95,7 +108,9 @@ class Group:
         self._detailed: tuple[DetailOptions, dict[str, Any]] | None = None
 
     def add(self, alike: Alike, rows: Sequence[Row], micro: dict[str, Series] | None) -> None:
-        """Add results with properties in common, and their values also to `micro`, if it is given."""
+        """Add results with properties in common, and their values also to `micro`, if it is
+        given.
+        """
         _, failed, metrics, steps, outcomes, _ = alike
         self._count(failed, steps, outcomes, len(rows))
         numbers, questions, samples = cast("Columns", zip(*rows, strict=True))
@@ -129,7 +144,9 @@ class Group:
                 if each.histogram is not None:
                     each.histogram.add(values)
 
-    def _count(self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int) -> None:
+    def _count(
+        self, failed: bool, steps: StepKinds, outcomes: Sequence[Outcome], times: int
+    ) -> None:
         """Count `times` results that share all these properties, but not their values."""
         self.touch()
         if failed:
@@ -182,7 +199,9 @@ class Group:
                 if series is None or series.questions is None:
                     return 0, 0
                 own, units = series.questions, series.units
-            self._sums[metric] = None if self.places.get(UNKNOWN) in own else (units + own.shift, len(own))
+            self._sums[metric] = (
+                None if self.places.get(UNKNOWN) in own else (units + own.shift, len(own))
+            )
         return self._sums[metric]
 
     def means_of_questions(self, metric: str) -> Iterator[tuple[str, float, int]]:
@@ -194,7 +213,9 @@ class Group:
                     yield names[place], *mean_of(values)
 
     def question_scores(self, template: str, metric: str) -> Iterator[QuestionScore]:
-        """Yield the mean of a score for each question, with errors as 0; values may be added meanwhile."""
+        """Yield the mean of a score for each question, with errors as 0; values may be added
+        meanwhile.
+        """
         names, errors = [*self.places], {}
         for place, values in self.errors_by_question.by_place():
             share, results = mean_of(values)
@@ -216,21 +237,27 @@ class Group:
 
     def trim_steps(self) -> None:
         """Count rare steps together if there are many names; steps cannot be removed after that."""
-        if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:  # Rarely: trimming sorts the names.
+        if (
+            len(self.steps) > len(self._expected) + 2 * MOST_NAMES
+        ):  # Rarely: trimming sorts the names.
             self.steps = trimmed(self.steps, self._expected)
 
     @property
     def trimmed_steps(self) -> StepCounts:
         return trimmed(self.steps, self._expected)
 
-    def snapshot(self, detail: DetailOptions | None = None, groups: Collection[Group] = ()) -> dict[str, Any]:
+    def snapshot(
+        self, detail: DetailOptions | None = None, groups: Collection[Group] = ()
+    ) -> dict[str, Any]:
         """Return this group's part of a snapshot; the caller may change it.
 
         `groups` have the values by question, if this one does not.
         """
         if self._shown is None:
             self._shown = self._show(groups or [self])
-        fresh = {key: part.copy() if type(part) is dict else part for key, part in self._shown.items()}
+        fresh = {
+            key: part.copy() if type(part) is dict else part for key, part in self._shown.items()
+        }
         if "steps" in fresh:
             fresh["steps"] = {count: names.copy() for count, names in fresh["steps"].items()}
         return fresh if detail is None else self._add_detail(fresh, detail, groups or [self])
@@ -254,7 +281,9 @@ class Group:
             if (table := {name: steps[name][i] for name in names if steps[name][i]})
         }
         if None in steps:
-            tables["other"] = {count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n}
+            tables["other"] = {
+                count: n for count, n in zip(STEP_COUNTS, steps[None], strict=True) if n
+            }
         if tables:
             shown["steps"] = tables
         for name in sorted(self.series, key=metric_position):
@@ -265,7 +294,9 @@ class Group:
     def _add_detail(
         self, shown: dict[str, Any], detail: DetailOptions, groups: Collection[Group]
     ) -> dict[str, Any]:
-        """Return a snapshot with coverage, bounds, quantiles, intervals, repeats and reasons of failure."""
+        """Return a snapshot with coverage, bounds, quantiles, intervals, repeats and reasons of
+        failure.
+        """
         whole = {key: part for key, part in shown.items() if key not in self.series}
         if repeats := _repeats(groups):
             whole["repeats"] = repeats
@@ -280,12 +311,16 @@ class Group:
                 bounded = metric in BOUNDED_METRICS or metric in detail.fractions
                 whole[metric] = {}
                 if own is not None:
-                    whole[metric] = shown[metric] | ({"quantiles": own.quantiles()} if own.ordered else {})
+                    whole[metric] = shown[metric] | (
+                        {"quantiles": own.quantiles()} if own.ordered else {}
+                    )
                     weights = first_weights(own, metric, groups) if bounded else None
                     if detail.intervals is None:
                         whole[metric]["weights"] = weights
                     elif is_score(metric):
-                        grouped = clusters_of(groups, metric, shown[metric].get("mean_of_questions"))
+                        grouped = clusters_of(
+                            groups, metric, shown[metric].get("mean_of_questions")
+                        )
                         whole[metric] |= detail.intervals(weights, grouped, bounded)
                         if (variance := variance_later(own, groups, metric)) is not None:
                             whole[metric] |= variance()
@@ -302,7 +337,8 @@ class Group:
 
 
 def first_weights(own: Series, metric: str, groups: Collection[Group]) -> Weights | None:
-    """Return the weights of first samples; None if there are more than questions, which are not independent.
+    """Return the weights of first samples; None if there are more than questions, which are not
+    independent.
 
     That is so if results of several answers to a question are not numbered, as those of shards.
     """
@@ -340,7 +376,9 @@ def _repeats(groups: Collection[Group]) -> dict[str, float]:
     if all(group.errors + group.successes <= len(group.places) for group in groups):
         return {}
     scored = {metric for group in groups for metric in group.series}
-    scored |= {metric for group in groups for metric, kind in group.outcomes if kind not in OF_AGENT}
+    scored |= {
+        metric for group in groups for metric, kind in group.outcomes if kind not in OF_AGENT
+    }
     samples = Counter[tuple[int, int]]()
     for group in groups:
         samples += group.rights.samples(scored, group.places.get(UNKNOWN))
@@ -352,8 +390,8 @@ def variance_later(
 ) -> Callable[[], dict[str, dict[str, float]]] | None:
     """Return a function that computes the `variance` of a score; None if no question repeats.
 
-    `own` has the values of the score. The function has copies and may run in another thread: 100,000 values
-    take a third of a second.
+    `own` has the values of the score. The function has copies and may run in another thread:
+    100,000 values take a third of a second.
     """
     known: list[QuestionValues] = []
     for group in groups:
@@ -375,10 +413,14 @@ def variance_later(
 
 
 def clusters_of(groups: Iterable[Group], metric: str, mean: float | None) -> Clusters | None:
-    """Return what the means of questions say, of which this is the mean; None if it is not known."""
+    """Return what the means of questions say, of which this is the mean; None if it is not
+    known.
+    """
     if mean is None:
         return None
-    return clusters([own for group in groups for _, own, _ in group.means_of_questions(metric)], mean)
+    return clusters(
+        [own for group in groups for _, own, _ in group.means_of_questions(metric)], mean
+    )
 
 
 def metric(series: dict[str, Series], name: str) -> Series:

@@ -18,16 +18,16 @@ WAITING = 2048
 Weights: TypeAlias = tuple[float, ...]
 """The weights of the points 0, 1/32, ..., 1.
 
-A value between two points gives each a weight that is larger the nearer it is, 1 in total. So the mean of the
-weighted points is the mean of the values, and the weights sum to the number of values.
+A value between two points gives each a weight that is larger the nearer it is, 1 in total. So the
+mean of the weighted points is the mean of the values, and the weights sum to the number of values.
 """
 
 
 class Histogram:
     """Exact weights of values; histograms can be merged, and values removed.
 
-    A bin stores the number of its values and their exact sum, from which the weights follow. Bins without
-    values take no memory. Values outside [0, 1] are only counted.
+    A bin stores the number of its values and their exact sum, from which the weights follow. Bins
+    without values take no memory. Values outside [0, 1] are only counted.
     """
 
     __slots__ = ("_bins", "_outside", "_waiting")
@@ -53,7 +53,9 @@ class Histogram:
         self._outside += other.outside
 
     def bins(self) -> dict[int, tuple[int, int]]:
-        """Return the number of values and their sum, in units of 2**-1074, by bin; do not change it."""
+        """Return the number of values and their sum, in units of 2**-1074, by bin; do not change
+        it.
+        """
         self._settle()
         return self._bins
 

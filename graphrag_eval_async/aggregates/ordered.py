@@ -25,14 +25,24 @@ FEW = 32
 class OrderedValues:
     """A multiset of finite numbers that finds the k-th smallest.
 
-    Values are stored in chunks of at most `CHUNK`, each sorted when it is read. `_bounds[i]` is >= every
-    value before chunk i and <= every value in it.
+    Values are stored in chunks of at most `CHUNK`, each sorted when it is read. `_bounds[i]` is >=
+    every value before chunk i and <= every value in it.
 
-    Added values wait until there are `CHUNK` of them, or until they are read. Chunks are arrays of doubles.
-    They become lists when an int is added that no double equals; values always compare exactly.
+    Added values wait until there are `CHUNK` of them, or until they are read. Chunks are arrays of
+    doubles. They become lists when an int is added that no double equals; values always compare
+    exactly.
     """
 
-    __slots__ = ("_before", "_bounds", "_chunks", "_finger", "_is_sorted", "_size", "_waiting", "wide")
+    __slots__ = (
+        "_before",
+        "_bounds",
+        "_chunks",
+        "_finger",
+        "_is_sorted",
+        "_size",
+        "_waiting",
+        "wide",
+    )
 
     def __init__(self) -> None:
         self.wide = False
@@ -41,7 +51,9 @@ class OrderedValues:
         self._bounds = [-inf]
         self._is_sorted = [True]
         self._size = 0
-        self._finger = self._before = 0  # The chunk last selected from, and the number of values before it.
+        self._finger = self._before = (
+            0  # The chunk last selected from, and the number of values before it.
+        )
 
     def __len__(self) -> int:
         return self._size + len(self._waiting)
@@ -126,7 +138,9 @@ class OrderedValues:
         return chunks[index]
 
     def _split(self, index: int) -> None:
-        """Split a chunk that is too long, at two thirds: halves would all be full at about the same time."""
+        """Split a chunk that is too long, at two thirds: halves would all be full at about the
+        same time.
+        """
         values = sorted(self._chunks[index])
         starts = range(0, len(values), CHUNK * 2 // 3)
         self._chunks[index : index + 1] = [self._chunk(values[i : i + starts.step]) for i in starts]
@@ -139,15 +153,17 @@ class OrderedValues:
         if self.wide:
             return values
         chunk = array("d")
-        chunk.frombytes(pack(f"{len(values)}d", *values))  # A third of the time of `array("d", values)`.
+        chunk.frombytes(
+            pack(f"{len(values)}d", *values)
+        )  # A third of the time of `array("d", values)`.
         return chunk
 
 
 def quantile(select: Callable[[int], float], size: int, percent: int) -> float:
     """Return the value with `percent` of `size` values below it; `select` returns them by rank.
 
-    It is linearly interpolated between two values: the inclusive method of `statistics.quantiles`, type 7 of
-    Hyndman and Fan (1996, "Sample quantiles in statistical packages"), rounded once.
+    It is linearly interpolated between two values: the inclusive method of `statistics.quantiles`,
+    type 7 of Hyndman and Fan (1996, "Sample quantiles in statistical packages"), rounded once.
     """
     place, rest = divmod((size - 1) * percent, 100)
     low = select(place)

@@ -43,7 +43,9 @@ class Pending:
             self.results[key] = sorted([*self.results.get(key, ()), *expected])
 
     def by_template(self) -> dict[str, Counter[str]]:
-        """Return the number of pending values by template and metric; omit templates without any."""
+        """Return the number of pending values by template and metric; omit templates without
+        any.
+        """
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for (template, _, _), parts in self.results.items():
             for metrics in parts:
@@ -56,7 +58,9 @@ def _key(seen: Evaluation) -> Awaited:
 
 
 def _metrics(seen: Evaluation) -> Iterator[str]:
-    """Yield the pending metrics; custom evaluations by name, since their outputs are not known yet."""
+    """Yield the pending metrics; custom evaluations by name, since their outputs are not known
+    yet.
+    """
     retrievals = sum(map(_is_retrieval, seen.as_dict().get("actual_steps") or ()))
     for name in seen.pending if isinstance(seen.pending, list | tuple) else ():
         if isinstance(name, str):
@@ -65,4 +69,8 @@ def _metrics(seen: Evaluation) -> Iterator[str]:
 
 
 def _is_retrieval(step: Any) -> bool:
-    return isinstance(step, Mapping) and step.get("name") == "retrieval" and step.get("status") == "success"
+    return (
+        isinstance(step, Mapping)
+        and step.get("name") == "retrieval"
+        and step.get("status") == "success"
+    )

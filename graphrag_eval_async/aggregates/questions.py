@@ -1,4 +1,6 @@
-"""The values of a metric by question: the samples of one question are not independent of each other."""
+"""The values of a metric by question: the samples of one question are not independent of each
+other.
+"""
 
 from __future__ import annotations
 
@@ -94,14 +96,17 @@ class QuestionScore(NamedTuple):
 
 
 def _shift(values: float | Several) -> int:
-    """Return how far the mean of a question is above the sum of its values, in units of 2**-1074."""
+    """Return how far the mean of a question is above the sum of its values, in units of
+    2**-1074.
+    """
     return to_units(mean_of(values)[0]) - values[0] if isinstance(values, tuple) else 0
 
 
 class QuestionValues:
     """The values of one metric, summed exactly by question.
 
-    A question has a place, the same for all metrics of a template. A question with one value takes 8 bytes.
+    A question has a place, the same for all metrics of a template. A question with one value takes
+    8 bytes.
     """
 
     __slots__ = ("_before", "_count", "_several", "_shift", "_single")
@@ -110,11 +115,14 @@ class QuestionValues:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
         self._count = self._shift = 0
-        self._before: dict[int, float | Several] = {}  # What `_shift` counts of questions that have changed.
+        self._before: dict[
+            int, float | Several
+        ] = {}  # What `_shift` counts of questions that have changed.
 
     @property
     def shift(self) -> int:
-        """What the sum of all values lacks to be the sum of the questions' means, in units of 2**-1074.
+        """What the sum of all values lacks to be the sum of the questions' means, in units of
+        2**-1074.
 
         It is 0 as long as each question has one value.
         """
@@ -146,7 +154,9 @@ class QuestionValues:
         return True
 
     def add(self, rows: Mapping[int, Sequence[int]], values: Sequence[float]) -> None:
-        """Add values to questions; `rows` are the indices of the values of each question, by its place."""
+        """Add values to questions; `rows` are the indices of the values of each question, by its
+        place.
+        """
         total = sum_floats if type(values) is array else sum_units
         for place, own in rows.items():
             if len(own) == 1:
@@ -183,7 +193,9 @@ class QuestionValues:
                 yield place, several[place]
 
     def merge(self, other: QuestionValues, places: Sequence[int], *, fresh: bool = False) -> None:
-        """Add the values of `other`, whose places become `places`; if `fresh`, a range without values yet."""
+        """Add the values of `other`, whose places become `places`; if `fresh`, a range without
+        values yet.
+        """
         if fresh and len(self._single) <= places[0]:
             self._pad(places[0])
             self._single += other._single
@@ -200,7 +212,11 @@ class QuestionValues:
         known = len(single)
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
         ones = array("d", [single[place] + 0.0 if place < known else nan for place in places])
-        found = {i: several[place] for i, place in enumerate(places) if place in several} if several else {}
+        found = (
+            {i: several[place] for i, place in enumerate(places) if place in several}
+            if several
+            else {}
+        )
         return ones, found
 
     def load(self, single: array[float], several: Mapping[int, Several]) -> None:
@@ -217,7 +233,8 @@ class Clusters(NamedTuple):
         questions: number of questions with a value.
         mean: mean over the questions' means.
         se: standard error of `mean`; None for fewer than two questions.
-        unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1; otherwise None.
+        unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1; otherwise
+            None.
     """
 
     questions: int

@@ -25,8 +25,9 @@ MOST_SAMPLES = 100  # The largest k of pass@k and pass^k.
 class Rights:
     """Which results of a group are right: those that meet `conditions`.
 
-    `known` has 1 for each right result and 0 for each other, by the metrics that the agent left without a
-    value, and "" if no value decides. If other results have one of those metrics, the result is wrong.
+    `known` has 1 for each right result and 0 for each other, by the metrics that the agent left
+    without a value, and "" if no value decides. If other results have one of those metrics, the
+    result is wrong.
     """
 
     def __init__(self, conditions: Collection[Condition]) -> None:
@@ -47,18 +48,33 @@ class Rights:
         """
         self._samples = None
         known = [
-            (c, own) for name, own in columns for c in self._conditions if name == c.metric and not failed
+            (c, own)
+            for name, own in columns
+            for c in self._conditions
+            if name == c.metric and not failed
         ]
-        absent, kinds = {c.metric for c in self._conditions} - {c.metric for c, _ in known}, dict(outcomes)
+        absent, kinds = (
+            {c.metric for c in self._conditions} - {c.metric for c, _ in known},
+            dict(outcomes),
+        )
         lacking = absent & kinds.keys() or (absent if failed else set())
         if (known or lacking) and (failed or {kinds[metric] for metric in lacking} <= OF_AGENT):
             meet = [map(OPERATORS[c.operator], own, repeat(c.bound)) for c, own in known]
             # Most often there is one condition.
             of_all = (
-                meet[0] if len(meet) == 1 else map(all, zip(*meet, strict=True)) if meet else [0] * results
+                meet[0]
+                if len(meet) == 1
+                else map(all, zip(*meet, strict=True))
+                if meet
+                else [0] * results
             )
             right = array("d", of_all)
-            yield self.known.setdefault((*sorted(lacking), *([] if known else [""])), QuestionValues()), right
+            yield (
+                self.known.setdefault(
+                    (*sorted(lacking), *([] if known else [""])), QuestionValues()
+                ),
+                right,
+            )
 
     def merge(self, other: Rights, places: Sequence[int], *, fresh: bool) -> None:
         """Add the results of `other`, as `QuestionValues.merge` does."""
@@ -67,7 +83,8 @@ class Rights:
             self.known.setdefault(key, QuestionValues()).merge(right, places, fresh=fresh)
 
     def samples(self, scored: set[str], unknown: int | None) -> Counter[tuple[int, int]]:
-        """Return how many questions have n samples, c of them right, by (n, c), if results have these scores.
+        """Return how many questions have n samples, c of them right, by (n, c), if results have
+        these scores.
 
         The only one is (0, 0) if a result is at the place `unknown`.
         """
@@ -83,11 +100,13 @@ class Rights:
 
 
 def pass_rates(questions: Mapping[tuple[int, int], int]) -> dict[str, float]:
-    """Return ``pass@k``, ``pass^k`` and ``questions@k`` by k; nothing if no question has two samples.
+    """Return ``pass@k``, ``pass^k`` and ``questions@k`` by k; nothing if no question has two
+    samples.
 
-    pass@k is the chance that one of k samples is right, pass^k that all are: of n samples with c right ones,
-    1 - C(n - c, k) / C(n, k) and C(c, k) / C(n, k). They are means over the questions with n >= k, whose
-    number is questions@k. `questions` has how many questions have n samples, c of them right, by (n, c).
+    pass@k is the chance that one of k samples is right, pass^k that all are: of n samples with c
+    right ones, 1 - C(n - c, k) / C(n, k) and C(c, k) / C(n, k). They are means over the questions
+    with n >= k, whose number is questions@k. `questions` has how many questions have n samples, c
+    of them right, by (n, c).
 
     Source: Chen et al. (2021), "Evaluating Large Language Models Trained on Code", equation 1.
     """
@@ -102,7 +121,9 @@ def pass_rates(questions: Mapping[tuple[int, int], int]) -> dict[str, float]:
             own[2] += times
     shown = {}
     for k, (one, every, number) in enumerate(sums, 1):
-        shown[f"pass@{k}"], shown[f"pass^{k}"] = (mean(own, number, integral=False) for own in (one, every))
+        shown[f"pass@{k}"], shown[f"pass^{k}"] = (
+            mean(own, number, integral=False) for own in (one, every)
+        )
         shown[f"questions@{k}"] = number
     return shown
 
@@ -110,10 +131,12 @@ def pass_rates(questions: Mapping[tuple[int, int], int]) -> dict[str, float]:
 def variances(values: Iterable[float], questions: Iterable[float | Several]) -> dict[str, float]:
     """Return the variances of a score `between` questions, and `within` one, between its samples.
 
-    They are exact, unbiased estimates by analysis of variance; `between` may be below 0. Of N values of k
-    questions, with n and the sum S of each, and T of all: `within` is (sum x² - sum S²/n) / (N - k), and
-    `between` is ((sum S²/n - T²/N) / (k - 1) - within) / m with m = (N - sum n²/N) / (k - 1). Each is absent
-    if it would divide by 0. Source: Searle, Casella and McCulloch (1992), "Variance Components", section 3.6.
+    They are exact, unbiased estimates by analysis of variance; `between` may be below 0. Of N
+    values of k
+    questions, with n and the sum S of each, and T of all: `within` is (sum x² - sum S²/n) / (N -
+    k), and `between` is ((sum S²/n - T²/N) / (k - 1) - within) / m with m = (N - sum n²/N) / (k -
+    1). Each is absent if it would divide by 0. Source: Searle, Casella and McCulloch (1992),
+    "Variance Components", section 3.6.
     """
     number = count = total = sizes = 0
     squares: Counter[int] = Counter()

@@ -28,7 +28,15 @@ from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.removed import without_removed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
@@ -40,20 +48,22 @@ BATCH = 2048
 
 
 class Aggregates:
-    """Statistics per template, micro (over all results) and macro (over the means of the templates).
+    """Statistics per template, micro (over all results) and macro (over the means of the
+    templates).
 
-    Sums and means are exact, rounded once, as by `math.fsum` and `statistics.mean`. So the snapshot is
-    the same, bit for bit, however results are ordered, split and merged. A value
-    takes 16 bytes, 8 for its template and 8 for micro, and O(log n) time to add. A snapshot only reads what
-    was added since the last one.
+    Sums and means are exact, rounded once, as by `math.fsum` and `statistics.mean`. So the snapshot
+    is the same, bit for bit, however results are ordered, split and merged. A value takes 16 bytes,
+    8 for its template and 8 for micro, and O(log n) time to add. A snapshot only reads what was
+    added since the last one.
 
-    `templates` sets the order of templates in a snapshot; others follow by name. `steps` is passed to
-    `expect_steps`. The metrics and steps of results with ``status: error`` do not count.
+    `templates` sets the order of templates in a snapshot; others follow by name. `steps` is passed
+    to `expect_steps`. The metrics and steps of results with ``status: error`` do not count.
 
-    With a `window`, only its results count, and templates, metrics and steps without any are absent. The
-    window stores its results, about half a kilobyte for one with five metrics, and once some have left, a
-    snapshot counts all of them anew: 15 milliseconds for 5,000. Windows cannot be merged or converted to
-    bytes.
+    With a `window`, only its results count, and templates, metrics and steps without any are
+    absent. The window stores its results, about half a kilobyte for one with five metrics, and once
+    some have left, a
+    snapshot counts all of them anew: 15 milliseconds for 5,000. Windows cannot be merged or
+    converted to bytes.
 
     Raises:
         UsageError: an argument has an invalid value.
@@ -91,13 +101,16 @@ class Aggregates:
 
         A template that already has a place keeps the lower one. Ties are sorted by name.
         """
-        self._place([(name, place) for place, name in enumerate(checked_names(templates, "templates"))])
+        self._place(
+            [(name, place) for place, name in enumerate(checked_names(templates, "templates"))]
+        )
 
     def expect_steps(self, names: Iterable[str]) -> None:
         """Always count steps with these names by name.
 
-        Of all other names, each group counts the 1,000 with the smallest BLAKE2 hashes by name. It counts the
-        rest, and names of more than 200 characters, together as `other`. Call this before adding or merging
+        Of all other names, each group counts the 1,000 with the smallest BLAKE2 hashes by name. It
+        counts the rest, and names of more than 200 characters, together as `other`. Call this
+        before adding or merging
         results: steps counted as `other` stay there.
         """
         self._expected.update(checked_names(names, "steps"))
@@ -105,12 +118,16 @@ class Aggregates:
             group.touch()
 
     def _decide_by(self, conditions: Iterable[Condition]) -> None:
-        """Set the conditions of right results, before adding any; such aggregates are not to be merged."""
+        """Set the conditions of right results, before adding any; such aggregates are not to be
+        merged.
+        """
         self._right = (*conditions,)
         self._tags = Tagged(self._right)
 
     def _step_names(self) -> dict[str, tuple[list[str], Collection[str]]]:
-        """Return the names of actual steps that are counted by name, and the questions, by template."""
+        """Return the names of actual steps that are counted by name, and the questions, by
+        template.
+        """
         self._flush()
         return {
             template: ([name for name in group.steps if name is not None], group.places)
@@ -121,7 +138,9 @@ class Aggregates:
         """Return how many successful results without a judge have an answer."""
         self._flush()
         groups = self._groups.values()
-        return sum(group.successes - group.outcomes["answer_relevance", NO_ANSWER] for group in groups)
+        return sum(
+            group.successes - group.outcomes["answer_relevance", NO_ANSWER] for group in groups
+        )
 
     def add(self, result: Mapping[str, Any] | Evaluation, *, age: float = 0.0) -> None:
         """Add one result: a dict with the keys of an evaluated result.
@@ -130,11 +149,12 @@ class Aggregates:
 
         Args:
             result: the result; it is not changed.
-            age: how many seconds ago the result arrived, for a window of `Seconds`; add the oldest first.
+            age: how many seconds ago the result arrived, for a window of `Seconds`; add the oldest
+                first.
 
         Raises:
-            AggregationError: `result` is not a result, or one of its metrics is not a finite number of at
-                most 64 bits. Then nothing of it is counted.
+            AggregationError: `result` is not a result, or one of its metrics is not a finite number
+                of at most 64 bits. Then nothing of it is counted.
         """
         seen = result if type(result) is Evaluation and not result.failed else observe(result)
         self._count(seen, age)
@@ -168,24 +188,29 @@ class Aggregates:
     def finish(self) -> None:
         """Record that all results were added, and that the results did not decide when to stop.
 
-        Then a detailed snapshot shows intervals for one look, which are narrower. A stream calls this at its
-        end, unless `until`, `stop()` or leaving its loop ended it. Adding a result undoes it.
+        Then a detailed snapshot shows intervals for one look, which are narrower. A stream calls
+        this at its end, unless `until`, `stop()` or leaving its loop ended it. Adding a result
+        undoes it.
         """
         self._is_finished = True
 
     def snapshot(self) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
-        `mean` is over all values, `mean_of_questions` over the questions' means; the latter is absent if some
-        results do not name their question. If several judges gave scores, `agreement` has the mean of each
-        judge and how well they agree, by metric; see `Agreement.snapshot`. Windows lack it.
+        `mean` is over all values, `mean_of_questions` over the questions' means; the latter is
+        absent if some results do not name their question. If several judges gave scores,
+        `agreement` has the mean of each judge and how well they agree, by metric; see
+        `Agreement.snapshot`. Windows lack it.
         """
         self._flush()
-        per_template = {name: self._groups[name].snapshot() for name in self._in_order(self._groups)}
+        per_template = {
+            name: self._groups[name].snapshot() for name in self._in_order(self._groups)
+        }
         return self._with_micro(per_template)
 
     def question_scores(self, metric: str, template: str | None = None) -> Iterator[QuestionScore]:
-        """Yield the mean of a score for each question, of one template or of all, if any has a value.
+        """Yield the mean of a score for each question, of one template or of all, if any has a
+        value.
 
         An error counts as 0. Results may be added meanwhile.
         """
@@ -200,13 +225,16 @@ class Aggregates:
         return nsmallest(count, self.question_scores(metric), key=attrgetter("rank"))
 
     def cumulative_counts(self, metric: str, bounds: Sequence[float]) -> list[int]:
-        """Return, for each bound, how many values of the metric over all results are at most the bound."""
+        """Return, for each bound, how many values of the metric over all results are at most the
+        bound.
+        """
         self._flush()
         series = self._micro.get(metric)
         return [0 if series is None else series.values.rank(bound) for bound in bounds]
 
     def overall(self) -> dict[str, Any]:
-        """Return `micro` of a detailed snapshot, with `weights` of each metric in place of intervals.
+        """Return `micro` of a detailed snapshot, with `weights` of each metric in place of
+        intervals.
 
         This is fast, however many templates there are; each interval takes half a millisecond.
         """
@@ -214,7 +242,9 @@ class Aggregates:
         return self._total().snapshot(self._detail(None), self._groups.values())
 
     def variances(self) -> dict[str, Callable[[], dict[str, Any]]]:
-        """Return by score what computes its `variance` of a detailed snapshot, if questions are repeated."""
+        """Return by score what computes its `variance` of a detailed snapshot, if questions are
+        repeated.
+        """
         self._flush()
         scores = [(name, own) for name, own in self._micro.items() if is_score(name)]
         later = {name: variance_later(own, self._groups.values(), name) for name, own in scores}
@@ -227,19 +257,25 @@ class Aggregates:
         return self._in_order(self._groups.keys() | self._pending.by_template())
 
     def per_template(self, templates: Container[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return the same as `overall` for each template, or some. Do not change it: it is cached."""
+        """Return the same as `overall` for each template, or some. Do not change it: it is
+        cached.
+        """
         self._flush()
         groups = self._groups_of(self._detail(None), templates)
         return {name: group.detailed(own) for name, group, own in groups}
 
     def per_tag(self) -> dict[str, Any]:
-        """Return what a snapshot shows of tags, each as `overall` is. Do not change it: it is cached."""
+        """Return what a snapshot shows of tags, each as `overall` is. Do not change it: it is
+        cached.
+        """
         self._flush()
         detail = self._detail(None)._replace(pending={})
         return self._tags.show(lambda group: group.detailed(detail))
 
     def prepare(self, templates: Container[str] | None = None) -> Iterator[None]:
-        """Do the slow part of `per_template` and `per_tag` in steps; results may be added between steps."""
+        """Do the slow part of `per_template` and `per_tag` in steps; results may be added
+        between steps.
+        """
         detail = self._detail(None)
         groups = [(group, own) for _, group, own in self._groups_of(detail, templates)]
         if templates is None:
@@ -261,9 +297,17 @@ class Aggregates:
     ) -> dict[str, Any]:
         micro = self._total().snapshot(detail, self._groups.values())
         metrics = self._micro if detail is None else detail.metrics
-        macro = {name: shown for name in micro if name in metrics and (shown := macro_of(name, per_template))}
+        macro = {
+            name: shown
+            for name in micro
+            if name in metrics and (shown := macro_of(name, per_template))
+        }
         names = sorted(self._agreement, key=metric_position)
-        agreement = {"agreement": {name: self._agreement[name].snapshot() for name in names}} if names else {}
+        agreement = (
+            {"agreement": {name: self._agreement[name].snapshot() for name in names}}
+            if names
+            else {}
+        )
         tags = self._tags.show(lambda group: group.snapshot(detail and detail._replace(pending={})))
         return {"per_template": per_template, **tags, "micro": micro, "macro": macro, **agreement}
 
@@ -285,7 +329,9 @@ class Aggregates:
     def _groups_of(
         self, detail: DetailOptions, templates: Container[str] | None = None
     ) -> Iterator[tuple[str, Group, DetailOptions]]:
-        """Yield the templates in order, even if all their results are pending, with options for details."""
+        """Yield the templates in order, even if all their results are pending, with options for
+        details.
+        """
         pending = self._pending.by_template()
         for name in self._in_order(self._groups.keys() | pending):
             if templates is None or name in templates:
@@ -293,7 +339,9 @@ class Aggregates:
                 yield name, self._groups.get(name) or Group(), own
 
     def _demote(self, result: Evaluation) -> None:
-        """Count a first sample, which was added, as a later one: another process has an earlier one."""
+        """Count a first sample, which was added, as a later one: another process has an earlier
+        one.
+        """
         self._flush()
         groups = [self._groups[result.template_id], *map(self._tags.groups.get, result.tags)]
         for name, values in first_values(result.metrics, [result.numbers]):

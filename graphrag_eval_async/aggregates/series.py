@@ -22,13 +22,16 @@ QUANTILES = (50, 90, 95, 99)
 
 
 def stored(value: float) -> float:
-    """Return the double that equals `value`, or `value` itself if it is an int that no double equals."""
+    """Return the double that equals `value`, or `value` itself if it is an int that no double
+    equals.
+    """
     double = float(value)
     return double if double == value else value
 
 
 class Column(NamedTuple):
-    """Values of a metric, as an array of doubles if these equal them, which is several times faster to add.
+    """Values of a metric, as an array of doubles if these equal them, which is several times faster
+    to add.
 
     `integral` says whether all are ints, and `units` is their exact sum, as a multiple of 2**-1074.
     """
@@ -44,18 +47,21 @@ class Column(NamedTuple):
         if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
             return cls([stored(value) for value in values], kinds == _INTS, sum_units(values))
         doubles = array("d")
-        doubles.frombytes(pack(f"{len(values)}d", *values))  # A third of the time of `array("d", values)`.
+        doubles.frombytes(
+            pack(f"{len(values)}d", *values)
+        )  # A third of the time of `array("d", values)`.
         return cls(doubles, kinds == _INTS, sum_floats(doubles))
 
 
 class Series:
     """The values of one metric: exact sum and, if `ordered`, order statistics.
 
-    `integral` says whether all values are ints; they are stored as doubles even so, except ints that no
-    double equals.
+    `integral` says whether all values are ints; they are stored as doubles even so, except ints
+    that no double equals.
 
     Attributes:
-        histogram: for a metric that may be from 0 to 1, one value of each question; filled by the owner.
+        histogram: for a metric that may be from 0 to 1, one value of each question; filled by the
+            owner.
         questions: for a template, its values by question; filled by the owner.
         size: the number of values.
         units: the exact sum of the values, as a multiple of 2**-1074.
@@ -106,10 +112,12 @@ class Series:
         self.units += sum_units(values) if wide else sum_floats(values)
 
     def stats(self) -> dict[str, float]:
-        """Return `sum`, `mean` and, if `ordered`, `median`, `min` and `max` of the values, at least one.
+        """Return `sum`, `mean` and, if `ordered`, `median`, `min` and `max` of the values, at least
+        one.
 
-        If all values are ints, the types are those of `sum` and `statistics`. Otherwise all are floats,
-        except extremes and medians that are ints no double equals. `sum` is absent beyond the largest double.
+        If all values are ints, the types are those of `sum` and `statistics`. Otherwise all are
+        floats, except extremes and medians that are ints no double equals. `sum` is absent beyond
+        the largest double.
         """
         stats: dict[str, float] = {}
         with suppress(OverflowError):

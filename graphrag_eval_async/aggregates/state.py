@@ -1,8 +1,9 @@
 """Serialises running aggregates.
 
-A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and for each
-template its counts, its questions and the values of its metrics. Sums and micro statistics are computed from
-the values. If there are tags, the same follows for each, with numbers and sums in place of values.
+A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and for
+each template its counts, its questions and the values of its metrics. Sums and micro statistics are
+computed from the values. If there are tags, the same follows for each, with numbers and sums in
+place of values.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def dump(contents: Contents) -> bytes:
 
 
 def load(data: bytes) -> Contents:
-    """Read the output of `dump`: its checksum tells whether it is, so what it says is not checked again."""
+    """Read the output of `dump`: its checksum tells whether it is, so what it says is not
+    checked again.
+    """
     body = _checked_body(data)
     micro: dict[str, Series] = {}
     pending = Pending()
@@ -83,7 +86,9 @@ def load(data: bytes) -> Contents:
         for (key, value), group in per_tag:
             tags.groups[_decode(key), _decode(value)] = _load_group(group, {}, (), ordered=False)
         names = {*_decode_all(expected)}
-        pending.results = {_decode_all(key): [*map(_decode_all, metrics)] for key, metrics in waiting}
+        pending.results = {
+            _decode_all(key): [*map(_decode_all, metrics)] for key, metrics in waiting
+        }
         return Contents(
             {_decode(name): place for name, place in order.items()},
             {_decode(name): _load_group(group, micro, names) for name, group in groups.items()},
@@ -131,14 +136,24 @@ def _dump_group(group: Group) -> tuple[Any, ...]:
         group.successes,
         {_encode(name): counts for name, counts in sorted(steps.items()) if name is not None},
         other,
-        [(_encode(what), _encode(kind), total) for (what, kind), total in sorted(group.outcomes.items())],
+        [
+            (_encode(what), _encode(kind), total)
+            for (what, kind), total in sorted(group.outcomes.items())
+        ],
         _encode_all(questions),
-        {_encode(name): _dump_series(series, places) for name, series in sorted(group.series.items())},
+        {
+            _encode(name): _dump_series(series, places)
+            for name, series in sorted(group.series.items())
+        },
     )
 
 
 def _load_group(
-    state: Sequence[Any], micro: dict[str, Series], expected: Collection[str], *, ordered: bool = True
+    state: Sequence[Any],
+    micro: dict[str, Series],
+    expected: Collection[str],
+    *,
+    ordered: bool = True,
 ) -> Group:
     group = Group(expected, ordered=ordered)
     group.errors, errors, right, group.successes, steps, other, outcomes, questions, metrics = state
@@ -153,7 +168,9 @@ def _load_group(
     group.outcomes.update({(_decode(what), _decode(kind)): total for what, kind, total in outcomes})
     for name, (integral, values, bins, outside, by_question) in metrics.items():
         wide, own = isinstance(values, list), group.metric(_decode(name))
-        histogram = Histogram({place: (n, _load_int(sum_)) for place, (n, sum_) in bins.items()}, outside)
+        histogram = Histogram(
+            {place: (n, _load_int(sum_)) for place, (n, sum_) in bins.items()}, outside
+        )
         if not ordered:
             own.integral, own.size, own.units = integral, values[0], _load_int(values[1])
         known = [] if not ordered else [*map(stored, values)] if wide else _load_doubles(values)
@@ -167,18 +184,24 @@ def _load_group(
 
 
 def _dump_series(series: Series, places: Sequence[int]) -> tuple[Any, ...]:
-    """Return its values as doubles, or a list if no double equals some; and of each bin, number and sum.
+    """Return its values as doubles, or a list if no double equals some; and of each bin, number and
+    sum.
 
     In place of values that are not kept, it has their number and sum.
     """
     # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
-    values = [value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)]
+    values = [
+        value + 0 for value in sorted(value for chunk in series.values.chunks for value in chunk)
+    ]
     histogram = Histogram() if series.histogram is None else series.histogram
     doubles = values if series.values.wide else _dump_doubles(array("d", values))
     return (
         series.integral,
         doubles if series.ordered else (series.size, _dump_int(series.units)),
-        {place: (count, _dump_int(units)) for place, (count, units) in sorted(histogram.bins().items())},
+        {
+            place: (count, _dump_int(units))
+            for place, (count, units) in sorted(histogram.bins().items())
+        },
         histogram.outside,
         _dump_questions(series.questions, places),
     )
@@ -187,10 +210,14 @@ def _dump_series(series: Series, places: Sequence[int]) -> tuple[Any, ...]:
 def _dump_questions(questions: QuestionValues | None, places: Iterable[int]) -> tuple[Any, ...]:
     """Return the value of each question, or NaN; and by place, of several, their sum and number."""
     single, several = (questions or QuestionValues()).dump(places)
-    return _dump_doubles(single), {place: (_dump_int(sum_), n) for place, (sum_, n) in several.items()}
+    return _dump_doubles(single), {
+        place: (_dump_int(sum_), n) for place, (sum_, n) in several.items()
+    }
 
 
-def _load_questions(questions: QuestionValues, single: bytes, several: dict[int, tuple[bytes, int]]) -> None:
+def _load_questions(
+    questions: QuestionValues, single: bytes, several: dict[int, tuple[bytes, int]]
+) -> None:
     sums = {place: (_load_int(sum_), n) for place, (sum_, n) in several.items()}
     questions.load(_load_doubles(single), sums)
 
@@ -198,12 +225,17 @@ def _load_questions(questions: QuestionValues, single: bytes, several: dict[int,
 def _dump_agreement(agreement: Agreement) -> tuple[Any, ...]:
     sums, apart = sorted(agreement.sums.items()), sorted(agreement.apart.items())
     return (
-        {_encode(judge): (n, _dump_int(total), _dump_int(squares)) for judge, (n, total, squares) in sums},
+        {
+            _encode(judge): (n, _dump_int(total), _dump_int(squares))
+            for judge, (n, total, squares) in sums
+        },
         {judges: _dump_int(units) for judges, units in apart},
     )
 
 
-def _load_agreement(sums: dict[bytes, tuple[int, bytes, bytes]], apart: dict[int, bytes]) -> Agreement:
+def _load_agreement(
+    sums: dict[bytes, tuple[int, bytes, bytes]], apart: dict[int, bytes]
+) -> Agreement:
     agreement = Agreement()
     for judge, (count, total, squares) in sums.items():
         agreement.sums[_decode(judge)] = [count, _load_int(total), _load_int(squares)]

@@ -22,7 +22,9 @@ STEP_COUNTS = ("total", "once_per_sample", "empty_results", "errors")
 NONE = (0,) * len(STEP_COUNTS)
 
 StepCounts: TypeAlias = "dict[str | None, list[int]]"
-"""Counts in the order of `STEP_COUNTS`, by step name; None stands for all names not counted by name."""
+"""Counts in the order of `STEP_COUNTS`, by step name; None stands for all names not counted by
+name.
+"""
 
 
 @remember(entries=4096)
@@ -37,7 +39,9 @@ def counts_of(steps: StepKinds) -> tuple[tuple[str | None, tuple[int, ...]], ...
     return tuple((name, tuple(mine)) for name, mine in counts.items())
 
 
-def add_steps(steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]], times: int = 1) -> None:
+def add_steps(
+    steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]], times: int = 1
+) -> None:
     """Add `more` to the counts `times` times."""
     for name, counts in more:
         steps[name] = [a + times * b for a, b in zip(steps.get(name, NONE), counts, strict=True)]
@@ -46,8 +50,9 @@ def add_steps(steps: StepCounts, more: Iterable[tuple[str | None, Sequence[int]]
 def trimmed(steps: StepCounts, expected: Collection[str]) -> StepCounts:
     """Return counts with at most `MOST_NAMES` names not `expected`: those with the smallest hashes.
 
-    The outcome does not depend on the order of results or on how often this is called. A dropped name ranks
-    behind `MOST_NAMES` others, which stay or make way for smaller ones, so it can never return.
+    The outcome does not depend on the order of results or on how often this is called. A dropped
+    name ranks behind `MOST_NAMES` others, which stay or make way for smaller ones, so it can never
+    return.
     """
     if len(steps) <= MOST_NAMES:
         return steps

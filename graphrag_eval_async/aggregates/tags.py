@@ -50,7 +50,9 @@ class Tagged:
         per_tag: dict[str, dict[str, Any]] = {}
         for key, value in sorted(self.groups, key=tag_position):
             per_tag.setdefault(key, {})[value] = show(self.groups[key, value])
-        return ({"per_tag": per_tag} if per_tag else {}) | ({"tags_are_cut": True} if self.are_cut else {})
+        return ({"per_tag": per_tag} if per_tag else {}) | (
+            {"tags_are_cut": True} if self.are_cut else {}
+        )
 
     def _limit(self) -> None:
         counted = counted_tags(self.groups, is_cut=self.are_cut)

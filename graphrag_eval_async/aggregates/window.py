@@ -48,14 +48,18 @@ class Seconds:
     def __post_init__(self) -> None:
         number = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
         if not number or not 0 < self.seconds <= float_info.max:
-            raise UsageError(f"seconds: expected a finite number above 0, got {describe(self.seconds)}")
+            raise UsageError(
+                f"seconds: expected a finite number above 0, got {describe(self.seconds)}"
+            )
 
 
 Row: TypeAlias = "tuple[tuple[float, ...], Any, Any]"
 """The values of a result, and the id of its question and the number of its sample, unchecked."""
 
 Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...], Tags]"
-"""What many results share: template, whether the agent failed, metrics, steps, outcomes and tags."""
+"""What many results share: template, whether the agent failed, metrics, steps, outcomes and
+tags.
+"""
 
 
 class Sliding:
@@ -76,7 +80,9 @@ class Sliding:
         self._advance()
 
     def changes(self) -> tuple[bool, Iterator[tuple[Alike, Row]]]:
-        """Return whether to count all results again, because some have left, and the results to count."""
+        """Return whether to count all results again, because some have left, and the results to
+        count.
+        """
         self._advance()
         anew, self._has_left = self._has_left, False
         known = 0 if anew else len(self._results) - self._new

@@ -14,7 +14,9 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line on `arguments`, those of the process by default, and exit with its code."""
+    """Run the command line on `arguments`, those of the process by default, and exit with its
+    code.
+    """
     if [*(sys.argv[1:] if arguments is None else arguments)] == ["--version"]:
         from graphrag_eval_async.text import tell
         from graphrag_eval_async.version import version

@@ -52,7 +52,9 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     states = [path for path in files if path.endswith(STATE)]
     lines = [path for path in files if path not in states]
     if on_missing(given.gate) and states:
-        raise UsageError(f"{states[0]}: a gate on {MISSING_RATE} needs results, not their aggregates")
+        raise UsageError(
+            f"{states[0]}: a gate on {MISSING_RATE} needs results, not their aggregates"
+        )
     found = Found(given)
     for path in states:
         merge_aggregates(found.aggregates, path)

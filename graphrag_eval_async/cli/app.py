@@ -20,7 +20,12 @@ from graphrag_eval_async.cli.commands import COMMANDS, Given
 from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.cli.parsing import RESUMED
-from graphrag_eval_async.errors import ConfigError, GraphragEvalWarning, ReferenceDataError, UsageError
+from graphrag_eval_async.errors import (
+    ConfigError,
+    GraphragEvalWarning,
+    ReferenceDataError,
+    UsageError,
+)
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.removed import explain_removed
 from graphrag_eval_async.text import describe, one_line, tell
@@ -37,8 +42,9 @@ WEB = "127.0.0.1:8080"
 """The address of ``--web`` without a value."""
 
 EXIT_CODES = (
-    "Exit codes, the first that applies: 2 wrong usage or a broken reference set, 4 the run itself failed, 3 "
-    "lines were rejected (unless interrupted), 1 a gate failed, 130 Ctrl-C, 143 SIGTERM, 0 none of these."
+    "Exit codes, the first that applies: 2 wrong usage or a broken reference set, 4 the run "
+    "itself failed, 3 lines were rejected (unless interrupted), 1 a gate failed, 130 Ctrl-C, 143 "
+    "SIGTERM, 0 none of these."
 )
 
 COMPLETING = "_GRAPHRAG_EVAL_ASYNC_COMPLETE"
@@ -59,7 +65,9 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of commands and of groups."""
-        own = (name.removeprefix(self._prefix) for name in COMMANDS if name.startswith(self._prefix))
+        own = (
+            name.removeprefix(self._prefix) for name in COMMANDS if name.startswith(self._prefix)
+        )
         return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -68,7 +76,9 @@ class Group(click.Group):
             return None
         name = f"{self._prefix}{cmd_name}"
         return (
-            GroupedCommand(name) if name in COMMANDS else Group(f"{name} ", help="Evaluate on many machines.")
+            GroupedCommand(name)
+            if name in COMMANDS
+            else Group(f"{name} ", help="Evaluate on many machines.")
         )
 
     def resolve_command(
@@ -82,7 +92,9 @@ class Group(click.Group):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in groups: those of most runs, or with ``--help-all`` all."""
+    """A command whose help shows its options in groups: those of most runs, or with
+    ``--help-all`` all.
+    """
 
     def __init__(self, name: str) -> None:
         command, known = COMMANDS[name], options()
@@ -93,7 +105,10 @@ class GroupedCommand(click.Command):
         super().__init__(
             name.rpartition(" ")[2],
             callback=self._given,
-            params=[*map(_parameter, self._options), _eager("--help-all", _help_all, "Show all options.")],
+            params=[
+                *map(_parameter, self._options),
+                _eager("--help-all", _help_all, "Show all options."),
+            ],
             help=command.help,
             epilog=f"\b\nExample:\n  {PROGRAM} {command.example}",
         )
@@ -101,7 +116,9 @@ class GroupedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options by group, those with a short form first."""
         shown = self._options if ctx.meta.get("help-all") else self._shown
-        groups: dict[str, list[tuple[str, str]]] = {option.group: [] for option in options().values()}
+        groups: dict[str, list[tuple[str, str]]] = {
+            option.group: [] for option in options().values()
+        }
         for option in shown:
             groups[option.group].append(option.record())
         groups["Other"] = [("-h, --help", "Show this message and exit.")]
@@ -125,14 +142,18 @@ class GroupedCommand(click.Command):
                 if message is not None:
                     raise UsageError(message)
         if any(option.field == "resume" and not option.is_flag for option in self._options):
-            args = [f"--resume={RESUMED}" if argument == "--resume" else argument for argument in args]
+            args = [
+                f"--resume={RESUMED}" if argument == "--resume" else argument for argument in args
+            ]
         return super().parse_args(ctx, args)
 
     def _given(self, **values: Any) -> tuple[str, Given]:
         """Return the function that runs the command, and what it was given."""
         source = click.get_current_context().get_parameter_source
         given = {name for name in values if source(name) == ParameterSource.COMMANDLINE}
-        values |= {option.field: [*values[option.field]] for option in self._options if option.is_repeated}
+        values |= {
+            option.field: [*values[option.field]] for option in self._options if option.is_repeated
+        }
         return self._runs, Given(given, **values)
 
 
@@ -150,7 +171,9 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # only generic in newe
         try:
             return getattr(import_module(f"graphrag_eval_async.{module}"), function)(value)
         except ValueError as error:
-            hint = f"'{str(param.metavar).strip('[]')}'" if isinstance(param, click.Argument) else None
+            hint = (
+                f"'{str(param.metavar).strip('[]')}'" if isinstance(param, click.Argument) else None
+            )
             told = str(error).removeprefix(f"{param.name}: " if param is not None else "")
             raise click.BadParameter(told, ctx, param, hint) from None
 
@@ -173,10 +196,14 @@ def _parameter(option: Option) -> click.Parameter:
         more |= {"is_flag": False, "flag_value": WEB}
     if option.is_flag:
         return click.Option([*option.names], is_flag=True, default=option.default is not None)
-    return click.Option([*option.names], multiple=option.is_repeated, metavar=option.metavar, **more)
+    return click.Option(
+        [*option.names], multiple=option.is_repeated, metavar=option.metavar, **more
+    )
 
 
-def _complete_path(_: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_path(
+    _: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Leave it to the shell, which knows the files."""
     return [CompletionItem(incomplete, type="file")]
 
@@ -189,7 +216,9 @@ def _eager(name: str, text: Callable[[click.Context], str], help_: str) -> click
             click.echo(text(context))
             context.exit()
 
-    return click.Option([name], is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_)
+    return click.Option(
+        [name], is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_
+    )
 
 
 def _help_all(context: click.Context) -> str:
@@ -245,7 +274,8 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
 
 
 def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
-    """Return the function that runs a command and what it is given; print help or a version and return 0.
+    """Return the function that runs a command and what it is given; print help or a version and
+    return 0.
 
     Nothing is left for click to print, which has exit codes of its own where nobody reads.
     """
@@ -254,7 +284,10 @@ def _read(arguments: Sequence[str]) -> tuple[str, Given] | int:
         params=[_eager("--version", lambda _: f"{PROGRAM} {version()}", "Show the version.")],
         help="Evaluate question-answering agents over knowledge graphs while they run.",
         epilog=f"{EXIT_CODES}\n\n{COMPLETION}",
-        context_settings={"help_option_names": ["-h", "--help", "--help-all"], "max_content_width": 120},
+        context_settings={
+            "help_option_names": ["-h", "--help", "--help-all"],
+            "max_content_width": 120,
+        },
     )
     if COMPLETING in os.environ:
         program(prog_name=PROGRAM)  # Prints, and exits.

@@ -27,12 +27,16 @@ OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1}
 def parse_param(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise ValueError(f"{text!r}: expected NAME=TEXT, such as dataset=https://example.org/films/")
+        raise ValueError(
+            f"{text!r}: expected NAME=TEXT, such as dataset=https://example.org/films/"
+        )
     return name, value
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """The name and the value of a header; the error does not quote them, since they may be secret."""
+    """The name and the value of a header; the error does not quote them, since they may be
+    secret.
+    """
     name, _, value = map(str.strip, text.partition(":"))
     if not (name and value):
         raise ValueError("expected NAME: VALUE, such as 'Authorization: Bearer ${TOKEN}'")
@@ -57,7 +61,9 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         timeout=given.timeout,
         retries=given.retries,
     )
-    given = given.replace(**OF_FILES, body=path, source=urlsplit(given.url).netloc.rpartition("@")[2])
+    given = given.replace(
+        **OF_FILES, body=path, source=urlsplit(given.url).netloc.rpartition("@")[2]
+    )
     check_parts(given)
     return to_output(given, partial(_ask, agent=agent, interrupts=interrupts))
 

@@ -39,7 +39,10 @@ class Bar(Progress):
     """Reads the position of its sources when drawn, since not every line gives a result."""
 
     def __init__(
-        self, sources: Sequence[Source], usage: JudgeUsage | None, aggregates: RunningAggregates | None
+        self,
+        sources: Sequence[Source],
+        usage: JudgeUsage | None,
+        aggregates: RunningAggregates | None,
     ) -> None:
         self._sources, self._usage, self._aggregates = sources, usage, aggregates
         self._score, self._scored, self._results, self._start = "", 0.0, 0, monotonic()
@@ -54,7 +57,9 @@ class Bar(Progress):
         self._results += 1
         if self._aggregates is not None and monotonic() - self._scored >= SCORE_SECONDS:
             micro = self._aggregates.snapshot()["micro"]
-            means = (f", {name} {mean_of_questions(micro[name]):.3f}" for name in SCORES if name in micro)
+            means = (
+                f", {name} {mean_of_questions(micro[name]):.3f}" for name in SCORES if name in micro
+            )
             self._score, self._scored = next(means, ""), monotonic()
 
     def get_renderables(self) -> Iterable[RenderableType]:

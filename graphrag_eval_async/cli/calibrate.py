@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
-HEADINGS = ("labels", "agree-\nment", "kappa", "sensi-\ntivity", "speci-\nficity", "bias", "corrected\nmean")
+HEADINGS = (
+    "labels",
+    "agree-\nment",
+    "kappa",
+    "sensi-\ntivity",
+    "speci-\nficity",
+    "bias",
+    "corrected\nmean",
+)
 
 
 def sample(given: Given, interrupts: Interrupts) -> Exit:
@@ -37,7 +45,10 @@ def sample(given: Given, interrupts: Interrupts) -> Exit:
         lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
         with open_lines(given.output, interrupts) as file:
             ending = ending.attempt(partial(file.write, lines))
-        tell(sys.stderr, one_line(f"drawn: {len(labels)} of {drawn.total} results with {given.metric}"))
+        tell(
+            sys.stderr,
+            one_line(f"drawn: {len(labels)} of {drawn.total} results with {given.metric}"),
+        )
     return end(ending, rejects)
 
 
@@ -67,12 +78,17 @@ def render_calibration(snapshot: Mapping[str, Any]) -> str:
     overall, metric, people = snapshot["overall"], snapshot["metric"], snapshot["people"]
     lines = [_corrected(overall["corrected"])]
     known = (
-        f"{metric}: mean {number(overall['mean_score'])} of {overall['results']} results by the judge; "
-        f"{overall['labels']} of them have a label, whose mean is {number(overall['mean_label'])}."
+        f"{metric}: mean {number(overall['mean_score'])} of {overall['results']} results by the "
+        f"judge; {overall['labels']} of them have a label, whose mean is "
+        f"{number(overall['mean_label'])}."
     )
     if people["items"]:
-        told = "not defined, since all agree" if people["alpha"] is None else f"{people['alpha']:.3f}"
-        lines.append(f"People: {people['items']} results with several labels; Krippendorff's alpha {told}.")
+        told = (
+            "not defined, since all agree" if people["alpha"] is None else f"{people['alpha']:.3f}"
+        )
+        lines.append(
+            f"People: {people['items']} results with several labels; Krippendorff's alpha {told}."
+        )
     if overall["kappa"] is not None:
         lines.append(f"Judge and people: kappa {overall['kappa']:.3f}.")
     lines += [
@@ -93,7 +109,10 @@ def _corrected(found: Mapping[str, Any]) -> str:
     if "interval" not in found:
         return f"{told}{found['reason']}."
     interval = found["interval"]
-    return f"{told}{percent(interval['level'])} interval {interval['low']:.3f} to {interval['high']:.3f}."
+    return (
+        f"{told}{percent(interval['level'])} interval {interval['low']:.3f} to "
+        f"{interval['high']:.3f}."
+    )
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

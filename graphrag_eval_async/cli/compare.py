@@ -1,4 +1,6 @@
-"""``compare`` and ``plan``: two runs, question by question; gates on that; how many questions it needs."""
+"""``compare`` and ``plan``: two runs, question by question; gates on that; how many questions it
+needs.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,17 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         if given.output is not None:
             ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
         page = render_comparison(snapshot, worst=given.worst, candidate=given.candidate)
-        told = "\n".join([page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)])
+        told = "\n".join(
+            [page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)]
+        )
         ending = ending.attempt(partial(tell, page_stream(given), told))
     return end(ending, rejects, failures)
 
 
 def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
-    """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in `candidate`."""
+    """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in
+    `candidate`.
+    """
     results = ", ".join(f"{count} {side}" for side, count in snapshot["results"].items())
     shared = plural(snapshot["questions"], "question")
     parts = [
@@ -89,7 +95,12 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     lines = _table(
         ["overall", *HEADINGS],
         [
-            [name_cell(metric), *_cells(row), ends(row.get("interval")), short_p(row.get("p_adjusted"))]
+            [
+                name_cell(metric),
+                *_cells(row),
+                ends(row.get("interval")),
+                short_p(row.get("p_adjusted")),
+            ]
             for metric, row in rows.items()
         ],
     )
@@ -100,7 +111,13 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
 def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
     """A table of the templates and scores that are decided, or of primary scores of all tags."""
     rows = [
-        [name_cell(template), name_cell(metric), *_cells(row), row["verdict"], short_p(row["p_adjusted"])]
+        [
+            name_cell(template),
+            name_cell(metric),
+            *_cells(row),
+            row["verdict"],
+            short_p(row["p_adjusted"]),
+        ]
         for template, group in groups.items()
         for metric, row in group.items()
         if row.get("verdict", UNDECIDED) != UNDECIDED or (heading == "tag" and "verdict" in row)
@@ -113,7 +130,9 @@ def worst_table(snapshot: Mapping[str, Any], worst: int, candidate: str) -> list
     """A table of the `worst` questions of all scores, with the lines of their results."""
     shown = greatest_losses(snapshot, worst)
     lines: dict[str, str] = {}
-    for question, place, _ in results_of_questions(candidate, {row["question_id"] for _, row in shown}):
+    for question, place, _ in results_of_questions(
+        candidate, {row["question_id"] for _, row in shown}
+    ):
         lines.setdefault(question, place)
     rows = [
         [name_cell(id_ := row["question_id"]), name_cell(metric), *_cells(row), lines.get(id_, "")]
@@ -149,9 +168,10 @@ def plan(given: Given, interrupts: Interrupts) -> Exit:
 def render_plan(found: dict[str, Any]) -> str:
     """A plan as a sentence, and what it assumes if that may be wrong."""
     needed = (
-        f"To see a change of {number(found['detect'])} in {found['metric']} with {percent(found['power'])} "
-        f"power, ask both agents the same {found['paired']} questions ({2 * found['paired']} responses). "
-        f"With different questions, each agent needs {found['unpaired']}."
+        f"To see a change of {number(found['detect'])} in {found['metric']} with "
+        f"{percent(found['power'])} power, ask both agents the same {found['paired']} questions "
+        f"({2 * found['paired']} responses). With different questions, each agent needs "
+        f"{found['unpaired']}."
     )
     lines = [needed]
     if found["assumed_correlation"] is not None:
@@ -163,7 +183,8 @@ def render_plan(found: dict[str, Any]) -> str:
         lines.append(f"{plural(missing, 'result')} without a value did not count.")
     if not found["has_verdict"]:
         lines.append(
-            f"compare gives {found['metric']} no verdict unless `primary` in a configuration names it."
+            f"compare gives {found['metric']} no verdict unless `primary` in a configuration "
+            "names it."
         )
     return "\n".join(folded(lines))
 
@@ -180,9 +201,13 @@ def parse_max_drop(text: str) -> MaxDrop:
     metric, _, value = text.rpartition("=")
     most = to_float(value)
     if not metric.strip() or not 0 <= most < math.inf:
-        raise ValueError(f"{text!r}: expected METRIC=X, with X not negative, such as steps_score=0.02")
+        raise ValueError(
+            f"{text!r}: expected METRIC=X, with X not negative, such as steps_score=0.02"
+        )
     if {*":[]"} & {*metric}:
-        raise ValueError(f"{text!r}: expected a metric without a template or tag, since all results count")
+        raise ValueError(
+            f"{text!r}: expected a metric without a template or tag, since all results count"
+        )
     low, high = range_of(metric := metric.strip())
     check_bound(f"a change of {metric}", most, (0, high - low))
     return MaxDrop(metric, most)
@@ -202,7 +227,9 @@ def check_regressions(
     """Check the gates on the comparison with a baseline."""
     gates = [_check_drop(gate, comparison, snapshot["overall"]) for gate in given.max_drop]
     margins = snapshot.get("non_inferior", {})
-    gates += [_check_margin(metric, row, comparison.drop(metric)) for metric, row in margins.items()]
+    gates += [
+        _check_margin(metric, row, comparison.drop(metric)) for metric, row in margins.items()
+    ]
     if given.max_regressions is not None:
         gates.append(_check_count(given.max_regressions, comparison, snapshot))
     if given.fail_on_regression:
@@ -212,7 +239,8 @@ def check_regressions(
     if given.allow_missing or not (lacking := missing(snapshot)):
         return gates
     return [
-        gate._replace(holds=False, told=f"{lacking}; {gate.told}") if gate.holds else gate for gate in gates
+        gate._replace(holds=False, told=f"{lacking}; {gate.told}") if gate.holds else gate
+        for gate in gates
     ]
 
 
@@ -250,9 +278,13 @@ def _errors(metric: str, drop: Drop) -> str:
     return told + "{} in the baseline and {} in the candidate".format(*drop.errors)
 
 
-def _check_count(most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]) -> CheckedGate:
+def _check_count(
+    most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]
+) -> CheckedGate:
     told = f"{plural(count := len(snapshot['regressions']), 'regression')}, at most {most} allowed"
     if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
         told = f"no question has any of these on both sides: {', '.join(RIGHT)}; {told}"
     lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
-    return CheckedGate("--max-regressions", count <= most and bool(decided) and not lacking, lacking + told)
+    return CheckedGate(
+        "--max-regressions", count <= most and bool(decided) and not lacking, lacking + told
+    )

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
-from graphrag_eval_async.cli.judges import judge_config, judging, keep_answer_correctness, nothing_judged
+from graphrag_eval_async.cli.judges import (
+    judge_config,
+    judging,
+    keep_answer_correctness,
+    nothing_judged,
+)
 from graphrag_eval_async.cli.reading import progress
 from graphrag_eval_async.cli.report import end
 from graphrag_eval_async.config.model import judge_of
@@ -40,7 +45,11 @@ MODEL = "openai/gpt-4o-mini"
 
 IN = ("Question", "Reference answer", "Actual answer")
 OUT = ("#Reference", "#PTarget", "#Matching", "Reasoning", "Error")
-COUNTS = ("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count")
+COUNTS = (
+    "answer_reference_claims_count",
+    "answer_actual_claims_count",
+    "answer_matching_claims_count",
+)
 
 csv.field_size_limit(sys.maxsize)
 
@@ -52,8 +61,8 @@ def _config(given: Given) -> Config:
     config = judge_config(given.config, llm, prepare=keep_answer_correctness)
     if config is None:
         raise UsageError(
-            "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set OPENAI_API_KEY, so "
-            f"that {MODEL} judges"
+            "no LLM that judges: give --config FILE or --llm PROVIDER/MODEL, or set "
+            f"OPENAI_API_KEY, so that {MODEL} judges"
         )
     return config
 
@@ -65,10 +74,14 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.input, given.config, config.llm.cache], [given.output, journal])
     rows = read_rows(given.input)
     if os.path.exists(given.output) and not os.path.exists(journal):
-        raise UsageError(f"{given.output!r} exists, without {journal!r}; delete it, or write to another file")
+        raise UsageError(
+            f"{given.output!r} exists, without {journal!r}; delete it, or write to another file"
+        )
     make_folder_of(given.output)
     ids = _ids(rows)
-    stream = _stream(rows, ids, config, journal, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency)
+    stream = _stream(
+        rows, ids, config, journal, ahead=CALLS_AHEAD * config.llm.limits.max_concurrency
+    )
     numbers = {id_: number for number, id_ in enumerate(ids)}
     cells: dict[int, list[str]] = {}
     position = SimpleNamespace(size=len(rows), consumed=0)
@@ -108,7 +121,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
 
 def read_rows(path: str) -> list[list[str]]:
-    """The questions and answers in a table, without blank lines, and why each cannot be judged, if so.
+    """The questions and answers in a table, without blank lines, and why each cannot be judged, if
+    so.
 
     Raises a `UsageError` if it is no such table.
     """
@@ -123,20 +137,25 @@ def read_rows(path: str) -> list[list[str]]:
         header, *rows = [row for row in lines if row] or [[]]
     except csv.Error:
         raise UsageError(
-            f"{path!r}: line {lines.line_num}: a quoted field does not end where the cell does; a cell that "
+            f"{path!r}: line {lines.line_num}: a quoted field does not end where the cell does; a "
+            "cell that "
             'begins with a quote ends with one, and doubles those in it, as in """Yes"", he said"'
         ) from None
     for name in IN:
         if header.count(name) != 1:
             what = "no column" if name not in header else "more than one column"
-            raise UsageError(f"{path!r} has {what} {name!r}; its columns are {', '.join(map(repr, header))}")
+            raise UsageError(
+                f"{path!r} has {what} {name!r}; its columns are {', '.join(map(repr, header))}"
+            )
     indexes = [header.index(name) for name in IN]
     return [_row(row, indexes, len(header)) for row in rows]
 
 
 def _row(row: Sequence[str], indexes: Sequence[int], columns: int) -> list[str]:
     cells = [row[index] if index < len(row) else "" for index in indexes]
-    missing = [f"no {name.lower()}" for name, text in zip(IN, cells, strict=True) if not text.strip()]
+    missing = [
+        f"no {name.lower()}" for name, text in zip(IN, cells, strict=True) if not text.strip()
+    ]
     problem = " and ".join(missing)
     if "".join(row[columns:]).strip():
         problem = f"the row has {len(row)} cells, but there are {columns} columns"
@@ -157,7 +176,9 @@ def _ids(rows: Sequence[Sequence[str]]) -> list[str]:
 def _stream(
     rows: Sequence[Sequence[str]], ids: Sequence[str], config: Config, journal: str, *, ahead: int
 ) -> EvaluationStream:
-    """Yield a result for each row, which is a question of its own; rows that were changed are new."""
+    """Yield a result for each row, which is a question of its own; rows that were changed are
+    new.
+    """
     questions, responses = [], []
     for id_, row in zip(ids, rows, strict=True):
         question, reference_answer, actual_answer, problem = row

@@ -114,10 +114,14 @@ def check_parts(given: Given) -> None:
     if given.shard is not None:
         if given.source == "-":
             raise UsageError("--shard needs files; standard input has no shards")
-        refuse(given, OF_ALL_RESPONSES, "--shard cannot be combined with {}, which needs all responses")
+        refuse(
+            given, OF_ALL_RESPONSES, "--shard cannot be combined with {}, which needs all responses"
+        )
         sees = "with --shard, which sees a part only"
     if given.jobs != 1 and not given.dry_run:
-        refuse(given, OF_ONE_PROCESS, "--jobs cannot be combined with {}, which needs a single process")
+        refuse(
+            given, OF_ONE_PROCESS, "--jobs cannot be combined with {}, which needs a single process"
+        )
     if sees and on_missing(given.gate):
         raise UsageError(f"{MISSING_RATE} cannot be a gate {sees}")
 
@@ -144,7 +148,10 @@ def _run_here(given: Given, interrupts: Interrupts) -> Exit:
         seed = DEFAULT_SEED if read_jsonl(given.source).can_be_shuffled else None
         how = f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
         if seed is None:
-            how = "standard input, pipes and compressed files are read in their order: if they are sorted, "
+            how = (
+                "standard input, pipes and compressed files are read in their order: if they are "
+                "sorted, "
+            )
             how += "only their beginning decides"
         tell(sys.stderr, f"--until: {how}")
     source = read_jsonl(given.source, shuffle=seed)
@@ -162,7 +169,9 @@ def evaluate_here(
     asked: Asked | None = None,
     **more: Any,
 ) -> Exit:
-    """Evaluate in this process; `counted` is the reference set if its unanswered questions are counted."""
+    """Evaluate in this process; `counted` is the reference set if its unanswered questions are
+    counted.
+    """
     problems, collected = _Problems(config), None
     if given.report is not None:
         from graphrag_eval_async.monitor.report import ReportResults
@@ -176,14 +185,18 @@ def evaluate_here(
     with open_results(given, writer, interrupts) as lines, exporting(given, lines, *add) as send:
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
-        with progress(asked or source, shown=shown, usage=usage, aggregates=stream.aggregates) as advance:
+        with progress(
+            asked or source, shown=shown, usage=usage, aggregates=stream.aggregates
+        ) as advance:
             work = _write_results(results, send, advance, problems)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = problems.lines()
     if asked is not None and asked.error:
         told.append(asked.error)
         if not asked.answered and ending.error is None:
-            ending = ending._replace(error=GraphragEvalError(f"no question was answered; {asked.error}"))
+            ending = ending._replace(
+                error=GraphragEvalError(f"no question was answered; {asked.error}")
+            )
     return report_stream(
         given,
         stream,
@@ -237,13 +250,18 @@ def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStrea
 
     (host, port), title = given.web, f"Evaluation of {given.source}"
     output = None if given.output == "-" else given.output
-    dashboard = Dashboard(stream, host=host, port=port, level=given.level, title=title, output=output)
+    dashboard = Dashboard(
+        stream, host=host, port=port, level=given.level, title=title, output=output
+    )
     tell(sys.stderr, f"dashboard: {dashboard.url}")
     return dashboard
 
 
 async def _write_results(
-    stream: EvaluationStream | Dashboard, send: Send | None, advance: Callable[[], None], problems: _Problems
+    stream: EvaluationStream | Dashboard,
+    send: Send | None,
+    advance: Callable[[], None],
+    problems: _Problems,
 ) -> None:
     async with stream:
         async for result in stream:

@@ -21,7 +21,9 @@ DRAIN_SECONDS = 25.0
 """Seconds to finish work in progress; service managers kill a process soon after."""
 
 SAME_SECONDS = 0.5
-"""Signals within this time count as one: a wrapper may pass on a Ctrl-C that the terminal also sent."""
+"""Signals within this time count as one: a wrapper may pass on a Ctrl-C that the terminal also
+sent.
+"""
 
 
 class Exit(IntEnum):
@@ -40,8 +42,8 @@ CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 class Interrupts:
     """Handles SIGINT and SIGTERM while its context is open; the process should end afterwards.
 
-    Handlers of the event loop would not do: what waits for the reader of a pipe keeps the loop from them.
-    The first signal calls `stop`, a later one `cancel`, once; then one ends the process.
+    Handlers of the event loop would not do: what waits for the reader of a pipe keeps the loop from
+    them. The first signal calls `stop`, a later one `cancel`, once; then one ends the process.
     """
 
     def __init__(self) -> None:
@@ -57,14 +59,17 @@ class Interrupts:
     def __enter__(self) -> Self:
         handlers = {number: signal.getsignal(number) for number in CODES}
         # Ignored signals stay ignored, as under nohup.
-        self._previous = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
+        self._previous = {
+            n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN
+        }
         for number in self._previous:
             signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         for number, previous in self._previous.items():
-            # Another signal would leave a traceback or change the exit code, with nothing left to stop.
+            # Another signal would leave a traceback or change the exit code, with nothing left to
+            # stop.
             signal.signal(number, signal.SIG_IGN if self.came else previous)
 
     def _handle(self, number: int, _frame: object) -> None:
@@ -82,7 +87,9 @@ class Interrupts:
         return monotonic() - self._first > SAME_SECONDS
 
     def wait_writable(self, descriptor: int) -> None:
-        """Block until `descriptor` can be written to; after a signal, raise an `InterruptedError` instead."""
+        """Block until `descriptor` can be written to; after a signal, raise an
+        `InterruptedError` instead.
+        """
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
         while not poll.poll(100):
@@ -111,7 +118,9 @@ class Ending(NamedTuple):
         return self.error is None and not self.is_cut and not self.interrupts.came
 
     def attempt(self, action: Callable[[], object]) -> Ending:
-        """Run an action; its `OSError` becomes the error of the run, unless there is one already."""
+        """Run an action; its `OSError` becomes the error of the run, unless there is one
+        already.
+        """
         try:
             action()
         except OSError as error:
@@ -127,16 +136,21 @@ class Ending(NamedTuple):
             Exit.REJECTS: rejects and not self.interrupts.came,
             Exit.GATES: gates,
         }
-        return next((code for code, applies in codes.items() if applies), self.interrupts.code or Exit.OK)
+        return next(
+            (code for code, applies in codes.items() if applies), self.interrupts.code or Exit.OK
+        )
 
 
 def run_to_end(
-    work: Coroutine[Any, Any, None], interrupts: Interrupts, *, drain: Callable[[], object] | None = None
+    work: Coroutine[Any, Any, None],
+    interrupts: Interrupts,
+    *,
+    drain: Callable[[], object] | None = None,
 ) -> Ending:
     """Run `work` until it ends or fails; a closed pipe is not an error: its reader has enough.
 
-    A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after that, or at
-    a second signal, it is cancelled. Without `drain`, the first signal cancels it.
+    A signal calls `drain` on the event loop, and `work` then has `DRAIN_SECONDS` to finish; after
+    that, or at a second signal, it is cancelled. Without `drain`, the first signal cancels it.
     """
 
     async def run() -> None:

@@ -42,7 +42,9 @@ STATE = ".aggregates"
 
 
 def input_path(path: str) -> str:
-    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or ``-``."""
+    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or
+    ``-``.
+    """
     if path == "-" and sys.stdin is None:
         raise ValueError("standard input is closed")
     try:
@@ -81,7 +83,9 @@ def json_path(path: str) -> tuple[str, Any]:
 
 def _check_readable(path: str) -> None:
     if not os.access(path, os.R_OK):
-        raise ValueError(f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}")
+        raise ValueError(
+            f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}"
+        )
 
 
 def output_path(path: str) -> str:
@@ -98,7 +102,9 @@ def lines_path(path: str) -> str:
     """The same, where no table can be written."""
     if is_table(path):
         name = Path(path).with_suffix(".jsonl")
-        raise ValueError(f"{path!r}: this command writes JSON lines; use another name, such as {name}")
+        raise ValueError(
+            f"{path!r}: this command writes JSON lines; use another name, such as {name}"
+        )
     return output_path(path)
 
 
@@ -171,7 +177,10 @@ def check_distinct(
         if os.path.isdir(source):
             patterns = [os.path.join(glob.escape(source), name) for name in MEMBERS]
         for path in outputs:
-            if any(fnmatchcase(os.path.realpath(path), os.path.realpath(pattern)) for pattern in patterns):
+            if any(
+                fnmatchcase(os.path.realpath(path), os.path.realpath(pattern))
+                for pattern in patterns
+            ):
                 raise UsageError(f"{path!r} is among the files of {source!r}, which are read")
 
 
@@ -204,7 +213,9 @@ def open_output(kind: Callable[[str], T], path: str) -> T:
 
 
 def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
-    """Open a file for lines of JSON; with `interrupts`, Ctrl-C ends the wait for the reader of a pipe."""
+    """Open a file for lines of JSON; with `interrupts`, Ctrl-C ends the wait for the reader of a
+    pipe.
+    """
     wait = None if interrupts is None else interrupts.wait_writable
     return open_output(partial(LineFile, wait=wait, escape=escape_json), path)
 
@@ -240,7 +251,9 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
 
 
 def write_page(path: str, text: str, stream: TextIO | None = None) -> None:
-    """Write a text to a file, whose readers see the old text or the new one; ``-`` stands for `stream`."""
+    """Write a text to a file, whose readers see the old text or the new one; ``-`` stands for
+    `stream`.
+    """
     if path == "-":
         tell(stream, text.removesuffix("\n"))
     else:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 
 def check_gates(given: Given, reference: Reference, config: Config | None) -> None:
-    """Raise a `UsageError` if no result can have the template, tag or metric of a gate, or that of --by."""
+    """Raise a `UsageError` if no result can have the template, tag or metric of a gate, or that
+    of --by.
+    """
     templates = reference.templates
     check_tags(given, {tag for question in reference for tag in question.tags})
     for gate in given.gate:
@@ -50,15 +52,23 @@ def check_tags(given: Given, tags: set[Tag], *, are_cut: bool = False) -> None:
     wanted += [("--by", by)] if (by := getattr(given, "by", None)) is not None else []
     known = counted_tags(tags) if wanted else []
     for option, name in wanted:
-        names = [*map(tag_name, known)] if option == "--gate" else [*dict(known), *([ALL] if known else [])]
+        names = (
+            [*map(tag_name, known)]
+            if option == "--gate"
+            else [*dict(known), *([ALL] if known else [])]
+        )
         if name not in names:
             hint = did_you_mean(name, names) if names else "there are no tags"
             if are_cut or len(known) < len(tags):
-                raise UsageError(f"{option}: the tag {name!r} is unknown or cut, since {CUT}; {hint}")
+                raise UsageError(
+                    f"{option}: the tag {name!r} is unknown or cut, since {CUT}; {hint}"
+                )
             raise UsageError(f"{option}: no result has the tag {name!r}; {hint}")
 
 
-def check_alerts(alerts: Iterable[Alert], templates: Collection[str], config: Config | None) -> None:
+def check_alerts(
+    alerts: Iterable[Alert], templates: Collection[str], config: Config | None
+) -> None:
     """Raise a `UsageError` if no result can have the template or the metric of an alert."""
     for alert in alerts:
         if alert.metric != NO_LINES:
@@ -80,9 +90,15 @@ def _check_condition(
 
 
 def check_names(
-    option: str, template: str | None, metric: str | None, templates: Collection[str], config: Config | None
+    option: str,
+    template: str | None,
+    metric: str | None,
+    templates: Collection[str],
+    config: Config | None,
 ) -> None:
-    """Raise a `UsageError`, which begins with `option`, if no result can have a template and a metric."""
+    """Raise a `UsageError`, which begins with `option`, if no result can have a template and a
+    metric.
+    """
     evaluations = config.custom_evaluations if config is not None else ()
     outputs = {f"{evaluation.name}{COST}" for evaluation in evaluations}
     outputs.update(*(evaluation.outputs for evaluation in evaluations))
@@ -99,8 +115,13 @@ def check_names(
 
 def check_read(given: Given, snapshot: Mapping[str, Any], reference: Reference | None) -> None:
     """Do the same as `check_gates`, given the results that were read."""
-    templates, known = () if reference is None else reference.templates, metrics_read(snapshot["micro"])
-    found = {(key, value) for key, values in snapshot.get("per_tag", {}).items() for value in values}
+    templates, known = (
+        () if reference is None else reference.templates,
+        metrics_read(snapshot["micro"]),
+    )
+    found = {
+        (key, value) for key, values in snapshot.get("per_tag", {}).items() for value in values
+    }
     if known is not None or found:
         found.update(tag for question in reference or () for tag in question.tags)
         check_tags(given, found, are_cut="tags_are_cut" in snapshot)
@@ -115,7 +136,9 @@ def _needs_no_metric(gate: Condition) -> bool:
 
 def metrics_read(overall: Mapping[str, Any]) -> list[str] | None:
     """The metrics that results have, with or without values; None if there are no results."""
-    known = [name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats]
+    known = [
+        name for name, stats in overall.items() if isinstance(stats, dict) and "coverage" in stats
+    ]
     return known if counts_of(overall)[0] else None
 
 
@@ -136,8 +159,13 @@ def check_each(
     reference: Reference | None = None,
     missing: Collection[str] = (),
 ) -> list[CheckedGate]:
-    """Check gates; return all in their order. `missing` has the ids of the questions without a response."""
-    groups: dict[str | Tag | None, Mapping[str, Any]] = {None: snapshot["micro"], **snapshot["per_template"]}
+    """Check gates; return all in their order. `missing` has the ids of the questions without a
+    response.
+    """
+    groups: dict[str | Tag | None, Mapping[str, Any]] = {
+        None: snapshot["micro"],
+        **snapshot["per_template"],
+    }
     for key, tagged in snapshot.get("per_tag", {}).items():
         groups |= {(key, value): group for value, group in tagged.items()}
     values = {key: _means(group) for key, group in groups.items()}
@@ -152,27 +180,38 @@ def check_each(
 
 def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str]]:
     """Separate the lines of gates that failed from those of gates that held."""
-    return [gate.told for gate in checked if not gate.holds], [gate.told for gate in checked if gate.holds]
+    return [gate.told for gate in checked if not gate.holds], [
+        gate.told for gate in checked if gate.holds
+    ]
 
 
 def _check(
-    gate: Condition, values: Mapping[str | Tag | None, Mapping[str, float]], group: Mapping[str, Any]
+    gate: Condition,
+    values: Mapping[str | Tag | None, Mapping[str, float]],
+    group: Mapping[str, Any],
 ) -> CheckedGate:
     known, holds = values.get(gate.tag or gate.template), False
     if known is None and gate.tag is not None:
         told = "no results with this tag"
     elif known is None:
-        templates = ", ".join(template for template in values if isinstance(template, str)) or "none"
+        templates = (
+            ", ".join(template for template in values if isinstance(template, str)) or "none"
+        )
         told = f"no results of such a template; there are: {templates}"
     elif gate.metric not in known and is_of_repeats(gate.metric):
         k = max(2, int(gate.metric[5:]))
-        told = f"no question has {k} results that are right or wrong; ask each {k} times (repeats={k})"
+        told = (
+            f"no question has {k} results that are right or wrong; ask each {k} times (repeats={k})"
+        )
     elif gate.metric not in known:
         others = ", ".join(name for name in known if not is_of_repeats(name))
         told = f"no values; metrics with values: {others or 'none'}"
     else:
         value = known[gate.metric]
-        holds, told = OPERATORS[gate.operator](value, gate.bound), f"the mean is {rounded(value, gate.bound)}"
+        holds, told = (
+            OPERATORS[gate.operator](value, gate.bound),
+            f"the mean is {rounded(value, gate.bound)}",
+        )
         stats = group.get(gate.metric)
         covered = stats.get("coverage") if isinstance(stats, dict) else None
         if covered is not None and covered["values"] < covered["applied"]:
@@ -182,7 +221,9 @@ def _check(
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, float]:
-    """The means over questions of the metrics, of the share of errors among the samples, and of repeats."""
+    """The means over questions of the metrics, of the share of errors among the samples, and of
+    repeats.
+    """
     means = {name: rate for name, rate in group.get("repeats", {}).items() if is_of_repeats(name)}
     means |= {metric: mean_of_questions(stats) for metric, stats in means_of(group).items()}
     samples, errors = counts_of(group)

@@ -21,7 +21,9 @@ FILMS = ("reference.yaml", "responses.jsonl", "judges.yaml", "harness.py")
 
 
 def run(given: Given, _interrupts: Interrupts) -> Exit:
-    """Write the files of the folder `films` beside this module, or the given questions instead of films."""
+    """Write the files of the folder `films` beside this module, or the given questions instead
+    of films.
+    """
     folder, source = Path(given.folder), files(__package__) / "films"
     paths = {name: source / (f"{name}.txt" if name.endswith(".py") else name) for name in FILMS}
     texts = {name: path.read_bytes() for name, path in paths.items()}
@@ -35,7 +37,9 @@ def run(given: Given, _interrupts: Interrupts) -> Exit:
     existing = [name for name in texts if os.path.lexists(folder / name)]
     try:
         if changed := [name for name in existing if not _has(folder / name, texts[name])]:
-            raise UsageError(f"{given.folder!r} has {', '.join(changed)} already; give another folder")
+            raise UsageError(
+                f"{given.folder!r} has {', '.join(changed)} already; give another folder"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         new = [name for name in texts if name not in existing]
         for name in new:
@@ -43,7 +47,11 @@ def run(given: Given, _interrupts: Interrupts) -> Exit:
                 file.write(texts[name])
     except OSError as error:
         raise UsageError(f"{given.folder!r} cannot be written: {error.strerror}") from error
-    done = f"wrote {', '.join(new)} to {given.folder}" if new else f"{given.folder} has all files already"
+    done = (
+        f"wrote {', '.join(new)} to {given.folder}"
+        if new
+        else f"{given.folder} has all files already"
+    )
     tell(sys.stdout, one_line(done))
     for goal, command in _next(folder, own_questions=given.questions is not None):
         tell(sys.stdout, f"\n{goal}:\n  {one_line(command)}")

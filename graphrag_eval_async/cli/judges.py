@@ -45,7 +45,9 @@ def judge_config(
 
 
 def without_keys(given: Any) -> None:
-    """Remove API keys and the address of shared limits, so that the variables in them need not be set."""
+    """Remove API keys and the address of shared limits, so that the variables in them need not
+    be set.
+    """
     llm = given.get("llm") if isinstance(given, dict) else None
     if not isinstance(llm, dict):
         return
@@ -58,7 +60,9 @@ def without_keys(given: Any) -> None:
 
 
 def unlimited(config: Config | None) -> Config | None:
-    """Return the configuration without limits and cache, which would hold up calls, and metrics in code."""
+    """Return the configuration without limits and cache, which would hold up calls, and metrics
+    in code.
+    """
     if config is None:
         return config
     llm = config.llm and structs.replace(config.llm, limits=LimitsConfig(), cache=None)
@@ -80,7 +84,8 @@ def keep_answer_correctness(given: Any) -> None:
 
 
 def load_for(config: Config | None) -> None:
-    """Import what the judge of a run needs, and keep these hundreds of thousands of objects from the garbage
+    """Import what the judge of a run needs, and keep these hundreds of thousands of objects from
+    the garbage
     collector: each full collection would stop the run for a quarter of a second.
     """
     if judge_of(config) is not None and config is not None:
@@ -93,10 +98,16 @@ def load_for(config: Config | None) -> None:
         gc.freeze()
 
 
-def never_judged(config: Config, metrics: Collection[str], failed: Collection[str]) -> dict[str, str]:
-    """Return the judged metrics that have no value, and why; `metrics` have values, `failed` lack some."""
+def never_judged(
+    config: Config, metrics: Collection[str], failed: Collection[str]
+) -> dict[str, str]:
+    """Return the judged metrics that have no value, and why; `metrics` have values, `failed`
+    lack some.
+    """
     needs = {metric.name: metric.needs for metric in JUDGED if metric.name in config.metrics}
-    needs |= {each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations}
+    needs |= {
+        each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations
+    }
     with_values, tried = _with_values(config, metrics), _with_values(config, failed)
     return {
         name: "failed for each result" if name in tried else f"needs {need}, which no result has"
@@ -115,12 +126,16 @@ def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
 def nothing_judged(
     config: Config, usage: JudgeUsage, metrics: Collection[str] = (), failed: Collection[str] = ()
 ) -> GraphragEvalError | None:
-    """Return the error if no judged metric has a value, also restored; for the names, see `never_judged`."""
+    """Return the error if no judged metric has a value, also restored; for the names, see
+    `never_judged`.
+    """
     if usage.outcomes["ok"] or _with_values(config, metrics):
         return None
     number = sum(usage.errors.values())
     if not number:
-        text = "; ".join(f"{name} {why}" for name, why in never_judged(config, metrics, failed).items())
+        text = "; ".join(
+            f"{name} {why}" for name, why in never_judged(config, metrics, failed).items()
+        )
         is_none = text and usage.outcomes["skipped"]
         return GraphragEvalError(f"nothing was judged: {text}") if is_none else None
     from graphrag_eval_async.judge.sender import ADVICE, advice
@@ -128,7 +143,11 @@ def nothing_judged(
     kind, message = next(iter(usage.examples.items()))
     count = "the only metric" if number == 1 else f"all {number} metrics"
     first = "" if number == 1 else ", the first"
-    check = f"; {advice(kind, 'llm.generation')}" if kind in ADVICE and "; check " not in message else ""
+    check = (
+        f"; {advice(kind, 'llm.generation')}"
+        if kind in ADVICE and "; check " not in message
+        else ""
+    )
     return JudgeUnavailable(f"{count} to judge failed{first}: {kind}: {message}{check}")
 
 
@@ -139,17 +158,26 @@ def judging(model: str, usage: JudgeUsage) -> list[str]:
     failed = sum(usage.errors.values())
     why = f" ({counts(usage.errors)})" if failed else ""
     metrics = (
-        f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {plural(failed, 'error')}{why}"
+        f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, "
+        f"{plural(failed, 'error')}{why}"
     )
     repaired = f", {usage.repaired} replies repaired" if usage.repaired else ""
-    calls = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached{shared}{repaired}"
+    calls = (
+        f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} "
+        f"cached{shared}{repaired}"
+    )
     before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
     estimated = ""
     if usage.timed_out_dollars and usage.spent is not None:
-        estimated = f", {dollars(usage.timed_out_dollars)} of it estimated for requests without a reply"
+        estimated = (
+            f", {dollars(usage.timed_out_dollars)} of it estimated for requests without a reply"
+        )
     return [
         f"judge {one_line(model)}: {calls}, {about}{dollars(usage.spent)}{before}{estimated}",
-        f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.embedding_tokens} embedded",
+        (
+            f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, "
+            f"{usage.embedding_tokens} embedded"
+        ),
         f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
         *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),
     ]
@@ -159,20 +187,26 @@ def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     """Yield lines about the calls, tokens and dollars of a stream that `DryJudge` judged."""
     micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
     responses, _ = counts_of(micro)
-    evaluating = f"evaluating {'this response' if responses == 1 else f'these {responses} responses'}"
+    evaluating = (
+        f"evaluating {'this response' if responses == 1 else f'these {responses} responses'}"
+    )
     if config is None or config.llm is None or model is None:
         yield f"{evaluating} would take no calls: no metric is judged"
         return
     from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
 
-    most = " at most (what the cache has costs nothing), and" if config.llm.cache is not None else ""
+    most = (
+        " at most (what the cache has costs nothing), and" if config.llm.cache is not None else ""
+    )
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
     yield f"{evaluating} would take,{most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"
     yield f"    input: about {usage.input_tokens} tokens"
     yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
     if config.llm.embedding is not None:
-        yield f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
+        yield (
+            f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
+        )
         yield f"    input: about {usage.embedding_tokens} tokens"
     yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
     for key in filter(is_counted_cost, micro):

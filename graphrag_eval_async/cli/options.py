@@ -1,9 +1,10 @@
 """The arguments and options of all commands, as help texts show them, and what parses each.
 
-An entry is a line of what help shows, such as ``-o, --output FILE``, with what it does below. Behind ``...``
-it may be repeated, behind ``?`` left out. Then may come, in this order: ``/name`` where several commands have
-another option of this name, ``= DEFAULT``, and ``: MODULE:FUNCTION``, which parses the text of a value and is
-imported only if the option is given. Groups are in the order of help texts.
+An entry is a line of what help shows, such as ``-o, --output FILE``, with what it does below.
+Behind ``...`` it may be repeated, behind ``?`` left out. Then may come, in this order: ``/name``
+where several commands have another option of this name, ``= DEFAULT``, and ``: MODULE:FUNCTION``,
+which parses the text of a value and is imported only if the option is given. Groups are in the
+order of help texts.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ Arguments
   reference REFERENCE? /optional : cli.files:file_path
     Reference set, YAML or JSON.
   responses RESPONSES? : cli.files:input_path
-    Responses, JSONL: a file (.gz too), a directory, a glob, an address such as s3://..., or - for standard
-    input.
+    Responses, JSONL: a file (.gz too), a directory, a glob, an address such as s3://..., or - for
+    standard input.
   responses RESPONSES... /files : cli.files:input_path
     Responses, JSONL: files (.gz too), directories or globs.
   paths PATH...?
-    Logs of responses, JSONL: files, directories or globs, which may appear later; or - for standard input.
+    Logs of responses, JSONL: files, directories or globs, which may appear later; or - for standard
+    input.
   url URL
     Address of the agent, such as http://localhost:8000.
   log LOG : cli.files:convertible_path
@@ -57,15 +59,16 @@ Input
   --reference FILE /questions : cli.files:file_path
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
-    Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic, pydantic-ai, otlp,
-    text2sparql or plain.
+    Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic,
+    pydantic-ai, otlp, text2sparql or plain.
   --format FORMAT /convert = auto : cli.parsing:parse_format
-    Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic, pydantic-ai, otlp,
-    text2sparql or plain.
+    Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic,
+    pydantic-ai, otlp, text2sparql or plain.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE
-    With --from: only questions in this language, such as en.  [default: all of text2sparql, en of qald]
+    With --from: only questions in this language, such as en.  [default: all of text2sparql, en of
+    qald]
   --score <f1|values_f1>
     With --from: `score` of steps with SELECT or ASK.
   --select PATH
@@ -74,7 +77,8 @@ Input
     With --format: where the question's id is in a line; with otlp, an attribute.
     [default: find the question by its text]
   --failed TEXT...
-    With --format: calls whose results begin with TEXT failed, if the trace does not say. Repeatable.
+    With --format: calls whose results begin with TEXT failed, if the trace does not say.
+    Repeatable.
     [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]
   --step-name TOOL=STEP... : cli.parsing:parse_step_name
     With --format: step name to use for a tool, such as run_sparql=sparql_query. Repeatable.
@@ -93,8 +97,8 @@ Input
   --shuffle SEED : cli.parsing:parse_natural
     Read lines in random order, reproducible with SEED.  [default: 0 with --until]
   --shard INDEX/COUNT : sources.shards:as_shard
-    Evaluate one of COUNT equal parts, the first of which is 0/COUNT. Results have no `sample`; merge
-    them with aggregate.
+    Evaluate one of COUNT equal parts, the first of which is 0/COUNT. Results have no `sample`;
+    merge them with aggregate.
   --strict
     Treat probable mistakes, such as unknown keys or step names, as problems.
   -c, --config FILE /aliases : cli.files:file_path
@@ -118,7 +122,8 @@ Input
   -i, --input FILE! : cli.files:file_path
     Answers: TSV with the columns Question, Reference answer and Actual answer.
   --questions FILE : cli.files:file_path
-    Your questions: CSV or TSV with the columns question, answer, query and tags; or responses, JSONL.
+    Your questions: CSV or TSV with the columns question, answer, query and tags; or responses,
+    JSONL.
 Agent
   --method <GET|POST>
     How to ask.  [default: GET, or POST with --body]
@@ -184,12 +189,13 @@ Output
   --github
     Print annotations for GitHub Actions, and append the Markdown to $GITHUB_STEP_SUMMARY.
   --pass-if CONDITION... : records.conditions:parse_condition
-    A question passes if its mean meets CONDITION, such as 'answer_f1 >= 0.8' or 'lines:steps_score >= 0.5'.
-    Repeatable.
-    [default: steps_score >= 1, and answer_match, answer_f1 and ragas_answer_correctness >= 0.5, for those
-    that the run has]
+    A question passes if its mean meets CONDITION, such as 'answer_f1 >= 0.8' or 'lines:steps_score
+    >= 0.5'. Repeatable.
+    [default: steps_score >= 1, and answer_match, answer_f1 and ragas_answer_correctness >= 0.5, for
+    those that the run has]
   --otel
-    Send each metric of each result to an OpenTelemetry collector; the OTEL_* environment variables say where.
+    Send each metric of each result to an OpenTelemetry collector; the OTEL_* environment variables
+    say where.
   --window N|TIME = 200 : monitor.windows:parse_window
     What counts as recent: a number of results, or a time such as 5m.
   --show <last|worst> = last
@@ -202,8 +208,8 @@ Output
     Show the run in the browser at this address.  [default: 127.0.0.1:8080]
 Alerts
   --alert CONDITION... : monitor.alerts:parse_alert
-    Alert on recent values: 'steps_score < 0.8 over 200', 'p95 elapsed_sec > 30 over 5m', 'no lines for 10m'.
-    Repeatable.
+    Alert on recent values: 'steps_score < 0.8 over 200', 'p95 elapsed_sec > 30 over 5m', 'no lines
+    for 10m'. Repeatable.
   --on-alert COMMAND
     Shell command to run when an alert starts or ends, with JSON on its input; killed after 30 s.
 Resume
@@ -223,7 +229,8 @@ Judges
   --llm PROVIDER/MODEL
     Judge answer correctness with this model: openai/gpt-4o-mini.
   --llm PROVIDER/MODEL /default
-    Model that judges, without a configuration.  [default: openai/gpt-4o-mini, if OPENAI_API_KEY is set]
+    Model that judges, without a configuration.  [default: openai/gpt-4o-mini, if OPENAI_API_KEY is
+    set]
   --on-fatal <raise|continue> = raise
     On a wrong key, an unknown model or a used-up quota, stop the run or record errors of metrics.
   --stages
@@ -232,40 +239,42 @@ Judges
     Only estimate calls, tokens and dollars.
 Gates
   --gate CONDITION... : records.conditions:parse_gate
-    Fail unless CONDITION holds: 'steps_score >= 0.8', of a template 'lines:error_rate < 0.1', of a tag
-    'pass@2[hops=2] > 0.7'. Repeatable.
+    Fail unless CONDITION holds: 'steps_score >= 0.8', of a template 'lines:error_rate < 0.1', of a
+    tag 'pass@2[hops=2] > 0.7'. Repeatable.
   --until CONDITION... : cli.parsing:parse_until
     Stop once CONDITION is decided: 'steps_score >= 0.8'. Fails like a gate, also if undecided.
   --max-drop METRIC=X... : cli.compare:parse_max_drop
-    Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an error
-    counts as 0. Repeatable.
+    Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an
+    error counts as 0. Repeatable.
   --non-inferior METRIC=X... : cli.compare:parse_max_drop
-    Fail unless the confidence interval rules out a drop of METRIC by X or more. In metrics up to 1, an error
-    counts as 0. Repeatable.
+    Fail unless the confidence interval rules out a drop of METRIC by X or more. In metrics up to 1,
+    an error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural
     Fail if more than N questions were right in the baseline and no longer are.
   --fail-on-regression
-    Fail if a primary metric got significantly worse, overall or in a template; if significantly more
-    questions lost it than gained it; or if there is no primary metric to compare.
+    Fail if a primary metric got significantly worse, overall or in a template; if significantly
+    more questions lost it than gained it; or if there is no primary metric to compare.
   --allow-missing
     Pass these gates even if questions of the baseline are missing.
 Statistics
   --level LEVEL = 0.95 : cli.parsing:parse_level
     Confidence level of intervals and decisions, between 0 and 1.
   --interval KIND : cli.parsing:parse_interval
-    Kind of intervals: one_look, for finished runs; or anytime, wider but valid however often you look, for a
-    run that you or --until stopped.  [default: one_look]
+    Kind of intervals: one_look, for finished runs; or anytime, wider but valid however often you
+    look, for a run that you or --until stopped.  [default: one_look]
   --interval KIND /run : cli.parsing:parse_interval
-    Kind of intervals: one_look, for finished runs; or anytime, wider but valid however often you look, for a
-    run that you or --until stopped.  [default: one_look, but anytime if this run is stopped]
+    Kind of intervals: one_look, for finished runs; or anytime, wider but valid however often you
+    look, for a run that you or --until stopped.  [default: one_look, but anytime if this run is
+    stopped]
   -c, --config FILE /primary : cli.files:file_path
     Configuration; its key `primary` names the metrics that get a verdict.
   --detect X! : cli.parsing:parse_positive
     Smallest change of the mean to detect, such as 0.05.
 Advanced
   --jobs N = 1 : cli.parsing:parse_natural
-    Number of worker processes; 0 means one per core. They share the limits of the configuration. If the run
-    is killed, the same command evaluates only what is missing. Standard input, pipes and addresses use one.
+    Number of worker processes; 0 means one per core. They share the limits of the configuration. If
+    the run is killed, the same command evaluates only what is missing. Standard input, pipes and
+    addresses use one.
   --max-in-flight N = 256 : cli.parsing:parse_count
     Maximum number of responses in progress.
   --max-in-flight N /agent : cli.parsing:parse_count
@@ -277,7 +286,8 @@ Advanced
 """
 
 _ENTRY = re.compile(
-    r"(?P<names>(?:-\w, )?--?[\w/-]+|\w+)(?: (?P<metavar>[^\s/=:]\S*?)(?P<repeated>\.\.\.)?(?P<mark>[?!])?)?"
+    r"(?P<names>(?:-\w, )?--?[\w/-]+|\w+)(?: "
+    r"(?P<metavar>[^\s/=:]\S*?)(?P<repeated>\.\.\.)?(?P<mark>[?!])?)?"
     r"(?: /(?P<variant>\w+))?(?: = (?P<default>\S+))?(?: : (?P<parses>\S+))?"
 )
 
@@ -333,7 +343,9 @@ class Option(NamedTuple):
         elif self.default is not None and not default:
             text += f"  [default: {self.default}]"
         names = ", ".join(self.names).replace("/", " / ")
-        return f"{names} {self.metavar or ''}".rstrip().replace(" [=", "[="), f"{text}{default}{rest}"
+        return f"{names} {self.metavar or ''}".rstrip().replace(
+            " [=", "[="
+        ), f"{text}{default}{rest}"
 
 
 @cache
@@ -359,6 +371,8 @@ def options() -> dict[str, Option]:
             is_needed=read["mark"] == "!" or (group == "Arguments" and read["mark"] is None),
             default=read["default"],
             parses=read["parses"],
-            help=" ".join(text).replace("  [default", " [default").replace(" [default", "  [default"),
+            help=" ".join(text)
+            .replace("  [default", " [default")
+            .replace(" [default", "  [default"),
         )
     return found

@@ -15,7 +15,9 @@ _ADDRESS = re.compile(r"(?:(?P<host>[^\s:/\[\]]+|\[[^\s\]]+\])?:)?(?P<port>\d{1,
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """The host and port of ``HOST:PORT``, or ``PORT`` on this machine; brackets hold an IPv6 address."""
+    """The host and port of ``HOST:PORT``, or ``PORT`` on this machine; brackets hold an IPv6
+    address.
+    """
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > 65_535:
         raise ValueError(f"{text!r}: expected HOST:PORT, such as 127.0.0.1:8080")

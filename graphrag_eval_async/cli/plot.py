@@ -76,7 +76,10 @@ def draw_page(runs: Sequence[Run], level: float, path: str) -> None:
     templates = [*dict.fromkeys(chain(*groups))][:TEMPLATES]
     pairs = len(runs) == 2
     heights = [3.0, 1.0 + 0.3 * len(templates), *([4.0] if pairs else [])]
-    with rc_context({"svg.hashsalt": "graphrag-eval-async", "font.size": 9}), warnings.catch_warnings():
+    with (
+        rc_context({"svg.hashsalt": "graphrag-eval-async", "font.size": 9}),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")  # Of letters that the font lacks.
         figure = Figure(figsize=(7.5, sum(heights)), layout="constrained")
         axes = figure.subplots(len(heights), 1, height_ratios=heights)
@@ -107,7 +110,11 @@ def _draw_narrowing(axes: Axes, runs: Sequence[Run], level: float) -> None:
             total, count = total + value, count + 1
             if (count > 1 and count % step == 0) or count == len(firsts):
                 weights = histogram.weights()
-                ends = confidence_sequence(weights, level=level) if weights is not None else (None, None)
+                ends = (
+                    confidence_sequence(weights, level=level)
+                    if weights is not None
+                    else (None, None)
+                )
                 points.append((count, total / count, *ends))
         x, means, lows, highs = zip(*points, strict=True)
         axes.plot(x, means, color=colour, label=one_line(run.name, limit=60))
@@ -160,5 +167,6 @@ def _draw_pairs(axes: Axes, runs: Sequence[Run]) -> None:
     worse = sum(after < before for before, after in zip(x, y, strict=True))
     better = sum(after > before for before, after in zip(x, y, strict=True))
     axes.set_title(
-        f"{len(shared)} questions in both runs: {better} better, {worse} worse; larger dots: more questions"
+        f"{len(shared)} questions in both runs: {better} better, {worse} worse; larger dots: more "
+        "questions"
     )

@@ -45,7 +45,9 @@ def read_to_end(
     """
     for path, _ in sources:
         if path.endswith(STATE):
-            raise UsageError(f"{path} holds aggregates, which only `aggregate` reads; name the results")
+            raise UsageError(
+                f"{path} holds aggregates, which only `aggregate` reads; name the results"
+            )
     opened = [read_result_files(path) for path, _ in sources]
     with collecting(given, interrupts) as (rejects, on_reject), progress(*opened) as advance:
 
@@ -57,8 +59,11 @@ def read_to_end(
 
 
 @contextmanager
-def collecting(given: Given, interrupts: Interrupts) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
-    """Yield rejects and a function that takes them: it writes to the file of ``--rejects``, or keeps them.
+def collecting(
+    given: Given, interrupts: Interrupts
+) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
+    """Yield rejects and a function that takes them: it writes to the file of ``--rejects``, or
+    keeps them.
 
     Unfinished last lines are no rejects; they are listed on stderr at the end.
     """
@@ -91,8 +96,8 @@ def progress(
 ) -> Iterator[Callable[[], None]]:
     """Show a bar on stderr while the context is open; call the yielded function for each result.
 
-    With the usage of a judge whose prices are known, the bar shows the dollars spent, and with aggregates
-    the mean so far of the first score that has values.
+    With the usage of a judge whose prices are known, the bar shows the dollars spent, and with
+    aggregates the mean so far of the first score that has values.
     """
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
@@ -103,8 +108,12 @@ def progress(
         yield bar.count
 
 
-def results_of_questions(path: str, questions: Collection[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the results of some questions in a regular file, each after its question and its place."""
+def results_of_questions(
+    path: str, questions: Collection[str]
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the results of some questions in a regular file, each after its question and its
+    place.
+    """
     if not questions or not os.path.isfile(path):
         return
     with open(path, "rb") as file:
@@ -122,7 +131,9 @@ def primary_of(given: Given) -> tuple[str, ...] | None:
 
 
 def processes_for(jobs: int, path: str, traces: TraceFormat | None) -> int:
-    """Return the number of worker processes; 1 means that this process reads, and stderr says why."""
+    """Return the number of worker processes; 1 means that this process reads, and stderr says
+    why.
+    """
     from graphrag_eval_async.scale.files import count_jobs, why_one_process
 
     jobs = count_jobs(jobs)

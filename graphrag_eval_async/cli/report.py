@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.until import Decision
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
-OF_FILE = {"not_a_response", "not_a_result"}  # reasons that say what a file is, as all of its lines do
+OF_FILE = {
+    "not_a_response",
+    "not_a_result",
+}  # reasons that say what a file is, as all of its lines do
 WORST_QUESTIONS = 5
 
 
@@ -55,12 +58,14 @@ def report(
     decision: Decision | None = None,
     page: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Exit:
-    """Write the aggregates and the `page`; show rejects, tables, `notes`, failed gates, and the error.
+    """Write the aggregates and the `page`; show rejects, tables, `notes`, failed gates, and the
+    error.
 
     Only the error, if it came before any result or reject.
 
-    The questions of a `reference` are counted. `table` and `interval` replace what the options say. `kept` is
-    the file with all rejects; if another process read the lines, their number is not known.
+    The questions of a `reference` are counted. `table` and `interval` replace what the options say.
+    `kept` is the file with all rejects; if another process read the lines, their number is not
+    known.
     """
     interval, table = interval or getattr(given, "interval", None), table or page_stream(given)
     snapshot = found.aggregates.snapshot(detail=True, level=given.level, interval=interval)
@@ -81,7 +86,11 @@ def report(
     if table is not None:
         summary = _summary(found, snapshot, reference, decision, lines_known=lines_known)
         nothing = unscored(snapshot["micro"]) if ending.error is None else ""
-        lines = [summary, *folded([nothing, *failure_reasons(snapshot), *_worst(found.aggregates)]), *notes]
+        lines = [
+            summary,
+            *folded([nothing, *failure_reasons(snapshot), *_worst(found.aggregates)]),
+            *notes,
+        ]
         lines += [one_line(f"gate held: {gate}") for gate in held]
         by = getattr(given, "by", None)
         detail = render_detail(snapshot, table, by) if given.detail else ""
@@ -113,7 +122,9 @@ def _summary(
     if reference is None or isinstance(reference, NoReference):
         return summary
     so_far = " so far" if decision is not None and decision.holds is not None else ""
-    return f"{summary}, questions without a response{so_far}: {len(found.missing)} of {len(reference)}"
+    return (
+        f"{summary}, questions without a response{so_far}: {len(found.missing)} of {len(reference)}"
+    )
 
 
 def _worst(aggregates: RunningAggregates) -> list[str]:
@@ -122,7 +133,9 @@ def _worst(aggregates: RunningAggregates) -> list[str]:
     for each in (worst := worst_questions(aggregates, WORST_QUESTIONS)):
         results = each.values + each.errors
         mean = [f"{each.mean:.3g}"] * bool(each.values)
-        errors = [f"{each.errors} of {results} errors" if results > 1 else "an error"] * bool(each.errors)
+        errors = [f"{each.errors} of {results} errors" if results > 1 else "an error"] * bool(
+            each.errors
+        )
         told.append(f"{one_line(each.question, limit=80)} ({', '.join(mean + errors)})")
     return [f"worst questions by {worst[0].metric}: {', '.join(told)}"] if worst else []
 
@@ -143,12 +156,16 @@ def listed_rejects(rejects: Rejects) -> list[str]:
     """The first rejects in memory; of a file that is something else, the first line alone."""
     first: dict[object, Reject] = {}
     for reject in rejects:
-        first.setdefault((reject.path, reject.message if reject.reason in OF_FILE else reject.offset), reject)
+        first.setdefault(
+            (reject.path, reject.message if reject.reason in OF_FILE else reject.offset), reject
+        )
     return [f"{reject.path or '-'}: {reject}" for reject in [*first.values()][:LISTED_REJECTS]]
 
 
 def list_rejects(given: Given, rejects: Rejects, kept: str | None = None) -> None:
-    """Print the first rejects in memory, then the counts by reason; the file `kept` has all rejects."""
+    """Print the first rejects in memory, then the counts by reason; the file `kept` has all
+    rejects.
+    """
     listed = listed_rejects(rejects)
     for told in listed:
         tell(sys.stderr, one_line(told))

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.compare import check_regressions, margins_of
-from graphrag_eval_async.cli.files import check_distinct, files_of_results, make_folder_of, write_page
+from graphrag_eval_async.cli.files import (
+    check_distinct,
+    files_of_results,
+    make_folder_of,
+    write_page,
+)
 from graphrag_eval_async.cli.gates import (
     check_each,
     check_read,
@@ -80,12 +85,16 @@ def _check(given: Given) -> None:
         names = "config max_drop non_inferior max_regressions fail_on_regression allow_missing"
         refuse(given, names, "{} needs --baseline FILE")
     written = [given.junit, given.markdown]
-    check_distinct([*given.results, given.baseline, given.reference], [given.rejects, given.output, *written])
+    check_distinct(
+        [*given.results, given.baseline, given.reference], [given.rejects, given.output, *written]
+    )
     for path in filter(None, written):
         make_folder_of(path)
 
 
-def _check_conditions(given: Given, snapshot: Mapping[str, Any], reference: Reference | None) -> None:
+def _check_conditions(
+    given: Given, snapshot: Mapping[str, Any], reference: Reference | None
+) -> None:
     """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
     check_read(given, snapshot, reference)
     known = metrics_read(snapshot["micro"])
@@ -95,7 +104,9 @@ def _check_conditions(given: Given, snapshot: Mapping[str, Any], reference: Refe
             raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
 
 
-def _summary(given: Given, reading: Reading, rejects: Rejects, reference: Reference | None) -> Summary:
+def _summary(
+    given: Given, reading: Reading, rejects: Rejects, reference: Reference | None
+) -> Summary:
     summary = reading.summary(
         level=given.level,
         interval=given.interval,
@@ -114,11 +125,14 @@ def _summary(given: Given, reading: Reading, rejects: Rejects, reference: Refere
 
 
 def _places(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, str]]:
-    """Return where the worst results of questions are, as ``NAME:LINE``, and the texts of the questions.
+    """Return where the worst results of questions are, as ``NAME:LINE``, and the texts of the
+    questions.
 
     Errors are worse than low scores.
     """
-    metrics = {each.question_id: each.score[0] for each in summary.questions if each.score is not None}
+    metrics = {
+        each.question_id: each.score[0] for each in summary.questions if each.score is not None
+    }
     texts: dict[str, str] = {}
     worst: dict[str, tuple[tuple[bool, float], str]] = {}
     for file in expand([path for path in given.results if path != "-"]):
@@ -176,5 +190,6 @@ def _annotate(summary: Summary) -> None:
     else:
         tell(
             sys.stderr,
-            f"--github: no summary is written: ${STEP_SUMMARY}, which GitHub Actions sets, is not set",
+            f"--github: no summary is written: ${STEP_SUMMARY}, which GitHub Actions sets, is not "
+            "set",
         )

@@ -75,7 +75,9 @@ def trace_format(given: Given) -> TraceFormat | None:
 
 def late_file(given: Given) -> str | None:
     """The file for responses of traces with late spans."""
-    return f"{given.output}.late" if given.format == OTLP and given.output not in (None, "-") else None
+    return (
+        f"{given.output}.late" if given.format == OTLP and given.output not in (None, "-") else None
+    )
 
 
 def check_files(
@@ -93,15 +95,22 @@ def check_files(
     if given.resume:
         if given.output in (None, "-") or given.rejects == "-":
             raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
-        refuse(given, "stages", "{} cannot be combined with --resume: a journal keeps only complete results")
+        refuse(
+            given,
+            "stages",
+            "{} cannot be combined with --resume: a journal keeps only complete results",
+        )
         suffixes = ["", ".run", ".damaged", ".watch"]
-        beside += [given.rejects or f"{given.output}.rejects", *(given.output + each for each in suffixes)]
+        beside += [
+            given.rejects or f"{given.output}.rejects",
+            *(given.output + each for each in suffixes),
+        ]
     else:
         refuse(given, "retry_errors retry_failed", "{} needs --resume")
         if given.output is not None and os.path.exists(f"{given.output}.run"):
             raise UsageError(
-                f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; to "
-                f"overwrite it, delete {given.output}.run"
+                f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; "
+                f"to overwrite it, delete {given.output}.run"
             )
     cache = config.llm.cache if config is not None and config.llm is not None else None
     # Files of a journal among the sources would not be read.
@@ -151,13 +160,17 @@ def make_stream(
 
 
 @contextmanager
-def open_results(given: Given, writer: RejectWriter, interrupts: Interrupts) -> Iterator[LineFile | None]:
+def open_results(
+    given: Given, writer: RejectWriter, interrupts: Interrupts
+) -> Iterator[LineFile | None]:
     """The file for results, emptied, unless there is none or a journal; and that for rejects."""
     with ExitStack() as files:
         if given.resume:
             yield None
             return
-        results = files.enter_context(open_lines(given.output)) if given.output is not None else None
+        results = (
+            files.enter_context(open_lines(given.output)) if given.output is not None else None
+        )
         if (late := late_file(given)) is not None:  # It is that of the results before.
             Path(late).unlink(missing_ok=True)
         if given.rejects is not None:
@@ -169,7 +182,9 @@ def open_results(given: Given, writer: RejectWriter, interrupts: Interrupts) -> 
 def exporting(
     given: Given, lines: LineFile | None, *takers: Callable[[Mapping[str, Any]], object]
 ) -> Iterator[Send]:
-    """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the rest."""
+    """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the
+    rest.
+    """
     taking = [*takers]
     with ExitStack() as exports:
         if given.otel:
@@ -192,8 +207,12 @@ def exporting(
         yield send
 
 
-def stopping(given: Given, stream: EvaluationStream, stop: Callable[[], object]) -> Callable[[], None]:
-    """Return what a first signal calls: `stop`; with a journal, unsent calls are left to the next run."""
+def stopping(
+    given: Given, stream: EvaluationStream, stop: Callable[[], object]
+) -> Callable[[], None]:
+    """Return what a first signal calls: `stop`; with a journal, unsent calls are left to the
+    next run.
+    """
 
     def stop_paying() -> None:
         stop()
@@ -242,7 +261,12 @@ def report_stream(
 
 
 def report_shards(
-    given: Given, run: ShardedRun, ending: Ending, *, reference: Reference | None, config: Config | None
+    given: Given,
+    run: ShardedRun,
+    ending: Ending,
+    *,
+    reference: Reference | None,
+    config: Config | None,
 ) -> Exit:
     """Report the outcome of a run in shards; only the error if none was joined."""
     remedy = " and start again; llm.cache would have kept what is paid"
@@ -251,7 +275,9 @@ def report_shards(
     if run.resumed:
         notes.append(f"finished by an earlier run: {plural(run.resumed, 'shard')}")
     if not ending.is_complete and os.path.isdir(run.folder):
-        notes.append(one_line(f"finished shards stay in {run.folder}: the same command evaluates the rest"))
+        notes.append(
+            one_line(f"finished shards stay in {run.folder}: the same command evaluates the rest")
+        )
     return report(given, run, ending, reference=reference, notes=notes)
 
 
@@ -280,9 +306,13 @@ def _about_judge(
 
 
 def unmatched(found: Found, reference: Reference | None, config: Config | None) -> list[str]:
-    """Return a line that says how to compare answers, if there are some and nothing compares them."""
+    """Return a line that says how to compare answers, if there are some and nothing compares
+    them.
+    """
     questions = [each for each in reference or () if each.reference_answer is not None]
-    compared = any(each.match for each in questions) or (config and (config.judged or config.answer_match))
+    compared = any(each.match for each in questions) or (
+        config and (config.judged or config.answer_match)
+    )
     if compared or not questions or not found.aggregates._answers():
         return []
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
@@ -292,7 +322,9 @@ def _journaling(stream: EvaluationStream, given: Given) -> list[str]:
     """Return lines about what the journal held, if there is one."""
     if (journal := stream.journal) is None:
         return []
-    before = f"{plural(journal.restored, 'result')} and {plural(journal.rejected, 'reject')} from before"
+    before = (
+        f"{plural(journal.restored, 'result')} and {plural(journal.rejected, 'reject')} from before"
+    )
     told = f"journal {journal.path}: {before}"
     if journal.damaged:
         told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
@@ -309,9 +341,10 @@ def _deciding(decision: Decision, of: str) -> list[str]:
     found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
     failed = f", {plural(decision.failed, 'error')}" if decision.failed else ""
     told = (
-        f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses to "
-        f"{decision.questions} questions: {decision.condition} {found} ({percent(decision.level)}: "
-        f"{decision.low:.4g} to {decision.high:.4g}; {decision.samples} samples{failed})"
+        f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses "
+        f"to {decision.questions} questions: {decision.condition} {found} "
+        f"({percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}; "
+        f"{decision.samples} samples{failed})"
     )
     skipped = [f"skipped: {plural(decision.remaining, of)}"] if decision.remaining else []
     return [one_line(told), *skipped]

@@ -29,7 +29,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if "-" in given.responses:
         raise UsageError("standard input cannot be read by several workers")
     check_distinct(
-        [given.reference, given.config, *given.responses], [given.output, given.rejects, given.aggregates]
+        [given.reference, given.config, *given.responses],
+        [given.output, given.rejects, given.aggregates],
     )
     check_extra("scale ray", "ray", "ray", "pyarrow")
     config, reference = judge_config(given.config, given.llm), load_reference(given.reference)

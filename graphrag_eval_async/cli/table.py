@@ -1,4 +1,6 @@
-"""Aggregates as tables: means with intervals, and on demand how far to trust them and how values spread."""
+"""Aggregates as tables: means with intervals, and on demand how far to trust them and how values
+spread.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_que
 from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
 from graphrag_eval_async.records.tags import cut_note, tags_of
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import by_frequency, counts, interval_cell, name_cell, number, one_line, percent
+from graphrag_eval_async.text import (
+    by_frequency,
+    counts,
+    interval_cell,
+    name_cell,
+    number,
+    one_line,
+    percent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +50,9 @@ Cells: TypeAlias = "tuple[list[str], list[list[str]]]"
 
 
 def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = None) -> str:
-    """A row for each template, or tag of the key `by`, and one for all results: samples, errors and means."""
+    """A row for each template, or tag of the key `by`, and one for all results: samples, errors
+    and means.
+    """
     groups = {**_groups(snapshot, by), ALL_RESULTS: snapshot["micro"]}
     shown = [
         metric
@@ -60,14 +72,21 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = N
         parts[-1].append(column)
     tables = []
     for part in parts:
-        headings, *rows = zip(["tag" if by else "template", *map(name_cell, groups)], *part, strict=True)
+        headings, *rows = zip(
+            ["tag" if by else "template", *map(name_cell, groups)], *part, strict=True
+        )
         tables.append(table_of(headings, rows, _width(stream), apart=1))
-    lines = [draw(tables, stream), *_captions({metric: snapshot["micro"][metric] for metric in shown})]
+    lines = [
+        draw(tables, stream),
+        *_captions({metric: snapshot["micro"][metric] for metric in shown}),
+    ]
     lines += folded([note]) if by is not None and (note := cut_note(snapshot)) else []
     if repeats := repeats_rows(snapshot["micro"]):
         table = table_of(["samples", "pass@k", "pass^k", "questions"], repeats, _width(stream))
         lines += ["", draw([table], stream)]
-    lines += folded(f"{name_cell(name)}: {told}." for name, told in variances(snapshot["micro"]).items())
+    lines += folded(
+        f"{name_cell(name)}: {told}." for name, told in variances(snapshot["micro"]).items()
+    )
     if "agreement" in snapshot:
         lines += ["", draw([table_of(*_agreement(snapshot["agreement"]), _width(stream))], stream)]
     return "\n".join(lines)
@@ -114,23 +133,34 @@ def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def render_detail(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = None) -> str:
     """Tables of all means, of coverage, bounds and intervals, and of quantiles."""
     micro = snapshot["micro"]
-    metrics = {name: each for name, each in micro.items() if isinstance(each, dict) and "coverage" in each}
+    metrics = {
+        name: each for name, each in micro.items() if isinstance(each, dict) and "coverage" in each
+    }
     means = [
         [name_cell(metric), *("" if mean is None else number(mean) for mean in each)]
         for metric, stats in snapshot["macro"].items()
         if "mean" in stats
         for each in [
-            (micro[metric].get("mean_of_questions"), micro[metric]["mean"], mean_of_questions(stats))
+            (
+                micro[metric].get("mean_of_questions"),
+                micro[metric]["mean"],
+                mean_of_questions(stats),
+            )
         ]
     ]
-    spread = {metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats}
+    spread = {
+        metric: stats["quantiles"] for metric, stats in metrics.items() if "quantiles" in stats
+    }
     tables: list[Cells] = [
         (["mean", "of questions", "of all results", "of templates"], means),
         _trust(metrics),
         *_intervals(_groups(snapshot, by), metrics),
         (
             ["of all results", *next(iter(spread.values()), {})],
-            [[name_cell(metric), *map(number, quantiles.values())] for metric, quantiles in spread.items()],
+            [
+                [name_cell(metric), *map(number, quantiles.values())]
+                for metric, quantiles in spread.items()
+            ],
         ),
     ]
     width = _width(stream)
@@ -169,7 +199,10 @@ def _intervals(
     for start in range(0, len(bounded), INTERVALS):
         part = bounded[start : start + INTERVALS]
         rows = [
-            [name_cell(template), *(_range(group.get(metric, {}).get("interval")) for metric in part)]
+            [
+                name_cell(template),
+                *(_range(group.get(metric, {}).get("interval")) for metric in part),
+            ]
             for template, group in groups.items()
         ]
         of_first = ", first samples" * any(own_interval(metrics[metric]) is None for metric in part)
@@ -182,7 +215,9 @@ def _range(ends: Mapping[str, float] | None) -> str:
 
 
 def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
-    """How often each reason of failure occurred, and why scores have no value, in a line each, if any did."""
+    """How often each reason of failure occurred, and why scores have no value, in a line each,
+    if any did.
+    """
     reasons = failure_counts(snapshot["micro"])
     lines = [one_line(f"failure: {by_frequency(reasons)}")] if reasons else []
     if unscored := not_run_in_words(snapshot["micro"].get("steps_score", {}).get("coverage", {})):
@@ -194,7 +229,9 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
             of_all = f"{covered['values']} of {covered['applied']} values"
             how = f"only {of_all}" if "mean" in stats else "no value"
             lacking[how, counts(failed)].append(name)
-    return lines + [one_line(f"{how} of {', '.join(names)}: {why}") for (how, why), names in lacking.items()]
+    return lines + [
+        one_line(f"{how} of {', '.join(names)}: {why}") for (how, why), names in lacking.items()
+    ]
 
 
 def table_of(
@@ -225,7 +262,10 @@ def table_of(
         height = max(map(len, cells))
         for i in range(height):
             # Headings stand at the bottom, other cells at the top.
-            parts = [([""] * (height - len(cell)) * (not place) + cell + [""] * height)[i] for cell in cells]
+            parts = [
+                ([""] * (height - len(cell)) * (not place) + cell + [""] * height)[i]
+                for cell in cells
+            ]
             padded = [_pad(*each) for each in zip(parts, widths, lefts, strict=True)]
             lines.append((" " * GAP).join(padded).rstrip())
         if not place and has_lines:
@@ -244,12 +284,17 @@ def draw(tables: Iterable[str], stream: TextIO | None = None) -> str:
 
 def folded(lines: Iterable[str]) -> list[str]:
     """Lines wrapped at `WIDTH`."""
-    options: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False}  # Ids stay whole.
+    options: dict[str, Any] = {
+        "subsequent_indent": "  ",
+        "break_on_hyphens": False,
+    }  # Ids stay whole.
     return [part for line in lines for part in wrap(one_line(line), WIDTH, **options)]
 
 
 def wrap_name(name: str, width: int) -> str:
-    """A name on several lines, broken at spaces and after other separators; longer words are cut off."""
+    """A name on several lines, broken at spaces and after other separators; longer words are cut
+    off.
+    """
     lines = [""]
     for word in re.findall(r"[^\s_./:-]*[\s_./:-]*", name):
         if len(lines[-1]) + len(word.rstrip()) <= width:

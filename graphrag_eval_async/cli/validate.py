@@ -1,4 +1,6 @@
-"""``validate`` and ``convert``: what is wrong with references and responses, and the responses in traces."""
+"""``validate`` and ``convert``: what is wrong with references and responses, and the responses
+in traces.
+"""
 
 from __future__ import annotations
 
@@ -48,21 +50,27 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if given.reference is None:
         raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
     try:
-        with catch_warnings(action="ignore", category=GraphragEvalWarning):  # They are listed below.
+        with catch_warnings(
+            action="ignore", category=GraphragEvalWarning
+        ):  # They are listed below.
             reference = load_reference(given.reference, strict=given.strict)
     except ReferenceDataError as error:
         tell(sys.stdout, describe(error))
         return Exit.USAGE
     for doubt in reference.doubts:
         tell(sys.stdout, one_line(f"warning: {doubt}"))
-    valid = f"reference set valid (templates: {len(reference.templates)}, questions: {len(reference)})"
+    valid = (
+        f"reference set valid (templates: {len(reference.templates)}, questions: {len(reference)})"
+    )
     if given.responses is None:
         tell(sys.stdout, valid)
         return Exit.OK
     return _check(given, reference, given.responses, valid, interrupts)
 
 
-def _check(given: Given, reference: Reference, path: str, valid: str, interrupts: Interrupts) -> Exit:
+def _check(
+    given: Given, reference: Reference, path: str, valid: str, interrupts: Interrupts
+) -> Exit:
     """Check the responses at `path`, and say what is wrong with them."""
     problems = open_output(LineFile, "-")
     rejects, answered = Rejects(), Counter[str]()
@@ -91,7 +99,9 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
             questions.add(question.id)
 
     ending = run_to_end(_read(path, format_, reference, take), interrupts)
-    missing = [question_id for question_id in by_id if ending.is_complete and question_id not in answered]
+    missing = [
+        question_id for question_id in by_id if ending.is_complete and question_id not in answered
+    ]
     for question_id in missing:
         tell(sys.stdout, one_line(f"question {question_id!r}: no response"))
     misnamed = misnamed_steps(reference, names) if ending.is_complete else None
@@ -99,7 +109,9 @@ def _check(given: Given, reference: Reference, path: str, valid: str, interrupts
         tell(sys.stdout, f"warning: {misnamed}")
     more = f", questions without a response: {len(missing)}" if len(reference) else ""
     more = more if ending.is_complete else ", not all lines were read"
-    tell(sys.stdout, f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}{more}")
+    tell(
+        sys.stdout, f"{valid}; responses: {answered.total()}, rejected lines: {rejects.total}{more}"
+    )
     code = end(ending, rejects)
     return Exit.USAGE if code == Exit.OK and given.strict and misnamed is not None else code
 
@@ -110,7 +122,9 @@ async def _read(
     known: Reference | QuestionTexts | None,
     take: Callable[[Record], Awaitable[None]],
 ) -> None:
-    """Call `take` with each line at a path, or with what stands in several lines in the format of traces."""
+    """Call `take` with each line at a path, or with what stands in several lines in the format
+    of traces.
+    """
     documents = format_ is None or format_.is_listed
     source = open_source(path, documents=documents)
     if format_ is not None:
@@ -127,9 +141,13 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
         return _convert_questions(given, interrupts)
     refuse(given, "language score", "{} needs --from")
     if is_table(given.output):
-        raise UsageError(f"{given.output!r}: responses are written as JSON lines; choose a name with .jsonl")
+        raise UsageError(
+            f"{given.output!r}: responses are written as JSON lines; choose a name with .jsonl"
+        )
     if given.log.endswith((".yaml", ".yml")):
-        raise UsageError(f"{given.log}: traces are JSONL; to read a benchmark in YAML, name it with --from")
+        raise UsageError(
+            f"{given.log}: traces are JSONL; to read a benchmark in YAML, name it with --from"
+        )
     check_distinct([given.log, given.reference], [given.output])
     format_ = trace_format(given)
     assert format_ is not None  # noqa: S101  (it has a default)
@@ -159,7 +177,9 @@ def _convert_questions(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.log], [given.output])
     if given.log == "-":
         raise UsageError("--from reads a file, not standard input")
-    templates = read_benchmark(given.log, vars(given)["from"], language=given.language, score=given.score)
+    templates = read_benchmark(
+        given.log, vars(given)["from"], language=given.language, score=given.score
+    )
     if given.output != "-":
         check_replaceable(given.output)
         save_reference(templates, given.output)

@@ -15,7 +15,9 @@ from graphrag_eval_async.config.model import CustomEvaluationConfig as CustomEva
 from graphrag_eval_async.config.model import ExecuteConfig as ExecuteConfig
 from graphrag_eval_async.config.model import FaithfulnessConfig as FaithfulnessConfig
 from graphrag_eval_async.config.model import OutputConfig as OutputConfig
-from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig as RagasAnswerCorrectnessConfig
+from graphrag_eval_async.config.model import (
+    RagasAnswerCorrectnessConfig as RagasAnswerCorrectnessConfig,
+)
 from graphrag_eval_async.config.model import RetrievalAnswerConfig as RetrievalAnswerConfig
 from graphrag_eval_async.config.model import RetrievalContextConfig as RetrievalContextConfig
 from graphrag_eval_async.config.model import SparqlGroundednessConfig as SparqlGroundednessConfig

@@ -22,19 +22,20 @@ def metric(function: F, /) -> F: ...
 @overload
 def metric(*, range: Range = None, keys: Sequence[str] = ()) -> Callable[[F], F]: ...
 def metric(function: Any = None, /, *, range: Range = None, keys: Sequence[str] = ()) -> Any:  # noqa: A002
-    """Declare what a metric of your own returns; a function without this decorator is a metric, too.
+    """Declare what a metric of your own returns; a function without this decorator is a metric,
+    too.
 
-    The function gets the `Question`, and the response and the complete result as dicts, which are copies. It
-    returns a finite number, a bool, a dict of these, or None to skip the result. If it raises an exception or
-    returns anything else, `NAME_error` has the reason. It is not called for responses with an error. A plain
-    function runs on the event loop, so it must be quick. Async ones have the limits `max_concurrency` and
-    `result_timeout_sec` of judges.
+    The function gets the `Question`, and the response and the complete result as dicts, which are
+    copies. It returns a finite number, a bool, a dict of these, or None to skip the result. If it
+    raises an exception or returns anything else, `NAME_error` has the reason. It is not called for
+    responses with an error. A plain function runs on the event loop, so it must be quick. Async
+    ones have the limits `max_concurrency` and `result_timeout_sec` of judges.
 
     Args:
-        range: the least and the greatest value; any other is an error of the metric. A metric from 0 to 1 has
-            confidence intervals, and `compare` and `until` can decide it.
-        keys: keys of the dict that the function returns. If it fails, each of them counts as failed; without
-            `keys`, the metric itself does.
+        range: the least and the greatest value; any other is an error of the metric. A metric from
+            0 to 1 has confidence intervals, and `compare` and `until` can decide it.
+        keys: keys of the dict that the function returns. If it fails, each of them counts as
+            failed; without `keys`, the metric itself does.
 
     Raises:
         UsageError: an argument has an invalid value.
@@ -46,7 +47,9 @@ def metric(function: Any = None, /, *, range: Range = None, keys: Sequence[str] 
         is_valid = False
     if not (is_valid and (function is None or callable(function))) or isinstance(keys, str):
         wanted = '@metric(range=(0, 1), keys=["a", "b"])'
-        raise UsageError(f"metric: expected, for example, {wanted}; got {(function, range, keys)!r}")
+        raise UsageError(
+            f"metric: expected, for example, {wanted}; got {(function, range, keys)!r}"
+        )
 
     def declare(function: F) -> F:
         function._graphrag_eval = (low, high) if range is not None else None, tuple(keys)  # type: ignore[attr-defined]
@@ -75,17 +78,24 @@ def find_metric(name: str, given: Any) -> CodeMetric:
     """Return the metric that a function is, or a path such as ``mypackage.mymodule:brevity``.
 
     Raises:
-        ValueError: the name is invalid, or it cannot be imported, or is no function of three arguments.
+        ValueError: the name is invalid, or it cannot be imported, or is no function of three
+            arguments.
     """
     is_path = isinstance(given, str)
-    path = given if is_path else f"{getattr(given, '__module__', '')}:{getattr(given, '__qualname__', '')}"
+    path = (
+        given
+        if is_path
+        else f"{getattr(given, '__module__', '')}:{getattr(given, '__qualname__', '')}"
+    )
     try:
         found = resolve_name(path)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (it runs the user's module)
         found, where = None, "expected module:function, of a module that is installed, in the "
         where += "working directory or, on the command line, beside the configuration"
         if is_path:
-            raise ValueError(f"cannot import {path!r}: {describe_exception(error)}; {where}") from None
+            raise ValueError(
+                f"cannot import {path!r}: {describe_exception(error)}; {where}"
+            ) from None
     function, path = (found, path) if is_path else (given, path if found is given else None)
     try:
         signature(function).bind(None, None, None)
@@ -94,6 +104,8 @@ def find_metric(name: str, given: Any) -> CodeMetric:
     range_, keys = getattr(function, "_graphrag_eval", (None, ()))
     outputs = tuple(f"{name}_{key}" for key in keys) or (name,)
     if wrong := [key for key in (name, *outputs) if not is_key(key)]:
-        raise ValueError(f"{wrong[0]!r}: expected letters, digits, _ and -, and no end in _cost or _error")
+        raise ValueError(
+            f"{wrong[0]!r}: expected letters, digits, _ and -, and no end in _cost or _error"
+        )
     is_async = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
     return CodeMetric(name, function, path, is_async, range_, outputs, not keys)

@@ -18,12 +18,18 @@ Rate = Annotated[float, Meta(ge=0.001, le=1e15, description="a number of 0.001 o
 Amount = Annotated[float, Meta(ge=0, le=1e9, description="a number from 0 to a billion")]
 
 Key = Annotated[
-    str, Meta(pattern=r"\A[!-~]+\Z", description="ASCII characters without white space, as in HTTP headers")
+    str,
+    Meta(
+        pattern=r"\A[!-~]+\Z",
+        description="ASCII characters without white space, as in HTTP headers",
+    ),
 ]
 Header = Annotated[str, Meta(pattern=r"\A[ -~]*\Z", description="printable ASCII, on one line")]
 Headers: TypeAlias = dict[Key, Header]
 
-GENERATION = "generation"  # The judge that `llm.generation` configures, among those that a metric names.
+GENERATION = (
+    "generation"  # The judge that `llm.generation` configures, among those that a metric names.
+)
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,16 +47,20 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """A model on a server.
 
     Attributes:
-        provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its protocol.
+        provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its
+            protocol.
         model: name of the model; for azure, of the deployment.
         base_url: address of the server. Default: the environment variable OPENAI_BASE_URL, or else
-            https://api.openai.com/v1; for azure, AZURE_OPENAI_ENDPOINT. `api_base` in a file means the same.
+            https://api.openai.com/v1; for azure, AZURE_OPENAI_ENDPOINT. `api_base` in a file means
+            the same.
         api_key: key for the server. Default: the environment variable OPENAI_API_KEY; for azure,
             AZURE_OPENAI_API_KEY.
-        api_version: version of the API, for azure. Default: the environment variable OPENAI_API_VERSION.
+        api_version: version of the API, for azure. Default: the environment variable
+            OPENAI_API_VERSION.
         extra_headers: HTTP headers to add to each request.
-        parameters: fields to add to the body of each request; unknown keys of the section are added, too.
-            Values read from the environment are text. If the server refuses a parameter, the error names it.
+        parameters: fields to add to the body of each request; unknown keys of the section are
+            added, too. Values read from the environment are text. If the server refuses a
+            parameter, the error names it.
     """
 
     provider: Literal["openai", "azure"]
@@ -65,26 +75,28 @@ class ModelConfig(Section, frozen=True, kw_only=True):
 class GenerationConfig(ModelConfig, frozen=True, kw_only=True):
     """The LLM that judges.
 
-    Replies are requested as strict JSON Schema. If the server refuses this, other formats are tried in turn:
-    JSON Schema that is not strict, a tool call, JSON, and plain text. A warning names the format in use.
+    Replies are requested as strict JSON Schema. If the server refuses this, other formats are tried
+    in turn: JSON Schema that is not strict, a tool call, JSON, and plain text. A warning names the
+    format in use.
 
     Attributes:
-        temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server refuses it.
-        max_tokens: limit of one reply, in tokens; null leaves it to the server. Default: 4096, unless the
-            server refuses it.
+        temperature: from 0 to 2; null leaves it to the server. Default: 0, unless the server
+            refuses it.
+        max_tokens: limit of one reply, in tokens; null leaves it to the server. Default: 4096,
+            unless the server refuses it.
     """
 
-    temperature: Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | UnsetType | None = (
-        UNSET
-    )
+    temperature: (
+        Annotated[float, Meta(ge=0, le=2, description="a number from 0 to 2")] | UnsetType | None
+    ) = UNSET
     max_tokens: Count | UnsetType | None = UNSET
 
 
 class EmbeddingConfig(ModelConfig, frozen=True, kw_only=True):
     """The embedding model.
 
-    If `provider` is the same as for the generation model, and `base_url` is the same or missing, connection
-    settings default to those of that model.
+    If `provider` is the same as for the generation model, and `base_url` is the same or missing,
+    connection settings default to those of that model.
     """
 
 
@@ -98,13 +110,15 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
             estimated first, then corrected by the server's count.
         call_timeout_sec: time for one attempt, in seconds, from connecting to the last byte.
         result_timeout_sec: time for all metrics of one result, in seconds, from its first request.
-        max_attempts: attempts per request, including the first. Repeats after an unusable reply are counted
-            separately. Attempts before long pauses that the server asks for do not count.
-        budget_usd: limit of the cost of a run, in US dollars; null means no limit. Earlier runs of the same
-            journal count. Calls in flight may exceed it.
-        max_failed_calls: the run ends if this many calls of one kind (completions or embeddings) fail before
-            any succeeds. Until one succeeds, other calls wait. With null, the run never ends for this reason.
-        max_outage_sec: the run ends if no call succeeds for this many seconds; with null, it never does.
+        max_attempts: attempts per request, including the first. Repeats after an unusable reply are
+            counted separately. Attempts before long pauses that the server asks for do not count.
+        budget_usd: limit of the cost of a run, in US dollars; null means no limit. Earlier runs of
+            the same journal count. Calls in flight may exceed it.
+        max_failed_calls: the run ends if this many calls of one kind (completions or embeddings)
+            fail before any succeeds. Until one succeeds, other calls wait. With null, the run never
+            ends for this reason.
+        max_outage_sec: the run ends if no call succeeds for this many seconds; with null, it never
+            does.
         max_pause_sec: the run ends if the server asks for a longer pause, in seconds.
         max_reply_bytes: limit of one reply in bytes, both compressed and decompressed.
     """
@@ -141,8 +155,8 @@ class PricingConfig(Section, frozen=True, kw_only=True):
 class JudgeConfig(GenerationConfig, frozen=True, kw_only=True):
     """One of several LLMs that judge.
 
-    If `provider` is the same as for the generation model, and `base_url` is the same or missing, connection
-    settings default to those of that model.
+    If `provider` is the same as for the generation model, and `base_url` is the same or missing,
+    connection settings default to those of that model.
     """
 
     pricing: PricingConfig = PricingConfig()

@@ -64,8 +64,9 @@ def load_config(
     configuration changes nothing, unless `judge` differs.
 
     Args:
-        config: a path to YAML, or to JSON if the suffix is ``.json``; a mapping of that layout; a `Config`.
-            In strings under `llm` and `execute`, ``${NAME}`` is replaced by the environment variable.
+        config: a path to YAML, or to JSON if the suffix is ``.json``; a mapping of that layout; a
+            `Config`. In strings under `llm` and `execute`, ``${NAME}`` is replaced by the
+            environment variable.
         judge: whether the caller brings a judge, which replaces the models in `llm`.
 
     Raises:
@@ -104,7 +105,9 @@ def check_config(given: Any, source: str | None, *, judge: bool = False) -> Conf
 
 def _check_others(given: Mapping[Any, Any], reader: Reader, *, judge: bool) -> None:
     """Report invalid values of the sections that could be read."""
-    unread = {name for name in given if any(key.startswith(join("", name)) for key in reader.problems)}
+    unread = {
+        name for name in given if any(key.startswith(join("", name)) for key in reader.problems)
+    }
     unread |= {"primary"} if "custom_evaluations" in unread else set()  # which it may name
     others = {name: value for name, value in given.items() if name not in unread}
     if "" not in reader.problems and (read := Reader().section(Config, others)) is not None:
@@ -115,11 +118,15 @@ def _check_others(given: Mapping[Any, Any], reader: Reader, *, judge: bool) -> N
 
 def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
     if problems:
-        raise ConfigError([f"{key}: {what}" if key else what for key, what in problems.items()], source)
+        raise ConfigError(
+            [f"{key}: {what}" if key else what for key, what in problems.items()], source
+        )
 
 
 def load_part(path: str, key: str) -> Config:
-    """One key of a configuration file, so that no variable with a judge's key is needed, and no metric."""
+    """One key of a configuration file, so that no variable with a judge's key is needed, and no
+    metric.
+    """
     given, reader = read_config(path), Reader()
     if isinstance(given, Mapping):
         given = {key: given[key]} if key in given else {}
@@ -130,7 +137,10 @@ def load_part(path: str, key: str) -> Config:
 
 def read_config(source: str) -> Any:
     """Read a configuration file; raises `ConfigError` if it cannot be read."""
-    from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file  # YAML takes long to import
+    from graphrag_eval_async.records.yaml_file import (
+        UnreadableFile,
+        read_file,
+    )  # YAML takes long to import
 
     try:
         return read_file(source)
@@ -178,7 +188,9 @@ def _check_values(config: Config, problem: Problem) -> None:
         and how.tolerance
         and not (how.match == "number" and how.tolerance < 1)
     ):
-        problem("answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5%")
+        problem(
+            "answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5%"
+        )
     _check_custom(config.custom_evaluations, problem)
     own = check_metrics(
         config, config.custom_metrics, lambda name, what: problem(f"custom_metrics.{name}", what)
@@ -187,28 +199,46 @@ def _check_values(config: Config, problem: Problem) -> None:
     outputs += [output for each in own for output in each.outputs]
     known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs]
     for index, name in enumerate(config.primary or ()):
-        if name not in known and not is_metric(name) and not any(metric.may_give(name) for metric in own):
+        if (
+            name not in known
+            and not is_metric(name)
+            and not any(metric.may_give(name) for metric in own)
+        ):
             problem(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")
 
 
 def _check_llm(llm: LLMConfig, problem: Problem) -> None:
-    models: dict[str, ModelConfig | None] = {"llm.generation": llm.generation, "llm.embedding": llm.embedding}
+    models: dict[str, ModelConfig | None] = {
+        "llm.generation": llm.generation,
+        "llm.embedding": llm.embedding,
+    }
     models |= {join("llm.judges", name): judge for name, judge in llm.judges.items()}
     for key, model in models.items():
-        if model is not None and model.base_url is not None and (wrong := wrong_with_url(model.base_url)):
+        if (
+            model is not None
+            and model.base_url is not None
+            and (wrong := wrong_with_url(model.base_url))
+        ):
             problem(f"{key}.base_url", wrong)
         for parameter in OF_THE_REQUEST:
             if model is not None and parameter in model.parameters:
-                problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+                problem(
+                    f"{key}.parameters.{parameter}", "may not be given: each request has its own"
+                )
     if GENERATION in llm.judges:
-        problem(f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation")
+        problem(
+            f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation"
+        )
 
 
 def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
     if (execute.endpoint is None) == (execute.graph is None):
         problem("execute", "expected either endpoint or graph")
     if execute.endpoint is not None and (wrong := wrong_with_url(execute.endpoint)):
-        problem("execute.endpoint", wrong.replace("a key belongs in api_key", "a key belongs in headers"))
+        problem(
+            "execute.endpoint",
+            wrong.replace("a key belongs in api_key", "a key belongs in headers"),
+        )
     if execute.graph is not None:
         _check_graph(execute, execute.graph, problem)
     if (execute.username is None) != (execute.password is None):
@@ -235,12 +265,20 @@ def _check_placeholders(key: str, prompt: str, inputs: Sequence[str], problem: P
             problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
 
 
-def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Problem) -> dict[str, str]:
-    """Report placeholders that name nothing, and keys that a result would have twice; return all keys."""
-    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(GATES, "the name of a gate")
+def _check_custom(
+    evaluations: Sequence[CustomEvaluationConfig], problem: Problem
+) -> dict[str, str]:
+    """Report placeholders that name nothing, and keys that a result would have twice; return all
+    keys.
+    """
+    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(
+        GATES, "the name of a gate"
+    )
     for index, evaluation in enumerate(evaluations):
         section, name = f"custom_evaluations[{index}]", evaluation.name
-        _check_placeholders(f"{section}.instructions", evaluation.instructions, evaluation.inputs, problem)
+        _check_placeholders(
+            f"{section}.instructions", evaluation.instructions, evaluation.inputs, problem
+        )
         for selection in ("steps_name", "steps_keys"):
             has_steps = {"reference_steps", "actual_steps"} & {*evaluation.inputs}
             if getattr(evaluation, selection) is not None and not has_steps:
@@ -248,7 +286,9 @@ def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Proble
                 problem(f"{section}.{selection}", what)
         if name in METRICS:
             problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
-        places = {f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)}
+        places = {
+            f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)
+        }
         for output in evaluation.outputs:
             place = join(f"{section}.outputs", output)
             if output.endswith(COST):
@@ -264,7 +304,9 @@ def _check_custom(evaluations: Sequence[CustomEvaluationConfig], problem: Proble
 
 
 def check_metrics(config: Config, given: Mapping[Any, Any], problem: Problem) -> list[CodeMetric]:
-    """The metrics in code that are `given` as functions or paths by name; reports those that are invalid."""
+    """The metrics in code that are `given` as functions or paths by name; reports those that are
+    invalid.
+    """
     owners, found = _check_custom(config.custom_evaluations, lambda *_: None), []
     for name, function in given.items():
         try:
@@ -280,7 +322,9 @@ def check_metrics(config: Config, given: Mapping[Any, Any], problem: Problem) ->
 
 def code_metrics(config: Config | None) -> list[CodeMetric]:
     """The metrics in code of a checked configuration."""
-    return [find_metric(name, path) for name, path in (config.custom_metrics if config else {}).items()]
+    return [
+        find_metric(name, path) for name, path in (config.custom_metrics if config else {}).items()
+    ]
 
 
 def _check_needs(config: Config, problem: Problem) -> None:
@@ -289,7 +333,9 @@ def _check_needs(config: Config, problem: Problem) -> None:
     for key, section in config.judged.items():
         models = [GENERATION] if GENERATION in section.judges else []
         models += ["embedding"] if key in config.embedding_metrics else []
-        if lacking := [f"llm.{model}" for model in models if getattr(config.llm, model, None) is None]:
+        if lacking := [
+            f"llm.{model}" for model in models if getattr(config.llm, model, None) is None
+        ]:
             problem(key, f"needs {' and '.join(lacking)}")
         for index, name in enumerate(section.judges):
             if name != GENERATION and name not in known:
@@ -304,8 +350,12 @@ def wrong_with_url(text: str) -> str | None:
         has_place = bool(parts.hostname) and parts.port != 0
     except ValueError:  # of a port that is none
         has_place = False
-    if not (has_place and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text):
+    if not (
+        has_place and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text
+    ):
         return "expected a URL that begins with http:// or https://"
-    if "@" in parts.netloc or "?" in text or "#" in text:  # Transports log them, and paths are appended.
+    if (
+        "@" in parts.netloc or "?" in text or "#" in text
+    ):  # Transports log them, and paths are appended.
         return "may hold no user, password, query or fragment; a key belongs in api_key"
     return None

@@ -23,7 +23,9 @@ from graphrag_eval_async.records.question import Matching  # noqa: TC001  (its m
 Texts = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")]
 Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
-Input: TypeAlias = Literal["question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"]
+Input: TypeAlias = Literal[
+    "question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"
+]
 
 CORRECTNESS_INPUTS = ("question", "reference_answer", "actual_answer")
 """What answer correctness shows the judge; placeholders in its prompt name them."""
@@ -34,12 +36,14 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         groups: which groups of reference steps count.
-        strict_types: whether an output without types (CSV, Markdown, or a list of objects) scores 0 if typed
-            SPARQL results are expected.
-        check_queries: whether to parse the queries of the agent's steps, without running them. Steps then
-            have `query_facts`, and `failure` may be `query_invalid`. Needs the extra `rdf`.
-        tool_calls: whether to compare the names of the agent's steps with those of the reference steps.
-            Results then have `tool_calls_precision`, `tool_calls_recall` and `tool_calls_f1`.
+        strict_types: whether an output without types (CSV, Markdown, or a list of objects) scores 0
+            if typed SPARQL results are expected.
+        check_queries: whether to parse the queries of the agent's steps, without running them.
+            Steps then have `query_facts`, and `failure` may be `query_invalid`. Needs the extra
+            `rdf`.
+        tool_calls: whether to compare the names of the agent's steps with those of the reference
+            steps. Results then have `tool_calls_precision`, `tool_calls_recall` and
+            `tool_calls_f1`.
     """
 
     groups: Literal["last", "all"] = "last"
@@ -51,39 +55,42 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 class ExecuteConfig(Section, frozen=True, kw_only=True):
     """Where reference queries and the agent's queries are run. Needs the extra `execute`.
 
-    Only the last 50 queries of a response are run. After four timeouts, no more queries of that response are
-    run. Queries of more than 100,000 characters are refused.
+    Only the last 50 queries of a response are run. After four timeouts, no more queries of that
+    response are run. Queries of more than 100,000 characters are refused.
 
-    A query is at fault if the endpoint answers with status 400, 413, 414, 422 or 500, with only part of the
-    results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not within `timeout_sec`.
+    A query is at fault if the endpoint answers with status 400, 413, 414, 422 or 500, with only
+    part of the results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not
+    within `timeout_sec`.
 
-    After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to three times
-    in all. `Retry-After` sets the pause if it is at most 60 s. If all three attempts end with 408, 502, 503
-    or 504, and the endpoint answers `ASK {}` before and after the second and third attempt, the agent's query
-    is at fault. In all other cases, the endpoint is.
+    After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to
+    three times in all. `Retry-After` sets the pause if it is at most 60 s. If all three attempts
+    end with 408, 502, 503 or 504, and the endpoint answers `ASK {}` before and after the second and
+    third attempt, the agent's query is at fault. In all other cases, the endpoint is.
 
     Attributes:
         endpoint: address of a SPARQL 1.1 endpoint that answers queries.
-        graph: path of an RDF file, in place of an endpoint: .ttl, .nt, .nq, .trig, .rdf, .jsonld or .n3.
-        prefixes: prefixes that queries need not declare, with their IRIs. Prefixes in the file of `graph` are
-            known, too.
+        graph: path of an RDF file, in place of an endpoint: .ttl, .nt, .nq, .trig, .rdf, .jsonld or
+            .n3.
+        prefixes: prefixes that queries need not declare, with their IRIs. Prefixes in the file of
+            `graph` are known, too.
         headers: HTTP headers to add to each request to the endpoint.
         username: user for HTTP basic authentication at the endpoint.
         password: password of that user.
-        actual: whether to run the agent's queries. If false, the outputs in the response are compared.
-        reference: whether to run the queries of reference steps that have an `output`. If false, the `output`
-            is compared.
-        allow_from: whether the agent's queries may use FROM at the endpoint, which may fetch the graphs that
-            FROM names.
-        allow_service: whether the agent's queries may use SERVICE at the endpoint, such as Wikidata's label
-            service. The endpoint then sends requests to other servers.
+        actual: whether to run the agent's queries. If false, the outputs in the response are
+            compared.
+        reference: whether to run the queries of reference steps that have an `output`. If false,
+            the `output` is compared.
+        allow_from: whether the agent's queries may use FROM at the endpoint, which may fetch the
+            graphs that FROM names.
+        allow_service: whether the agent's queries may use SERVICE at the endpoint, such as
+            Wikidata's label service. The endpoint then sends requests to other servers.
         timeout_sec: time for one attempt of a query, in seconds.
         max_rows: a query that returns more rows or triples fails.
         max_bytes: a query whose results have more bytes fails.
-        max_memory_bytes: memory limit of each process that runs queries on a file, in bytes, beyond the file
-            itself.
-        max_in_flight: number of queries to run at a time. Queries on a file run in this many processes, each
-            with a copy of the file.
+        max_memory_bytes: memory limit of each process that runs queries on a file, in bytes, beyond
+            the file itself.
+        max_in_flight: number of queries to run at a time. Queries on a file run in this many
+            processes, each with a copy of the file.
     """
 
     endpoint: Text | None = None
@@ -106,17 +113,20 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
 class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     """How answers are matched with reference answers, without a judge.
 
-    "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. "regex" has the
-    syntax of RE2, and ignores case only if the pattern begins with ``(?i)``. "list" splits items at commas,
-    semicolons, line breaks, ``&`` and "and", and ignores bullets, quotes and brackets.
+    "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. "regex"
+    has the syntax of RE2, and ignores case only if the pattern begins with ``(?i)``. "list" splits
+    items at commas, semicolons, line breaks, ``&`` and "and", and ignores bullets, quotes and
+    brackets.
 
-    "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, and the words zero and
-    two to twelve. 12.345 may be English or German, and is right if either reading is. 45% is both 45 and
-    0.45. Dates, times, versions, fractions, ranges and other numbers in words are not numbers.
+    "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, and the words
+    zero and two to twelve. 12.345 may be English or German, and is right if either reading is. 45%
+    is both 45 and 0.45. Dates, times, versions, fractions, ranges and other numbers in words are
+    not numbers.
 
     Attributes:
         match: how to match answers to questions that have no `match`.
-        tolerance: for "number": the maximum difference, as a share of the reference number. Default: 1e-6.
+        tolerance: for "number": the maximum difference, as a share of the reference number.
+            Default: 1e-6.
     """
 
     match: Matching
@@ -128,8 +138,9 @@ class MetricConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         judges: names from `llm.judges`, or "generation" for the generation model.
-        vote: how to combine the values of several judges: "mean", or "majority", which is the median. If each
-            value is 0 or 1, the median is the verdict of most judges, or 0.5 in a tie.
+        vote: how to combine the values of several judges: "mean", or "majority", which is the
+            median. If each value is 0 or 1, the median is the verdict of most judges, or 0.5 in a
+            tie.
     """
 
     judges: Texts = (GENERATION,)
@@ -149,8 +160,8 @@ class BuiltInConfig(MetricConfig, frozen=True, kw_only=True):
 class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Recall, precision and F1 of the answers' claims.
 
-    The judge lists the claims of both answers and pairs those that say the same; the library counts. An
-    answer without claims, such as a refusal, has recall and F1 0, and no precision.
+    The judge lists the claims of both answers and pairs those that say the same; the library
+    counts. An answer without claims, such as a refusal, has recall and F1 0, and no precision.
 
     Attributes:
         prompt: instructions that replace the built-in ones. `{question}`, `{reference_answer}` and
@@ -163,12 +174,12 @@ class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 class AnswerRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """RAGAS answer relevancy.
 
-    The mean cosine of the question and the questions that the judge guesses from the answer. It may be
-    negative. An evasive answer scores 0.
+    The mean cosine of the question and the questions that the judge guesses from the answer. It may
+    be negative. An evasive answer scores 0.
 
     Attributes:
-        mode: "ragas" uses the prompt of RAGAS, with one call per guessed question; "joint" guesses all in one
-            call, with the library's own prompt.
+        mode: "ragas" uses the prompt of RAGAS, with one call per guessed question; "joint" guesses
+            all in one call, with the library's own prompt.
         strictness: number of questions to guess, from 1 to 20.
     """
 
@@ -180,8 +191,8 @@ class RetrievalConfig(BuiltInConfig, frozen=True, kw_only=True):
     """What the sections of both retrieval metrics have.
 
     Attributes:
-        mode: "ragas" uses the prompts of RAGAS, with one call per document; "joint" judges all documents of a
-            step in one call, with the library's own prompt.
+        mode: "ragas" uses the prompts of RAGAS, with one call per document; "joint" judges all
+            documents of a step in one call, with the library's own prompt.
         seed: seed of the random order in which "joint" shows the documents to the judge.
     """
 
@@ -192,17 +203,18 @@ class RetrievalConfig(BuiltInConfig, frozen=True, kw_only=True):
 class RetrievalAnswerConfig(RetrievalConfig, frozen=True, kw_only=True):
     """RAGAS context recall and precision of retrieved texts against the reference answer.
 
-    A document without text counts as irrelevant at its rank. A step that returned no text scores 0 without a
-    call. If no document has the key `text`, the metric is skipped.
+    A document without text counts as irrelevant at its rank. A step that returned no text scores 0
+    without a call. If no document has the key `text`, the metric is skipped.
     """
 
 
 class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against those of the matched reference step.
+    """RAGAS context recall and precision of retrieved texts against those of the matched reference
+    step.
 
-    If `retrieval_answer` is also "joint", with the same `seed` and `judges`, one call judges both metrics.
-    The judge then sees the reference answer and the reference texts, so values may differ a little from those
-    of separate calls.
+    If `retrieval_answer` is also "joint", with the same `seed` and `judges`, one call judges both
+    metrics. The judge then sees the reference answer and the reference texts, so values may differ
+    a little from those of separate calls.
     """
 
 
@@ -212,8 +224,8 @@ class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
     An answer without claims has no value.
 
     Attributes:
-        mode: "joint" finds and judges the claims in one call, with the library's own prompt; "ragas" uses the
-            two prompts of RAGAS.
+        mode: "joint" finds and judges the claims in one call, with the library's own prompt;
+            "ragas" uses the two prompts of RAGAS.
     """
 
     mode: Literal["joint", "ragas"] = "joint"
@@ -222,8 +234,8 @@ class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
 class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
     """Relevance of the retrieved texts to the question; needs no reference answer.
 
-    The mean over the texts: 1 if a text helps to answer the question, 0.5 if it is only about the same
-    subject, and 0 otherwise or if the document has no text.
+    The mean over the texts: 1 if a text helps to answer the question, 0.5 if it is only about the
+    same subject, and 0 otherwise or if the document has no text.
 
     Attributes:
         mode: "joint", the only mode, judges all texts in one call.
@@ -235,13 +247,14 @@ class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 
 class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Share of the answer's values that are in the rows of the agent's queries; needs no reference answer.
+    """Share of the answer's values that are in the rows of the agent's queries; needs no reference
+    answer.
 
-    Values in the question do not count. A number is found if it is in the rows, exactly or rounded to as many
-    decimals; numbers below 10 are not rounded to integers. It is also found if it is the year of a date, or
-    the number of rows of a query, unless that is 1. Units and negation are ignored. The judge decides about
-    all other values, and sees 20,000 characters of rows; `sparql_groundedness_reason` says how many rows were
-    cut off.
+    Values in the question do not count. A number is found if it is in the rows, exactly or rounded
+    to as many decimals; numbers below 10 are not rounded to integers. It is also found if it is the
+    year of a date, or the number of rows of a query, unless that is 1. Units and negation are
+    ignored. The judge decides about all other values, and sees 20,000 characters of rows;
+    `sparql_groundedness_reason` says how many rows were cut off.
 
     Attributes:
         mode: "joint", the only mode, judges all values without an exact match in one call.
@@ -251,21 +264,28 @@ class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
 
 
 class RagasAnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers' similarity.
+    """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers'
+    similarity.
 
     An answer without statements, such as a refusal or an empty answer, scores 0.
 
     Attributes:
-        mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that answer
-            correctness finds with its built-in prompt. If both metrics are on, they share the call.
+        mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that
+            answer correctness finds with its built-in prompt. If both metrics are on, they share
+            the call.
         weights: weights of the F-score and of the similarity, relative to their sum.
         beta: beta of the F-score; above 1, recall counts for more. At most a million.
         threshold: from 0 to 1; values at or above it become 1, others 0.
     """
 
     mode: Literal["ragas", "joint"] = "ragas"
-    weights: Annotated[tuple[Amount, Amount], Meta(description="a list of 2 numbers")] = (0.75, 0.25)
-    beta: Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, at most a million")] = 1.0
+    weights: Annotated[tuple[Amount, Amount], Meta(description="a list of 2 numbers")] = (
+        0.75,
+        0.25,
+    )
+    beta: Annotated[
+        float, Meta(gt=0, le=1e6, description="a number above 0, at most a million")
+    ] = 1.0
     threshold: Share | None = None
 
 
@@ -274,7 +294,8 @@ class OutputConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         type: "number" or "string". A number is a metric.
-        description: what the judge is told about it. `fraction 0-1 ...` makes it a number from 0 to 1.
+        description: what the judge is told about it. `fraction 0-1 ...` makes it a number from 0 to
+            1.
     """
 
     type: Literal["number", "string"]
@@ -285,10 +306,11 @@ class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
     """One call of the judge with your own instructions and outputs.
 
     Attributes:
-        name: 1 to 64 letters, digits, _ and -; results have the keys ``<name>_error`` and ``<name>_cost``.
+        name: 1 to 64 letters, digits, _ and -; results have the keys ``<name>_error`` and
+            ``<name>_cost``.
         inputs: what the judge sees.
-        instructions: what the judge is told. `{question}` and the names of other inputs stand for the data;
-            any other name in braces is an error.
+        instructions: what the judge is told. `{question}` and the names of other inputs stand for
+            the data; any other name in braces is an error.
         outputs: keys of the result, each with a description, or with a type and a description.
         steps_name: show only steps of this name; null shows all.
         steps_keys: show only these keys of each step; null shows all.
@@ -298,7 +320,8 @@ class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
     inputs: Annotated[tuple[Input, ...], Meta(min_length=1, description="a list that is not empty")]
     instructions: Text
     outputs: Annotated[
-        dict[Name, str | OutputConfig], Meta(min_length=1, description="a mapping that is not empty")
+        dict[Name, str | OutputConfig],
+        Meta(min_length=1, description="a mapping that is not empty"),
     ]
     steps_name: Text | None = None
     steps_keys: Texts | None = None
@@ -311,22 +334,25 @@ class Config(Section, frozen=True, kw_only=True):
     evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
 
     Attributes:
-        llm: the models that judge. Without them, no LLM is called: steps, `match` and your own metrics are
-            still scored.
+        llm: the models that judge. Without them, no LLM is called: steps, `match` and your own
+            metrics are still scored.
         execute: where queries are run before steps are scored. Without it, no query is run.
-        aliases: names of steps in the reference set, each with the other names that agents use for it.
-        turned_on: ``metrics: all`` in a file turns on `answer_correctness`, both retrieval metrics and, with
-            an embedding model, `answer_relevance`. A section with ``enabled: false`` stays off.
+        aliases: names of steps in the reference set, each with the other names that agents use for
+            it.
+        turned_on: ``metrics: all`` in a file turns on `answer_correctness`, both retrieval metrics
+            and, with an embedding model, `answer_relevance`. A section with ``enabled: false``
+            stays off.
         primary: the metrics for which `compare` and `report` give a verdict against a baseline.
-            Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged metrics of answers (of
-            answer correctness, ``answer_f1``), and outputs of custom evaluations and your own metrics if they
-            are from 0 to 1.
-        answer_match: how all answers are matched with their reference answers: a section, or its `match`
-            alone. Without it, only answers to questions with a `match` are compared.
+            Default: ``error_rate``, ``steps_score``, ``answer_match``, the judged metrics of
+            answers (of answer correctness, ``answer_f1``), and outputs of custom evaluations and
+            your own metrics if they are from 0 to 1.
+        answer_match: how all answers are matched with their reference answers: a section, or its
+            `match` alone. Without it, only answers to questions with a `match` are compared.
         custom_evaluations: your own calls of the judge, as a list.
-        custom_metrics: your own metrics, by name. Each is the path of a function of the question, the
-            response and the result, such as ``mypackage.mymodule:brevity``. The module must be installed. On
-            the command line, it may also be in the working directory or beside the configuration.
+        custom_metrics: your own metrics, by name. Each is the path of a function of the question,
+            the response and the result, such as ``mypackage.mymodule:brevity``. The module must be
+            installed. On the command line, it may also be in the working directory or beside the
+            configuration.
     """
 
     llm: LLMConfig | None = None
@@ -388,5 +414,7 @@ def judge_of(config: Config | None) -> str | None:
     """Return the names of the judging LLMs; None if there is none, or no metric is on."""
     if config is None or config.llm is None or not config.judged:
         return None
-    models = [model.model for name in config.judges if (model := config.llm.model(name)) is not None]
+    models = [
+        model.model for name in config.judges if (model := config.llm.model(name)) is not None
+    ]
     return ", ".join(models) or None

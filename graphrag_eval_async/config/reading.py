@@ -25,7 +25,9 @@ _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
 class Reader:
-    """Reads values strictly by the types of fields; text from the environment may stand for a number."""
+    """Reads values strictly by the types of fields; text from the environment may stand for a
+    number.
+    """
 
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}  # By key, the first that was found there.
@@ -94,9 +96,15 @@ class Reader:
             return self.problem(key, f"expected {_wanted(wanted)}, got {described}")
 
     def _text(self, text: str, key: str) -> str:
-        """The text; where it may be secret, with ``${NAME}`` replaced by the environment variable."""
+        """The text; where it may be secret, with ``${NAME}`` replaced by the environment
+        variable.
+        """
         try:
-            read = expand(text) if _may_be_secret(key) and not isinstance(text, FromEnvironment) else text
+            read = (
+                expand(text)
+                if _may_be_secret(key) and not isinstance(text, FromEnvironment)
+                else text
+            )
             read.encode()
         except KeyError as error:
             self.problem(key, f"the environment variable {error.args[0]} is not set")
@@ -117,16 +125,23 @@ def _is_json(value: Any) -> bool:
 def _as_published(known: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[Any, Any]:
     """A model's section with the keys of the published library as ours.
 
-    There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly one of
+    There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly
+    one of
     ours stays, and is an error: it was probably meant to be ours.
     """
     section = dict(given)
     if "base_url" not in section and "api_base" in section:
         section["base_url"] = section.pop("api_base")
     ours = [*known, "api_base"]
-    free = [key for key in section if key not in ours and not get_close_matches(str(key)[:64], ours, 1, 0.75)]
+    free = [
+        key
+        for key in section
+        if key not in ours and not get_close_matches(str(key)[:64], ours, 1, 0.75)
+    ]
     if free and isinstance(section.get("parameters", {}), Mapping):
-        section["parameters"] = {key: section.pop(key) for key in free} | dict(section.get("parameters", {}))
+        section["parameters"] = {key: section.pop(key) for key in free} | dict(
+            section.get("parameters", {})
+        )
     return section
 
 
@@ -150,13 +165,17 @@ def _wanted(kind: Any) -> str:
         return str(get_args(kind)[1].description)
     if get_origin(kind) is Literal:
         return " or ".join(f'"{value}"' for value in get_args(kind))
-    return {str: "a string", bool: "true or false", dict: "a mapping"}.get(get_origin(kind) or kind, "a list")
+    return {str: "a string", bool: "true or false", dict: "a mapping"}.get(
+        get_origin(kind) or kind, "a list"
+    )
 
 
 def _described(value: Any, key: str, *, is_number: bool = False) -> str:
     """A value in a few words that tell no secret; a number is quoted where one was expected."""
     if isinstance(value, FromEnvironment):
-        return f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
+        return (
+            f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
+        )
     names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
     if _may_be_secret(key) and not is_number:
         names |= {int: "a number", float: "a number"}

@@ -17,7 +17,9 @@ SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"
 
 
 class FromEnvironment(str):
-    """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the ``${NAME}``."""
+    """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the
+    ``${NAME}``.
+    """
 
     __slots__ = ("read", "written")
 
@@ -37,7 +39,9 @@ class FromEnvironment(str):
 
 
 def expand(text: str) -> str:
-    """`text` with each ``${NAME}`` replaced by the environment variable; `KeyError` if that is not set."""
+    """`text` with each ``${NAME}`` replaced by the environment variable; `KeyError` if that is
+    not set.
+    """
     read = tuple(os.environ[name] for name in VARIABLE.findall(text))
     if not read:
         return text
@@ -45,7 +49,9 @@ def expand(text: str) -> str:
 
 
 def as_written(text: str) -> str:
-    """Return text of a configuration as its author wrote it: with ``${NAME}`` instead of the value."""
+    """Return text of a configuration as its author wrote it: with ``${NAME}`` instead of the
+    value.
+    """
     return text.written if isinstance(text, FromEnvironment) else text
 
 
@@ -53,7 +59,9 @@ def masked(name: str, value: Any) -> Any:
     """The value at a key of the configuration, to be shown: without what may be secret."""
     written = value.written if isinstance(value, FromEnvironment) else value
     is_address = name in {"base_url", "endpoint"} and isinstance(written, str)
-    if value is not None and (name in {"api_key", "password"} or (is_address and {*"@?#"} & {*written})):
+    if value is not None and (
+        name in {"api_key", "password"} or (is_address and {*"@?#"} & {*written})
+    ):
         return "***"
     if name in {"parameters", "extra_headers", "headers"}:
         return dict.fromkeys(value, "...")
@@ -65,8 +73,8 @@ def masked(name: str, value: Any) -> Any:
 def secrets(config: Struct) -> set[str]:
     """The texts to remove from a server's messages, for a loaded configuration or section.
 
-    They are API keys, including those in the SDK's environment variables, and everything else that was read
-    from the environment except names of models.
+    They are API keys, including those in the SDK's environment variables, and everything else that
+    was read from the environment except names of models.
     """
     found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
     return {str(text) for text in found if text}

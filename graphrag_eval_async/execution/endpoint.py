@@ -1,4 +1,6 @@
-"""Queries on a SPARQL endpoint, by the SPARQL 1.1 Protocol: https://www.w3.org/TR/sparql11-protocol/."""
+"""Queries on a SPARQL endpoint, by the SPARQL 1.1 Protocol:
+https://www.w3.org/TR/sparql11-protocol/.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
-PAUSES = (0.2, 1.0)  # Minimum seconds between the attempts if a server is overloaded or does not answer.
+PAUSES = (
+    0.2,
+    1.0,
+)  # Minimum seconds between the attempts if a server is overloaded or does not answer.
 
 MAX_WAIT_SECONDS = 60.0
 """Maximum seconds between two attempts; a server that asks for more is not asked again."""
@@ -39,9 +44,13 @@ MAX_WAIT_SECONDS = 60.0
 PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long it may take.
 
 SUSPECT = frozenset({408, 502, 503, 504})
-"""Status codes of an overloaded endpoint, and of one that gives up on the query; 429 is of the first only."""
+"""Status codes of an overloaded endpoint, and of one that gives up on the query; 429 is of the
+first only.
+"""
 
-OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})  # Status codes that mean that the query cannot be run.
+OF_THE_QUERY = frozenset(
+    {400, 413, 414, 422, 500}
+)  # Status codes that mean that the query cannot be run.
 
 MAX_REDIRECTS = 3
 MAX_CONNECT_SECONDS = 10.0
@@ -49,14 +58,18 @@ LARGE = 1 << 17  # Size in bytes above which results are read in a thread.
 
 
 class Connections:
-    """Connections to one server, which is not trusted: its replies are limited, and come from no other."""
+    """Connections to one server, which is not trusted: its replies are limited, and come from no
+    other.
+    """
 
     def __init__(self, config: ExecuteConfig) -> None:
         """Takes some 30 ms, more for the first. Of `config`, the address does not count."""
         import httpx
 
         user = None if config.username is None else (str(config.username), str(config.password))
-        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)  # Else the query would be to blame.
+        connect = min(
+            MAX_CONNECT_SECONDS, config.timeout_sec / 2
+        )  # Else the query would be to blame.
         self.calls = 0  # For the caller to count.
         self._max_bytes = config.max_bytes
         self._client = httpx.AsyncClient(
@@ -66,18 +79,29 @@ class Connections:
                 **{name: str(value) for name, value in config.headers.items()},
                 "Accept-Encoding": "identity",  # A few compressed bytes may be gigabytes.
             },
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # No answer depends on another.
+            cookies=CookieJar(
+                DefaultCookiePolicy(allowed_domains=[])
+            ),  # No answer depends on another.
             timeout=httpx.Timeout(None, connect=connect),  # The rest is in `request`.
             limits=httpx.Limits(max_connections=config.max_in_flight),
             follow_redirects=False,
         )
         # httpx logs addresses, which may hold secrets.
-        self._unlogged = type("URL", (httpx.URL,), {"__str__": lambda url: f"{url.scheme}://{url.host}"})
+        self._unlogged = type(
+            "URL", (httpx.URL,), {"__str__": lambda url: f"{url.scheme}://{url.host}"}
+        )
 
     async def request(
-        self, method: str, url: str, seconds: float, params: Mapping[str, Any] | None = None, **content: Any
+        self,
+        method: str,
+        url: str,
+        seconds: float,
+        params: Mapping[str, Any] | None = None,
+        **content: Any,
     ) -> tuple[int, httpx.Headers, bytes]:
-        """Make one attempt; raises `QueryFailed` if no reply comes, or not in time, or a long one."""
+        """Make one attempt; raises `QueryFailed` if no reply comes, or not in time, or a long
+        one.
+        """
         import httpx
 
         try:
@@ -88,14 +112,27 @@ class Connections:
                     request.url = self._unlogged(address)
                     async with aclosing(await self._client.send(request, stream=True)) as response:
                         if not response.has_redirect_location:
-                            return response.status_code, response.headers, await self._read(response)
+                            return (
+                                response.status_code,
+                                response.headers,
+                                await self._read(response),
+                            )
                         new = address.join(response.headers["location"])
-                    places = {(address.scheme, address.host, address.port), ("https", address.host, None)}
-                    if (new.scheme, new.host, new.port) not in places:  # The request may hold secrets.
+                    places = {
+                        (address.scheme, address.host, address.port),
+                        ("https", address.host, None),
+                    }
+                    if (
+                        new.scheme,
+                        new.host,
+                        new.port,
+                    ) not in places:  # The request may hold secrets.
                         raise QueryFailed(
                             "unavailable", "it redirects to another host, which is not followed"
                         )
-                    if response.status_code == 303 or (response.status_code < 303 and "json" in content):
+                    if response.status_code == 303 or (
+                        response.status_code < 303 and "json" in content
+                    ):
                         method, content = "GET", {"headers": content.get("headers")}
                     address = new
             raise QueryFailed("unavailable", "it redirects again and again")
@@ -144,7 +181,9 @@ class Endpoint:
         self._scrub = Scrubber(hidden)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._connections: Connections | None = None
-        self._prologue = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items())
+        self._prologue = "".join(
+            f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items()
+        )
 
     async def open(self) -> None:
         """Check that the endpoint answers."""
@@ -158,30 +197,39 @@ class Endpoint:
                 raise ExecutionUnavailable(f"{where}: {error.message}") from None
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:
-        """Run a query; one of an agent may be to blame for what looks like a failure of the endpoint."""
+        """Run a query; one of an agent may be to blame for what looks like a failure of the
+        endpoint.
+        """
         at, is_graph = now(), form_of(query) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
         body = await self._within(self._prologue + query, accept, of_agent=of_agent)
         read = _graph if is_graph else _table
         try:
-            text, count = await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
+            text, count = (
+                await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
+            )
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
-            given, wanted = body.media_type or "no media type", "graph" if is_graph else "SPARQL results"
+            given, wanted = (
+                body.media_type or "no media type",
+                "graph" if is_graph else "SPARQL results",
+            )
             message = f"the endpoint returned {given}, from which no {wanted} can be read"
             raise QueryFailed("unavailable", message) from None
         what = "triples" if is_graph else "rows"
         if count > self._config.max_rows:
             raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {what}")
         if count and f"{count}" == body.max_rows:
-            message = f"{count:,} {what}, as many rows as X-SPARQL-MaxRows allows; there may be more"
+            message = (
+                f"{count:,} {what}, as many rows as X-SPARQL-MaxRows allows; there may be more"
+            )
             raise QueryFailed("truncated", message)
         return Answer(text, body.media_type if is_graph else SPARQL_RESULTS, at)
 
     async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> _Body:
         """Return the results; tries again while the endpoint is overloaded.
 
-        A query of an agent is to blame if each attempt fails as it does when a query takes too long for the
-        endpoint, and the endpoint answers a probe before and after each but the first.
+        A query of an agent is to blame if each attempt fails as it does when a query takes too long
+        for the endpoint, and the endpoint answers a probe before and after each but the first.
         """
         wait = 0.0
         async with self._slots:
@@ -196,7 +244,9 @@ class Endpoint:
                 if failed.wait is None:
                     break
                 wait = failed.wait
-                of_agent = of_agent and failed.is_suspect and (pause is None or await self._answers())
+                of_agent = (
+                    of_agent and failed.is_suspect and (pause is None or await self._answers())
+                )
             else:
                 if of_agent:
                     what = f"{len(PAUSES) + 1} attempts failed while the endpoint answered {PROBE}"
@@ -215,7 +265,9 @@ class Endpoint:
         """Make one attempt, if it is answered in time."""
         assert self._connections is not None  # noqa: S101
         content = {"data": {"query": query}, "headers": {"Accept": accept}}
-        status, headers, body = await self._connections.request("POST", self._url, seconds, **content)
+        status, headers, body = await self._connections.request(
+            "POST", self._url, seconds, **content
+        )
         if status == 206 or (status < 300 and "x-sql-state" in headers):
             raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
         if status >= 300:
@@ -224,7 +276,9 @@ class Endpoint:
         return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
 
     def _failure(self, status: int, wait: float, body: bytes) -> QueryFailed:
-        """The failure that a status code stands for. Servers explain invalid queries in plain text."""
+        """The failure that a status code stands for. Servers explain invalid queries in plain
+        text.
+        """
         text = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=2000)
         said = f": {text}" if text and not text.startswith("<") else ""
         if status in OF_THE_QUERY:
@@ -263,5 +317,7 @@ def _table(body: _Body) -> tuple[str, int]:
 
 
 def shown_address(config: ExecuteConfig) -> str:
-    """Return the address of the endpoint, with the names of environment variables instead of their values."""
+    """Return the address of the endpoint, with the names of environment variables instead of
+    their values.
+    """
     return str(getattr(config.endpoint, "written", config.endpoint))

@@ -1,8 +1,8 @@
 """A process that runs queries on a graph in memory, until it is killed; started by `processes`.
 
-pyoxigraph cannot be interrupted: it has no limits of its own, overflows the stack on deeply nested queries,
-and follows SERVICE. So it runs here, where a query can do no harm: with limited memory, without files or
-sockets to open, and with an alarm that ends the process if nobody else does.
+pyoxigraph cannot be interrupted: it has no limits of its own, overflows the stack on deeply nested
+queries, and follows SERVICE. So it runs here, where a query can do no harm: with limited memory,
+without files or sockets to open, and with an alarm that ends the process if nobody else does.
 
 Messages on standard input and output are 4 bytes, the length in bytes, and as much MessagePack.
 """
@@ -31,7 +31,9 @@ GRACE_SECONDS = 5.0
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The path of the graph, prefixes that queries need not declare, and the limits of one query."""
+    """The path of the graph, prefixes that queries need not declare, and the limits of one
+    query.
+    """
 
     graph: str | None  # None if queries are only parsed.
     prefixes: dict[str, str]
@@ -104,7 +106,9 @@ def _load(store: Any, path: str | None) -> dict[str, str]:
 
 
 def _labelled(quads: Iterable[Any]) -> Iterator[Any]:
-    """Yield quads whose blank nodes have the same labels in all processes; parsers give random ones."""
+    """Yield quads whose blank nodes have the same labels in all processes; parsers give random
+    ones.
+    """
     from pyoxigraph import BlankNode, Quad, Triple
 
     labels: dict[Any, BlankNode] = {}
@@ -124,7 +128,10 @@ def _limit(memory_bytes: int) -> None:
         import resource
     except ImportError:
         return
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 0}  # Open files stay open; no socket can be.
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: 0,
+    }  # Open files stay open; no socket can be.
     with suppress(OSError), open("/proc/self/statm", "rb") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = used + memory_bytes
@@ -136,7 +143,9 @@ def _limit(memory_bytes: int) -> None:
 
 def _set_alarm(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # Ends the process even if it holds the interpreter.
+        signal.signal(
+            signal.SIGALRM, signal.SIG_DFL
+        )  # Ends the process even if it holds the interpreter.
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 

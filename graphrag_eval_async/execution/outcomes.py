@@ -11,7 +11,13 @@ from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
 from graphrag_eval_async.records.shapes import GRAPHS, TABLES
 from graphrag_eval_async.steps.queries import query_of
-from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, MAX_QUERY_CHARACTERS, form_of, mentions
+from graphrag_eval_async.steps.tokens import (
+    FORMS,
+    GRAPH_FORMS,
+    MAX_QUERY_CHARACTERS,
+    form_of,
+    mentions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,14 +28,20 @@ MAX_QUERIES = 50  # Maximum queries of one response that are run or parsed: the 
 MAX_MESSAGE = 500  # Maximum characters kept of an error's text, which may quote the query.
 
 Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]
-"""How a query failed: "invalid", it does not parse; "refused", it could fetch or change things; "failed", it
-took too long or returned too much; "truncated", only a part came; "unavailable", which is not its fault."""
+"""How a query failed: "invalid", it does not parse; "refused", it could fetch or change things;
+"failed", it took too long or returned too much; "truncated", only a part came; "unavailable", which
+is not its fault.
+"""
 
-Place: TypeAlias = tuple[int, int]  # The indices of the group of a reference step, and of the step in it.
+Place: TypeAlias = tuple[
+    int, int
+]  # The indices of the group of a reference step, and of the step in it.
 
 
 class Answer(NamedTuple):
-    """What a query returned: SPARQL results or a graph as text, its media type, and when, in UTC."""
+    """What a query returned: SPARQL results or a graph as text, its media type, and when, in
+    UTC.
+    """
 
     output: str
     media_type: str
@@ -65,39 +77,55 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def reference_queries(groups: Sequence[Sequence[PreparedStep]], *, replace: bool = True) -> dict[Place, str]:
-    """Return the queries that give expected outputs; without `replace`, only of steps that have none."""
+def reference_queries(
+    groups: Sequence[Sequence[PreparedStep]], *, replace: bool = True
+) -> dict[Place, str]:
+    """Return the queries that give expected outputs; without `replace`, only of steps that have
+    none.
+    """
     return {
         (group_index, index): query
         for group_index, group in enumerate(groups)
         for index, step in enumerate(group)
-        if (query := _query_to_run(step.step)) is not None and (replace or step.step.get("output") is None)
+        if (query := _query_to_run(step.step)) is not None
+        and (replace or step.step.get("output") is None)
     }
 
 
 def actual_queries(
     groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[int, str]:
-    """Return the queries of the steps that match reference steps with queries, by index of the step."""
+    """Return the queries of the steps that match reference steps with queries, by index of the
+    step.
+    """
     names = {
         name
         for group in groups
         for step in group
-        if step.step.get("output_media_type") in (*TABLES, *GRAPHS) or step.step.get(REFERENCE_QUERY)
+        if step.step.get("output_media_type") in (*TABLES, *GRAPHS)
+        or step.step.get(REFERENCE_QUERY)
         for name in step.names
     }
-    texts = ((index, query_of(step)) for index, step in enumerate(steps) if step.get("name") in names)
+    texts = (
+        (index, query_of(step)) for index, step in enumerate(steps) if step.get("name") in names
+    )
     return dict([(index, text) for index, text in texts if text is not None][-MAX_QUERIES:])
 
 
 def _query_to_run(step: Mapping[str, Any]) -> str | None:
-    """The `reference_query`, or the query in the arguments if the output is the result of a query."""
+    """The `reference_query`, or the query in the arguments if the output is the result of a
+    query.
+    """
     reference, media_type = step.get(REFERENCE_QUERY), step.get("output_media_type")
     if isinstance(reference, str):
         return reference
     if media_type not in (*TABLES, *GRAPHS) or (text := query_of(step)) is None:
         return None
-    return text if form_of(text) in (FORMS - GRAPH_FORMS if media_type in TABLES else GRAPH_FORMS) else None
+    return (
+        text
+        if form_of(text) in (FORMS - GRAPH_FORMS if media_type in TABLES else GRAPH_FORMS)
+        else None
+    )
 
 
 def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
@@ -111,10 +139,14 @@ def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
         raise QueryFailed("invalid", f"expected {', '.join(sorted(FORMS))}")
     if not allow_service and mentions(query, "SERVICE"):
         cure = "execute.allow_service permits it at an endpoint"
-        raise QueryFailed("refused", f"SERVICE is not allowed: it makes the server fetch addresses; {cure}")
+        raise QueryFailed(
+            "refused", f"SERVICE is not allowed: it makes the server fetch addresses; {cure}"
+        )
     if not allow_from and mentions(query, "FROM"):
         cure = "execute.allow_from permits it"
-        raise QueryFailed("refused", f"FROM is not allowed: it may make the server fetch addresses; {cure}")
+        raise QueryFailed(
+            "refused", f"FROM is not allowed: it may make the server fetch addresses; {cure}"
+        )
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -127,7 +159,9 @@ class Executed(msgspec.Struct, frozen=True):
     error: str | None = None  # Why steps cannot be scored, which is not the agent's fault.
     provenance: Mapping[str, Any] | None = None  # Where and when queries were run.
 
-    def reference_steps(self, groups: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    def reference_steps(
+        self, groups: Sequence[Sequence[dict[str, Any]]]
+    ) -> list[list[dict[str, Any]]]:
         """Return the reference steps, with the expected outputs that were fetched."""
         steps = [[*group] for group in groups]
         for (group, index), answer in self.expected.items():
@@ -139,14 +173,20 @@ class Executed(msgspec.Struct, frozen=True):
         """Return the steps to score, with the outputs that their queries return now."""
         replaced = [*steps]
         for index, outcome in self.actual.items():
-            own: dict[str, Any] = {"output": None, "status": "error", "execution_error": str(outcome)}
+            own: dict[str, Any] = {
+                "output": None,
+                "status": "error",
+                "execution_error": str(outcome),
+            }
             if isinstance(outcome, Answer):
                 own = {"status": "success", **_fetched(outcome)}
             replaced[index] = {**steps[index], **own}
         return replaced
 
     def judged_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to judge: those without a recorded output get what their queries return now."""
+        """Return the steps to judge: those without a recorded output get what their queries
+        return now.
+        """
         return [
             {**step, **_fetched(outcome)}
             if step.get("output") is None and isinstance(outcome := self.actual.get(index), Answer)
@@ -156,7 +196,9 @@ class Executed(msgspec.Struct, frozen=True):
 
     def additions(self) -> dict[int, dict[str, Any]]:
         """Return the keys that actual steps get in the result, by index of the step."""
-        keys: dict[int, dict[str, Any]] = {i: {"query_facts": facts} for i, facts in self.facts.items()}
+        keys: dict[int, dict[str, Any]] = {
+            i: {"query_facts": facts} for i, facts in self.facts.items()
+        }
         for index, outcome in self.actual.items():
             more = {"execution_error": str(outcome)}
             if isinstance(outcome, Answer):

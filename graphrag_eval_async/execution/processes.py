@@ -34,7 +34,8 @@ class Processes:
     def __init__(self, setup: Setup, limit: int, where: str) -> None:
         """Prepare processes; `where` is the key and the path, for errors."""
         self._setup, self._limit, self._where = setup, limit, where
-        # Idle processes, those used last on top, and None in place of those that can still be started.
+        # Idle processes, those used last on top, and None in place of those that can still be
+        # started.
         self._idle: asyncio.LifoQueue[Process | None] = asyncio.LifoQueue()
         for _ in range(limit):
             self._idle.put_nowait(None)
@@ -55,7 +56,9 @@ class Processes:
         return Answer(text, N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS, at)
 
     async def parse(self, query: str) -> str | None:
-        """Return why a query does not parse, whatever its prefixes; None also if that takes too long."""
+        """Return why a query does not parse, whatever its prefixes; None also if that takes too
+        long.
+        """
         names = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
         prefixes = {name: f"urn:prefix:{name}:" for name in names}
         try:
@@ -68,15 +71,25 @@ class Processes:
         """The reply of an idle process to a request, or only that it has loaded the graph."""
         process = await self._idle.get()
         try:
-            if process is None or process.returncode is not None:  # Somebody ended it, such as the system.
+            if (
+                process is None or process.returncode is not None
+            ):  # Somebody ended it, such as the system.
                 process = None
                 command = sys.executable, "-P", "-m", engine.__name__
-                pipes: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": DEVNULL, "limit": 1 << 20}
-                process = await asyncio.create_subprocess_exec(  # Ctrl-C is not for it, even while it starts.
+                pipes: dict[str, Any] = {
+                    "stdin": PIPE,
+                    "stdout": PIPE,
+                    "stderr": DEVNULL,
+                    "limit": 1 << 20,
+                }
+                # Ctrl-C is not for it, even while it starts.
+                process = await asyncio.create_subprocess_exec(
                     *command, env=_environment(), start_new_session=True, **pipes
                 )
                 await self._load(process)
-            reply = await _exchange(process, request, self._setup.seconds) if request else (None, "")
+            reply = (
+                await _exchange(process, request, self._setup.seconds) if request else (None, "")
+            )
         except BaseException:
             try:
                 if process is not None:
@@ -111,7 +124,9 @@ async def _exchange(process: Process, message: Any, seconds: float) -> Reply:
             process.stdin.write(frame(message))
             await process.stdin.drain()
             [size] = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-            return cast("Reply", msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply))
+            return cast(
+                "Reply", msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply)
+            )
     except TimeoutError:
         raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
     except (ConnectionError, asyncio.IncompleteReadError):

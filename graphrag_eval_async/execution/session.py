@@ -39,7 +39,9 @@ PARSERS = 2
 MAX_LISTED = 50  # Maximum predicates, classes and other IRIs listed in `query_facts`, of each.
 
 MAX_SLOW = 4
-"""After so many queries of one response that took all their time, its others are not run, or not parsed."""
+"""After so many queries of one response that took all their time, its others are not run, or not
+parsed.
+"""
 
 
 class Executing:
@@ -50,8 +52,12 @@ class Executing:
         self.config, self._checks = config, checks
         wanted = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
         if config is not None:
-            wanted.append(("execute", "pyoxigraph" if config.endpoint is None else "httpx", "execute"))
-        problems = [f"{key}: {needs(extra)}" for key, package, extra in wanted if find_spec(package) is None]
+            wanted.append(
+                ("execute", "pyoxigraph" if config.endpoint is None else "httpx", "execute")
+            )
+        problems = [
+            f"{key}: {needs(extra)}" for key, package, extra in wanted if find_spec(package) is None
+        ]
         if problems:
             raise ConfigError(problems)
 
@@ -63,7 +69,14 @@ class Executing:
             return [self._checks]
         endpoint = None if config.endpoint is None else shown_address(config)
         source = [endpoint, config.graph, sorted(config.prefixes.items())]
-        own = [self._checks, *source, config.actual, config.allow_from, config.max_rows, config.max_bytes]
+        own = [
+            self._checks,
+            *source,
+            config.actual,
+            config.allow_from,
+            config.max_rows,
+            config.max_bytes,
+        ]
         others = {"outputs stand": not config.reference, "SERVICE": config.allow_service}
         return [*own, *(name for name, is_on in others.items() if is_on)]
 
@@ -83,7 +96,10 @@ class ExecutionSession:
             self._engine = Endpoint(config)
             self._source = {"endpoint": shown_address(config)}
         elif config is not None:
-            graph, prefixes = str(config.graph), {name: str(iri) for name, iri in config.prefixes.items()}
+            graph, prefixes = (
+                str(config.graph),
+                {name: str(iri) for name, iri in config.prefixes.items()},
+            )
             limits = config.timeout_sec, config.max_rows, config.max_bytes, config.max_memory_bytes
             setup = Setup(graph, prefixes, *limits)
             self._engine = Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}")
@@ -92,7 +108,9 @@ class ExecutionSession:
         self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
         self._opening: asyncio.Task[None] | None = None
         self._running: dict[tuple[str, bool], asyncio.Task[Answer | QueryFailed]] = {}
-        self._expected: dict[str, Answer | QueryFailed] = {}  # Of reference queries, for the whole stream.
+        self._expected: dict[
+            str, Answer | QueryFailed
+        ] = {}  # Of reference queries, for the whole stream.
         self._cache: dict[str, Answer | QueryFailed] = {}
         self._cached_bytes = 0
 
@@ -101,21 +119,30 @@ class ExecutionSession:
     ) -> Executed:
         """Run the reference queries that have not run yet, and the queries of a response."""
         replace = self._config is None or self._config.reference
-        queries, references = actual_queries(groups, steps), reference_queries(groups, replace=replace)
+        queries, references = (
+            actual_queries(groups, steps),
+            reference_queries(groups, replace=replace),
+        )
         if references or queries:
             if self._opening is None:
-                self._opening = asyncio.create_task(self._open(), name="graphrag-eval-async queries")
+                self._opening = asyncio.create_task(
+                    self._open(), name="graphrag-eval-async queries"
+                )
             await asyncio.shield(self._opening)
         expected, error = await self._fetch(references)
         runs = self._config is not None and self._config.actual and error is None
-        succeeded = {i: query for i, query in queries.items() if runs and steps[i].get("status") != "error"}
+        succeeded = {
+            i: query for i, query in queries.items() if runs and steps[i].get("status") != "error"
+        }
         outcomes = await self._outcomes(succeeded)
         failed = {i: outcome for i, outcome in outcomes.items() if isinstance(outcome, QueryFailed)}
         unavailable = (i for i, outcome in failed.items() if outcome.kind == "unavailable")
         if (index := next(unavailable, None)) is not None:
             error = error_of(f"actual_steps[{index}]", failed[index])
         invalid, facts = await self._check(queries, outcomes)
-        invalid |= {i: outcome.message for i, outcome in failed.items() if outcome.kind == "invalid"}
+        invalid |= {
+            i: outcome.message for i, outcome in failed.items() if outcome.kind == "invalid"
+        }
         at = min((answer.at for answer in expected.values()), default=None)
         provenance = None if at is None else {**self._source, "at": at}
         return Executed(expected, outcomes, invalid, facts, error, provenance)
@@ -143,13 +170,17 @@ class ExecutionSession:
             nonlocal slow
             async with at_once:
                 if slow >= MAX_SLOW:
-                    return QueryFailed("failed", f"not run, as {slow} queries of the response took too long")
+                    return QueryFailed(
+                        "failed", f"not run, as {slow} queries of the response took too long"
+                    )
                 found = await self._outcome(text, of_agent=True)
                 slow += isinstance(found, QueryFailed) and found.is_slow
                 return found
 
         async with asyncio.TaskGroup() as tasks:
-            running = {text: tasks.create_task(outcome(text)) for text in dict.fromkeys(queries.values())}
+            running = {
+                text: tasks.create_task(outcome(text)) for text in dict.fromkeys(queries.values())
+            }
         return {index: running[text].result() for index, text in queries.items()}
 
     async def _outcome(self, query: str, *, of_agent: bool) -> Answer | QueryFailed:
@@ -177,7 +208,9 @@ class ExecutionSession:
             outcome = await self._engine.run(query, of_agent=of_agent)
         except QueryFailed as failed:
             outcome = failed.with_traceback(None)
-        if not of_agent and not (isinstance(outcome, QueryFailed) and outcome.kind == "unavailable"):
+        if not of_agent and not (
+            isinstance(outcome, QueryFailed) and outcome.kind == "unavailable"
+        ):
             self._expected[query] = outcome
         elif of_agent and (isinstance(outcome, Answer) or outcome.kind == "invalid"):
             self._cache[query] = outcome
@@ -190,7 +223,9 @@ class ExecutionSession:
     async def _check(
         self, queries: Mapping[int, str], outcomes: Mapping[int, Answer | QueryFailed]
     ) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
-        """Why queries that were not run do not parse, and what all consist of, by index of the step."""
+        """Why queries that were not run do not parse, and what all consist of, by index of the
+        step.
+        """
         invalid: dict[int, str] = {}
         facts: dict[int, dict[str, Any]] = {}
         slow, time = 0, asyncio.get_running_loop().time
@@ -217,7 +252,9 @@ class ExecutionSession:
         tasks = [*self._running.values(), *filter(None, [self._opening])]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)  # They were seen by those who waited for them.
+        await asyncio.gather(
+            *tasks, return_exceptions=True
+        )  # They were seen by those who waited for them.
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.aclose()

@@ -33,12 +33,15 @@ POSITIVE = 0.5
 """Scores and labels count as positive from here on."""
 
 NOTES = [
-    "A score or label of 0.5 or more counts as positive in agreement, kappa, sensitivity, specificity.",
+    (
+        "A score or label of 0.5 or more counts as positive in agreement, kappa, sensitivity, "
+        "specificity."
+    ),
     "The interval of a corrected mean is for one look at a finished run.",
 ]
 NOT_RANDOM = (
-    "the labels do not say that they were chosen at random; draw them with sample-for-labels, or declare it "
-    "with --chosen-at-random"
+    "the labels do not say that they were chosen at random; draw them with sample-for-labels, or "
+    "declare it with --chosen-at-random"
 )
 
 
@@ -89,7 +92,9 @@ class Calibration:
             )
         self._metric = self._metric or known[0]
         if self._metric not in self._labels:
-            raise UsageError(f"labels: none is for {self._metric}; {did_you_mean(self._metric, known)}")
+            raise UsageError(
+                f"labels: none is for {self._metric}; {did_you_mean(self._metric, known)}"
+            )
         return self._metric
 
     def add_result(self, result: Mapping[str, Any]) -> None:
@@ -112,7 +117,9 @@ class Calibration:
         scores = [score for own in self._scores.values() for score in own]
         drawn = all(label.mark is not None for own in labels.values() for label in own)
         reason = None if self._declared or drawn else NOT_RANDOM
-        by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(lambda: ([], []))
+        by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(
+            lambda: ([], [])
+        )
         for pair in pairs:
             by_template[pair.score.template_id][0].append(pair)
         for score in scores:
@@ -132,7 +139,9 @@ class Calibration:
         }
 
     def _matched(self) -> tuple[dict[Score, list[Label]], Counter[str]]:
-        """Return the labels of each score, and how many are for no score or for several, by reason."""
+        """Return the labels of each score, and how many are for no score or for several, by
+        reason.
+        """
         labels: defaultdict[Score, list[Label]] = defaultdict(list)
         unused: Counter[str] = Counter()
         for label in self._labels[self.metric()]:
@@ -146,7 +155,9 @@ class Calibration:
 
 
 def _pairs(labels: Mapping[Score, Iterable[Label]]) -> list[Pair]:
-    return [Pair(score, fmean(label.value or 0.0 for label in own)) for score, own in labels.items()]
+    return [
+        Pair(score, fmean(label.value or 0.0 for label in own)) for score, own in labels.items()
+    ]
 
 
 def _people(labels: Mapping[Score, Sequence[Label]]) -> dict[str, Any]:
@@ -164,27 +175,36 @@ def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str
     told = []
     if marks and (without := max(mark.n for mark in marks) - len(labels)) > 0:
         told.append(
-            f"{without} of the drawn results have no label; the others are a random sample only if people "
-            "labelled them from the top and skipped none"
+            f"{without} of the drawn results have no label; the others are a random sample only "
+            "if people labelled them from the top and skipped none"
         )
     if other := sorted({mark.of for mark in marks} - {results}):
         told.append(
-            f"the labels were drawn from {' and '.join(map(str, other))} results with a score, and these are "
-            f"{results}; give the results that they were drawn from"
+            f"the labels were drawn from {' and '.join(map(str, other))} results with a score, "
+            f"and these are {results}; give the results that they were drawn from"
         )
     return told
 
 
-def _row(pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None) -> dict[str, Any]:
+def _row(
+    pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None
+) -> dict[str, Any]:
     """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
     if reason is None and len(pairs) < MIN_LABELS:
-        reason = f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
+        reason = (
+            f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
+        )
     verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
     counts, agreement = Counter(verdicts), Agreement()
     for score, label in verdicts:
         agreement.add({"judge": score, "people": label})
-    right, wrong = counts[True, True] + counts[False, True], counts[True, False] + counts[False, False]
-    corrected = corrected_mean(estimate(pairs, scores), level) if reason is None else {"reason": reason}
+    right, wrong = (
+        counts[True, True] + counts[False, True],
+        counts[True, False] + counts[False, False],
+    )
+    corrected = (
+        corrected_mean(estimate(pairs, scores), level) if reason is None else {"reason": reason}
+    )
     return {
         "results": len(scores),
         "labels": len(pairs),
@@ -204,7 +224,9 @@ def _share(count: int, of: int) -> float | None:
 
 
 class Estimate(NamedTuple):
-    """A corrected mean, how much the judge's scores count, and each question's part of its error."""
+    """A corrected mean, how much the judge's scores count, and each question's part of its
+    error.
+    """
 
     mean: float
     weight: float
@@ -213,7 +235,9 @@ class Estimate(NamedTuple):
 
 
 def corrected_mean(found: Estimate, level: float) -> dict[str, Any]:
-    """Return the mean that people would give all results, with Student's t interval, or why there is none."""
+    """Return the mean that people would give all results, with Student's t interval, or why
+    there is none.
+    """
     corrected: dict[str, Any] = {"mean": min(1.0, max(0.0, found.mean)), "weight": found.weight}
     squares = fsum(each**2 for each in found.deviations.values())
     if found.labelled < 2 or squares <= 1e-24:
@@ -228,11 +252,11 @@ def corrected_mean(found: Estimate, level: float) -> dict[str, Any]:
 def estimate(pairs: Sequence[Pair], scores: Sequence[Score]) -> Estimate:
     """Return the mean that people would give all results, by PPI++.
 
-    With f the scores and Y the labels, it is λ * (mean of f where there is no label) + (mean of Y - λ * f
-    where there is one), with λ = Cov(Y, f) / ((1 + n / N) * Var(f)) from 0 to 1, n labels, and N results
-    without one. Source: Angelopoulos, Duchi and Zrnic (2023), "PPI++: Efficient Prediction-Powered
-    Inference". N leaves the labelled results out, since the two means must not share any. The variance is
-    clustered by question.
+    With f the scores and Y the labels, it is λ * (mean of f where there is no label) + (mean of Y -
+    λ * f where there is one), with λ = Cov(Y, f) / ((1 + n / N) * Var(f)) from 0 to 1, n labels,
+    and N results without one. Source: Angelopoulos, Duchi and Zrnic (2023), "PPI++: Efficient
+    Prediction-Powered Inference". N leaves the labelled results out, since the two means must not
+    share any. The variance is clustered by question.
 
     Args:
         pairs: labelled results, chosen at random from `scores`; at least two.

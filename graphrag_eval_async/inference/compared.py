@@ -15,7 +15,9 @@ class Comparison(dict[str, Any]):
     """The result of `compare`; use ``dict(...)`` to get a plain dict, for example for YAML."""
 
     def __repr__(self) -> str:
-        decided = {metric: row["verdict"] for metric, row in self["overall"].items() if "verdict" in row}
+        decided = {
+            metric: row["verdict"] for metric, row in self["overall"].items() if "verdict" in row
+        }
         verdicts = ", ".join(f"{metric} {verdict}" for metric, verdict in decided.items())
         lacking = f", {len(self['missing'])} missing from the candidate" if self["missing"] else ""
         told = f"{self['questions']} questions on both sides{lacking}"
@@ -28,6 +30,12 @@ class Comparison(dict[str, Any]):
             for group, metrics in groups.items()
             for metric, row in metrics.items()
         ]
-        lacking = [f"{len(self['missing'])} questions are missing from the candidate"] * bool(self["missing"])
-        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in [*lacking, *self["warnings"]])
-        return html_table(("", "metric", *SHOWN), rows) + (f"<ul>{warnings}</ul>" if warnings else "")
+        lacking = [f"{len(self['missing'])} questions are missing from the candidate"] * bool(
+            self["missing"]
+        )
+        warnings = "".join(
+            f"<li>{escape(warning)}</li>" for warning in [*lacking, *self["warnings"]]
+        )
+        return html_table(("", "metric", *SHOWN), rows) + (
+            f"<ul>{warnings}</ul>" if warnings else ""
+        )

@@ -30,7 +30,14 @@ from graphrag_eval_async.inference.verdicts import (
     non_inferiority,
     position,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, OF_SOME, is_metric, is_primary, is_score, range_of
+from graphrag_eval_async.records.metrics import (
+    ERROR_RATE,
+    OF_SOME,
+    is_metric,
+    is_primary,
+    is_score,
+    range_of,
+)
 from graphrag_eval_async.records.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.records.shapes import did_you_mean
@@ -62,7 +69,8 @@ class _Run:
         """Add a complete result."""
         self.results += 1
         self.metrics.update(seen.metrics)
-        # Skip failures of the agent: they fail all metrics, requested or not. Missing answers count.
+        # Skip failures of the agent: they fail all metrics, requested or not. Missing answers
+        # count.
         self.failed.update([metric for metric, kind in seen.outcomes if kind != RESPONSE_ERROR])
         if isinstance(judge := seen.as_dict().get("judge"), dict):
             for key, names in self.judges.items():
@@ -73,12 +81,13 @@ class _Run:
 class RunningComparison:
     """Compares a candidate with a baseline from their results, which are added one by one.
 
-    Pairs results by question: the values of a question on one side are averaged over its samples and
-    retrieval steps. Also compares ``error_rate``, the share of samples that are errors; without it, a
-    candidate that fails on hard questions would look better.
+    Pairs results by question: the values of a question on one side are averaged over its samples
+    and retrieval steps. Also compares ``error_rate``, the share of samples that are errors; without
+    it, a candidate that fails on hard questions would look better.
 
-    The order of results never changes the outcome, not even by rounding; only of samples with the same number
-    or none, those that were added first count as the first. Each question takes about two kilobytes.
+    The order of results never changes the outcome, not even by rounding; only of samples with the
+    same number or none, those that were added first count as the first. Each question takes about
+    two kilobytes.
     """
 
     def __init__(
@@ -107,12 +116,12 @@ class RunningComparison:
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Add one result of the candidate: a dict with the keys of an evaluated result.
 
-        Results with metrics in `pending` do not count: the complete version follows. Snapshots list questions
-        without a complete result as `pending`.
+        Results with metrics in `pending` do not count: the complete version follows. Snapshots list
+        questions without a complete result as `pending`.
 
         Raises:
-            AggregationError: `result` is not a result of a question, or one of its metrics is not a finite
-                number of at most 64 bits. Then nothing of it is counted.
+            AggregationError: `result` is not a result of a question, or one of its metrics is not a
+                finite number of at most 64 bits. Then nothing of it is counted.
         """
         self._add(result, "candidate")
 
@@ -133,7 +142,9 @@ class RunningComparison:
         question.add(side, seen.template_id, values, reference_hash(seen.as_dict()))
         question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
         outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
-        question.valueless.update((side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes)
+        question.valueless.update(
+            (side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes
+        )
         question.add_sample(side, seen)
         self._runs[side].add(seen)
         self._fractions.update(seen.fractions)
@@ -147,17 +158,25 @@ class RunningComparison:
         """Return a snapshot's lists of questions and its `warnings`, without tests."""
         known = sorted(self._questions.items())
         shared = {name: question for name, question in known if question.is_shared}
-        lone = {side: [name for name, question in known if question.only_in == side] for side in SIDES}
+        lone = {
+            side: [name for name, question in known if question.only_in == side] for side in SIDES
+        }
         return {
             "missing": [
-                name for name, each in known if "baseline" in each.values and "candidate" not in each.values
+                name
+                for name, each in known
+                if "baseline" in each.values and "candidate" not in each.values
             ],
             "questions": len(shared),
             "regressions": [name for name, each in shared.items() if each.became_wrong(*SIDES)],
-            "improvements": [name for name, each in shared.items() if each.became_wrong(*SIDES[::-1])],
+            "improvements": [
+                name for name, each in shared.items() if each.became_wrong(*SIDES[::-1])
+            ],
             "worse": _worse(shared),
             **{f"only_in_{side}": names for side, names in lone.items()},
-            "pending": {side: [name for name, each in known if side in each.pending] for side in SIDES},
+            "pending": {
+                side: [name for name, each in known if side in each.pending] for side in SIDES
+            },
             "without_pair": _without_pair(shared),
             "warnings": self._warnings(),
         }
@@ -172,8 +191,9 @@ class RunningComparison:
     def snapshot(self, *, level: float = 0.95, by: str | None = None) -> dict[str, Any]:
         """Return the full comparison in the layout of `compare`, as a new dict.
 
-        `by` is a key of tags, or "tags" for all: `per_tag` then has rows for each value, which share an error
-        budget of their own, as those of templates do. An unknown key is a `UsageError`.
+        `by` is a key of tags, or "tags" for all: `per_tag` then has rows for each value, which
+        share an error budget of their own, as those of templates do. An unknown key is a
+        `UsageError`.
         """
         check_level(level)
         if any(run.results for run in self._runs.values()):
@@ -184,7 +204,8 @@ class RunningComparison:
         for question in self._shared:
             by_template[question.template].append(question)
         pairs = {
-            template: paired(map(Question.sides, questions)) for template, questions in by_template.items()
+            template: paired(map(Question.sides, questions))
+            for template, questions in by_template.items()
         }
         rows = finished_rows(pairs, self._fractions, level, self._primary)
         self._test_values(found["without_pair"], level)
@@ -207,10 +228,18 @@ class RunningComparison:
                 shared[tag].append(question)
         groups = {tag: own for tag, own in shared.items() if by in (tag[0], ALL)}
         if not groups:
-            hint = did_you_mean(by, sorted({key for key, _ in shared})) if shared else "there are no tags"
+            hint = (
+                did_you_mean(by, sorted({key for key, _ in shared}))
+                if shared
+                else "there are no tags"
+            )
             raise UsageError(f"by: no question on both sides has the tag {by!r}; {hint}")
-        pairs: dict[Any, Any] = {tag: paired(map(Question.sides, own)) for tag, own in groups.items()}
-        rows: dict[Any, Any] = finished_rows(pairs, self._fractions, level, self._primary)["per_template"]
+        pairs: dict[Any, Any] = {
+            tag: paired(map(Question.sides, own)) for tag, own in groups.items()
+        }
+        rows: dict[Any, Any] = finished_rows(pairs, self._fractions, level, self._primary)[
+            "per_template"
+        ]
         per_tag: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for key, value in sorted(rows, key=tag_position):
             per_tag[key][value] = rows[key, value]
@@ -226,7 +255,10 @@ class RunningComparison:
     @property
     def metrics(self) -> set[str]:
         """The metrics that results of either side have, or should have but failed."""
-        return set().union(*(run.metrics | run.failed for run in self._runs.values())) - {REASON, OUTPUTS}
+        return set().union(*(run.metrics | run.failed for run in self._runs.values())) - {
+            REASON,
+            OUTPUTS,
+        }
 
     def drop(self, metric: str) -> Drop:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""
@@ -236,11 +268,15 @@ class RunningComparison:
             known, valueless = [own.get(metric) for own in question.sides()], question.valueless
             if known == [None, None] and not all(valueless[side, metric, True] for side in SIDES):
                 continue  # Nobody knows whether the metric applies.
-            for place, (side, values, own) in enumerate(zip(SIDES, question.sides(), known, strict=True)):
+            for place, (side, values, own) in enumerate(
+                zip(SIDES, question.sides(), known, strict=True)
+            ):
                 rate, samples = mean_of(values[ERROR_RATE])
                 errors = round(rate * samples)
                 lacking = samples - errors - (0 if own is None else mean_of(own)[1])
-                missing[place] += max(valueless[side, metric, False], 0 if metric in OF_SOME else lacking)
+                missing[place] += max(
+                    valueless[side, metric, False], 0 if metric in OF_SOME else lacking
+                )
                 results[place] += samples
                 failed[place] += errors
                 if fills and errors:
@@ -248,15 +284,22 @@ class RunningComparison:
             if None not in known:
                 pairs.append(known)
         found = pairs_of(*zip(*pairs, strict=True)) if pairs else []
-        means, changes = PairSums.of(found).means() if found else None, [pair.change for pair in found]
+        means, changes = (
+            PairSums.of(found).means() if found else None,
+            [pair.change for pair in found],
+        )
         return Drop(means, changes, failed, missing, results, fills)
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
-        """Add tests for the primary metrics that both sides requested, whether they have values or not."""
+        """Add tests for the primary metrics that both sides requested, whether they have values
+        or not.
+        """
         for metric, sides in without_pair.items():
             primary = is_primary(metric, self._primary, self._fractions)
             if primary and all(metric in own.metrics | own.failed for own in self._runs.values()):
-                lost, gained = (sum(self._questions[name].is_even for name in sides[side]) for side in SIDES)
+                lost, gained = (
+                    sum(self._questions[name].is_even for name in sides[side]) for side in SIDES
+                )
                 sides |= decide_values(gained, lost, level)
 
     def _without_any_pair(self) -> list[str]:
@@ -268,7 +311,9 @@ class RunningComparison:
             values, others = question.sides()
             shared |= values.keys() & others.keys()
         lone = (baseline.metrics | candidate.metrics | {*(self._primary or ())}) - shared
-        return [f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)]
+        return [
+            f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)
+        ]
 
 
 def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:

@@ -1,20 +1,21 @@
 """Confidence sequences: intervals for a mean that are valid at any time, however often you look.
 
-An interval for one look at n values is eventually wrong if you look at each n. These intervals come from
-betting: a gambler in fair games ever multiplies the stake by 20 with a probability of at most 1/20 (Ville
-1939, "Étude critique de la notion de collectif"). The interval contains each mean m against which the gambler
-has not yet done so, in games that are fair if the mean is m: Waudby-Smith and Ramdas (2024, "Estimating means
-of bounded random variables by betting").
+An interval for one look at n values is eventually wrong if you look at each n. These intervals come
+from betting: a gambler in fair games ever multiplies the stake by 20 with a probability of at most
+1/20 (Ville 1939, "Étude critique de la notion de collectif"). The interval contains each mean m
+against which the gambler has not yet done so, in games that are fair if the mean is m: Waudby-Smith
+and Ramdas (2024, "Estimating means of bounded random variables by betting").
 
-A game multiplies its stake by ``1 + λ(x - m)`` for each value x, with a fixed λ. To bet that the mean is
-above m, λ is c/m: at x = 0, the game loses the fraction c of its stake. The stake is divided among games with
-fractions c from small to large before any value is seen, so that one of them suits any n and any spread of
-the values. The other half of the stake bets on the other side, with 1 - x in place of x.
+A game multiplies its stake by ``1 + λ(x - m)`` for each value x, with a fixed λ. To bet that the
+mean is above m, λ is c/m: at x = 0, the game loses the fraction c of its stake. The stake is
+divided among games with fractions c from small to large before any value is seen, so that one of
+them suits any n and any spread of the values. The other half of the stake bets on the other side,
+with 1 - x in place of x.
 
-The winnings are computed from a histogram that divides each value between the two nearest points. The
-logarithm of ``1 + λ(x - m)`` is concave in x, so this only loses winnings, and the guarantee holds.
-Histograms depend neither on the order of the values nor on how they are split and merged; neither do the
-intervals.
+The winnings are computed from a histogram that divides each value between the two nearest points.
+The logarithm of ``1 + λ(x - m)`` is concave in x, so this only loses winnings, and the guarantee
+holds. Histograms depend neither on the order of the values nor on how they are split and merged;
+neither do the intervals.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def check_level(level: object, *, name: str = "level") -> None:
 def confidence_sequence(weights: Weights, *, level: float = 0.95) -> tuple[float, float]:
     """Return the ends of the confidence interval for the mean, from 0 to 1.
 
-    If all values have the same mean, given those before them, all intervals together contain it with a
-    probability of at least `level`. A drifting mean is not covered.
+    If all values have the same mean, given those before them, all intervals together contain it
+    with a probability of at least `level`. A drifting mean is not covered.
 
     Args:
         weights: weights of the points of a histogram with at least one value.
@@ -80,8 +81,8 @@ def mean_of(weights: Weights) -> float:
 def gap(weights: Weights, others: Weights, level: float) -> float:
     """Return how far the intervals of two histograms are apart; 0 if they overlap.
 
-    Intervals take long to compute, so most that overlap are found without: they do so for sure if the mean of
-    the first is in the interval of the others.
+    Intervals take long to compute, so most that overlap are found without: they do so for sure if
+    the mean of the first is in the interval of the others.
     """
     mean = mean_of(weights)
     if mean_of(others) > mean:
@@ -103,10 +104,13 @@ def show_confidence(weights: Weights, level: float) -> dict[str, float]:
 def _lower_end(weights: Weights, level: float) -> float:
     """Return the mean below which all means are refuted.
 
-    The logarithm of the wealth against m falls as m grows, and is convex. So Newton's method, begun at a
-    refuted mean, passes through refuted means only, and ends just before the first that is not.
+    The logarithm of the wealth against m falls as m grows, and is convex. So Newton's method, begun
+    at a refuted mean, passes through refuted means only, and ends just before the first that is
+    not.
     """
-    points, known = zip(*[pair for pair in zip(POINTS, weights, strict=True) if pair[1]], strict=True)
+    points, known = zip(
+        *[pair for pair in zip(POINTS, weights, strict=True) if pair[1]], strict=True
+    )
     n = fsum(known)
     mean = fsum(map(mul, points, known)) / n
     squares = [weight * (point - mean) ** 2 for point, weight in zip(points, known, strict=True)]
@@ -123,7 +127,9 @@ def _lower_end(weights: Weights, level: float) -> float:
     while True:
         step = -excess / slope
         low += step
-        if step < min(10 * TOLERANCE, low / 10):  # Steps get smaller quadratically, near 0 only at the end.
+        if step < min(
+            10 * TOLERANCE, low / 10
+        ):  # Steps get smaller quadratically, near 0 only at the end.
             return low
         excess, slope = _excess(low, points, known, target)
 
@@ -152,7 +158,9 @@ class Bet:
     """
 
     def __init__(self, bound: float) -> None:
-        games = [[log1p(fraction * (point / bound - 1)) for fraction in FRACTIONS] for point in POINTS]
+        games = [
+            [log1p(fraction * (point / bound - 1)) for fraction in FRACTIONS] for point in POINTS
+        ]
         # For each bin, what each game adds at its lower point, and how much more at its upper one.
         self._bins = [
             [(low, high - low) for low, high in zip(*ends, strict=True)] for ends in pairwise(games)

@@ -1,4 +1,6 @@
-"""Scores of a judge, what people say of the same results, and results drawn at random for them to label."""
+"""Scores of a judge, what people say of the same results, and results drawn at random for them
+to label.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,24 @@ ALIASES = {
 UNUSED = {
     "unknown_question_id": "for a question that the results do not have; check `question_id`",
     "no_score": "for a question without a score",
-    "no_such_sample": "for a sample that the results do not have, or that has no score; check `sample`",
-    "other_sha256": "for another line of the question, as of another run; only if the answer is the same, "
-    "remove `sha256`",
+    "no_such_sample": (
+        "for a sample that the results do not have, or that has no score; check `sample`"
+    ),
+    "other_sha256": "for another line of the question, as of another run; only if the answer is "
+    "the same, remove `sha256`",
     "several_results": "for several results of one question; add `sample` or `sha256`",
 }
 """Why labels are not used, and what to do."""
 
 
-SHOWN = ("question_id", "sample", "template_id", "question_text", "reference_answer", "actual_answer")
+SHOWN = (
+    "question_id",
+    "sample",
+    "template_id",
+    "question_text",
+    "reference_answer",
+    "actual_answer",
+)
 """The keys of a result that people see. The judge's score is not among them: it would sway them."""
 
 OF_RETRIEVAL = ("faithfulness", "context_relevance", "retrieval_answer", "retrieval_context")
@@ -45,7 +56,9 @@ EVIDENCE = {"sparql_groundedness": "sparql_query"} | dict.fromkeys(OF_RETRIEVAL,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """The judge's score of one result, and the SHA-256 of the line that `evaluate` writes for it."""
+    """The judge's score of one result, and the SHA-256 of the line that `evaluate` writes for
+    it.
+    """
 
     question_id: str
     sample: object
@@ -73,12 +86,16 @@ def score_of(result: Mapping[str, Any], metric: str, metrics: set[str]) -> Score
 def check_metric(metric: object) -> None:
     """Check the name of a judge's metric."""
     if not isinstance(metric, str) or not metric or not is_score(metric):
-        raise UsageError(f"metric: expected the name of a score, such as answer_f1, got {describe(metric)}")
+        raise UsageError(
+            f"metric: expected the name of a score, such as answer_f1, got {describe(metric)}"
+        )
 
 
 def no_score(metric: str, metrics: Collection[str]) -> UsageError:
     """Return the error for results without a metric, which have others."""
-    return UsageError(f"{metric}: no result has it; {did_you_mean(metric, sorted(metrics) or ['none'])}")
+    return UsageError(
+        f"{metric}: no result has it; {did_you_mean(metric, sorted(metrics) or ['none'])}"
+    )
 
 
 class Mark(NamedTuple):
@@ -89,7 +106,9 @@ class Mark(NamedTuple):
 
 
 class Label(NamedTuple):
-    """What a person says of one result; `value` is None if nothing yet, `mark` if it was not drawn."""
+    """What a person says of one result; `value` is None if nothing yet, `mark` if it was not
+    drawn.
+    """
 
     metric: str
     question_id: str
@@ -128,7 +147,8 @@ def read_label(label: Any) -> Label:
         "sha256": ("a string", isinstance(digest, str | None)),
         "value": (
             "a number from 0 to 1, true or false, or null if there is no label yet",
-            "value" in label and (value is None or (isinstance(value, int | float) and 0 <= value <= 1)),
+            "value" in label
+            and (value is None or (isinstance(value, int | float) and 0 <= value <= 1)),
         ),
         "drawn": ("what sample-for-labels wrote", drawn is None or mark is not None),
     }
@@ -136,7 +156,9 @@ def read_label(label: Any) -> Label:
         if not holds:
             found = describe(label[key]) if key in label else "missing"
             name = describe(question_id)
-            raise AggregationError(f"label of question {name}: {key}: must be {wanted}, not {found}")
+            raise AggregationError(
+                f"label of question {name}: {key}: must be {wanted}, not {found}"
+            )
     number = None if value is None else float(value)
     return Label(str(metric), str(question_id), sample, digest, number, mark)
 
@@ -144,8 +166,9 @@ def read_label(label: Any) -> Label:
 class LabelSample:
     """Draws `n` of the results that have a score, each set of them equally likely.
 
-    It takes the results with the smallest hashes of seed and line. So the draw does not depend on their
-    order, the first of a smaller sample are those of a larger one, and no more than `n` results are kept.
+    It takes the results with the smallest hashes of seed and line. So the draw does not depend on
+    their order, the first of a smaller sample are those of a larger one, and no more than `n`
+    results are kept.
 
     Attributes:
         total: number of results that have a score.

@@ -1,4 +1,6 @@
-"""Intervals for one look at a finished run: narrower than confidence sequences, which allow for many."""
+"""Intervals for one look at a finished run: narrower than confidence sequences, which allow for
+many.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,22 @@ EXACT_DF = 200
 
 
 def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, float] | None:
-    """Return the ends of a confidence interval for the mean, for one look; None if nothing can be said.
+    """Return the ends of a confidence interval for the mean, for one look; None if nothing can be
+    said.
 
     It is about the mean over questions like these, not over more samples of the same questions:
 
-    - scores of 0 and 1 without repeats, or where all samples of each question agree: the score interval of
-      Wilson (1927, "Probable inference, the law of succession, and statistical inference");
-    - other scores from 0 to 1: the same, for as many values as shares of 0 and 1 would need for the standard
-      error that is clustered by question, and with the quantile of Student's t: Korn and Graubard (1998,
-      "Confidence intervals for proportions with small expected number of positive counts");
+    - scores of 0 and 1 without repeats, or where all samples of each question agree: the score
+      interval of Wilson (1927, "Probable inference, the law of succession, and statistical
+      inference");
+    - other scores from 0 to 1: the same, for as many values as shares of 0 and 1 would need for the
+      standard error that is clustered by question, and with the quantile of Student's t: Korn and
+      Graubard (1998, "Confidence intervals for proportions with small expected number of positive
+      counts");
     - otherwise Student's t interval with that standard error.
 
-    There is none for fewer than two questions, or if all values agree and are neither 0 nor 1: their spread
-    is not known.
+    There is none for fewer than two questions, or if all values agree and are neither 0 nor 1:
+    their spread is not known.
 
     Args:
         found: the values, grouped by question.
@@ -49,13 +54,16 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
     return found.mean - t * found.se, found.mean + t * found.se
 
 
-def change_interval(changes: Sequence[float], level: float, *, bounded: bool) -> tuple[float, float] | None:
-    """Return the ends of a confidence interval for the mean of changes, for one look; None if there is none.
+def change_interval(
+    changes: Sequence[float], level: float, *, bounded: bool
+) -> tuple[float, float] | None:
+    """Return the ends of a confidence interval for the mean of changes, for one look; None if there
+    is none.
 
-    - `bounded` changes that are all -1, 0 or 1, or all equal: Student's t interval over these, one -1 and one
-      1 more: Bonett and Price (2012, "Adjusted Wald confidence interval for a difference of binomial
-      proportions based on paired data"), with the quantile of Student's t. Without the two, an interval would
-      be too narrow if few questions changed, all in one direction;
+    - `bounded` changes that are all -1, 0 or 1, or all equal: Student's t interval over these, one
+      -1 and one 1 more: Bonett and Price (2012, "Adjusted Wald confidence interval for a difference
+      of binomial proportions based on paired data"), with the quantile of Student's t. Without the
+      two, an interval would be too narrow if few questions changed, all in one direction;
     - other changes: the transformed t interval of Hall (1992, "On the removal of skewness by
       transformation"), which follows their skewness.
 
@@ -97,24 +105,31 @@ def _untransformed(end: float, skewness: float, n: int) -> float:
 
 
 def upper(level: float) -> float:
-    """Return the probability below the upper end; less than 1 even if the level is the highest double."""
+    """Return the probability below the upper end; less than 1 even if the level is the highest
+    double.
+    """
     return min((1 + level) / 2, nextafter(1.0, 0.0))
 
 
 def wilson(share: float, n: float, z: float) -> tuple[float, float]:
-    """Return the ends of Wilson's score interval for a share among `n` values, with a quantile `z`."""
+    """Return the ends of Wilson's score interval for a share among `n` values, with a quantile
+    `z`.
+    """
     middle = share + z * z / (2 * n)
     margin = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     whole = 1 + z * z / n
-    return 0.0 if share == 0 else (middle - margin) / whole, 1.0 if share == 1 else (middle + margin) / whole
+    return 0.0 if share == 0 else (middle - margin) / whole, 1.0 if share == 1 else (
+        middle + margin
+    ) / whole
 
 
 @lru_cache(maxsize=4096)
 def student_quantile(p: float, df: int) -> float:
     """Return the quantile of Student's t distribution at `p`, above 0.5 and below 1.
 
-    Up to `EXACT_DF` degrees of freedom, from its distribution function: formulas 26.7.3 and 26.7.4 of
-    Abramowitz and Stegun (1964, "Handbook of Mathematical Functions"). Beyond, by their expansion 26.7.5.
+    Up to `EXACT_DF` degrees of freedom, from its distribution function: formulas 26.7.3 and 26.7.4
+    of Abramowitz and Stegun (1964, "Handbook of Mathematical Functions"). Beyond, by their
+    expansion 26.7.5.
     """
     z = NormalDist().inv_cdf(p)
     if df > EXACT_DF:
@@ -129,7 +144,9 @@ def student_quantile(p: float, df: int) -> float:
 
 
 def student_cdf(t: float, df: int) -> float:
-    """Return the probability that Student's t with `df` degrees of freedom is at most `t`, 0 or more."""
+    """Return the probability that Student's t with `df` degrees of freedom is at most `t`, 0 or
+    more.
+    """
     angle, odd = atan(t / sqrt(df)), df % 2
     square, term, total = cos(angle) ** 2, cos(angle) ** odd, 0.0
     for i in range(2 + odd, df + 1, 2):

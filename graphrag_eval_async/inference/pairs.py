@@ -35,7 +35,9 @@ REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 _OF_EXECUTED = (*OF_EVALUATIONS, "output", "output_media_type")
 
 Metrics: TypeAlias = "dict[str, float | Several]"
-"""The values of a question on one side, by metric: one value, or several as their exact sum and number."""
+"""The values of a question on one side, by metric: one value, or several as their exact sum and
+number.
+"""
 
 
 Rightness: TypeAlias = "dict[str, bool | None]"
@@ -43,7 +45,9 @@ Rightness: TypeAlias = "dict[str, bool | None]"
 
 
 def change_between(baseline: float, candidate: float) -> float:
-    """Return candidate - baseline, clamped to finite doubles; 0.0 if they differ only by rounding."""
+    """Return candidate - baseline, clamped to finite doubles; 0.0 if they differ only by
+    rounding.
+    """
     if isclose(baseline, candidate):
         return 0.0
     change = candidate - baseline
@@ -58,10 +62,20 @@ class Question:
         pending: sides that have only incomplete results.
         tags: whether they are the candidate's, and the tags; if results differ, the last in order.
         differs: whether the results have different reference data.
-        valueless: number of results without a value, by side and metric, and whether the result is an error.
+        valueless: number of results without a value, by side and metric, and whether the result is
+            an error.
     """
 
-    __slots__ = ("_reference", "_samples", "_templates", "differs", "pending", "tags", "valueless", "values")
+    __slots__ = (
+        "_reference",
+        "_samples",
+        "_templates",
+        "differs",
+        "pending",
+        "tags",
+        "valueless",
+        "values",
+    )
 
     def __init__(self) -> None:
         self.values: dict[Side, Metrics] = {}
@@ -91,24 +105,33 @@ class Question:
     def add_sample(self, side: Side, seen: Evaluation) -> None:
         """Add whether a sample is right; one without a number counts as the first.
 
-        A metric that the agent left without a value, such as by giving no answer, is not right. One without a
-        value for another reason, such as a failure of its judge, does not count.
+        A metric that the agent left without a value, such as by giving no answer, is not right. One
+        without a value for another reason, such as a failure of its judge, does not count.
         """
         right: Rightness | None = None
         if not seen.failed:
-            right = {metric: None for metric, kind in seen.outcomes if metric in RIGHT and kind in OF_AGENT}
-            right |= {metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT}
+            right = {
+                metric: None
+                for metric, kind in seen.outcomes
+                if metric in RIGHT and kind in OF_AGENT
+            }
+            right |= {
+                metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT
+            }
         sample = seen.sample if type(seen.sample) is int else 1, right
         insort(self._samples.setdefault(side, []), sample, key=itemgetter(0))
 
     def became_wrong(self, before: Side, after: Side) -> bool:
         """Whether the question is right on one side and not on the other.
 
-        It is right if its first samples all are, by all metrics that are known of each sample, and of which
-        the side `before` has a value. As many samples of both sides count: more are all right less often.
+        It is right if its first samples all are, by all metrics that are known of each sample, and
+        of which the side `before` has a value. As many samples of both sides count: more are all
+        right less often.
         """
         count = min(map(len, self._samples.values()))
-        first, second = ([right for _, right in self._samples[side][:count]] for side in (before, after))
+        first, second = (
+            [right for _, right in self._samples[side][:count]] for side in (before, after)
+        )
         samples = [sample for sample in (*first, *second) if sample is not None]
         known = {
             metric
@@ -155,20 +178,28 @@ class Question:
 
 
 def reference_hash(result: Mapping[str, Any]) -> int | None:
-    """Return a hash of a result's reference data, without keys added by scoring; None if it has none."""
+    """Return a hash of a result's reference data, without keys added by scoring; None if it has
+    none.
+    """
     reference = [result.get(key) for key in REFERENCE_KEYS]
     if reference.count(None) == len(reference):
         return None
     if isinstance(groups := reference[-1], list):
-        reference[-1] = [[*map(_plain, group)] if isinstance(group, list) else group for group in groups]
+        reference[-1] = [
+            [*map(_plain, group)] if isinstance(group, list) else group for group in groups
+        ]
     try:
         return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
-    except TypeError:  # orjson cannot encode some values, such as a lone surrogate or an int of 65 bits.
+    except (
+        TypeError
+    ):  # orjson cannot encode some values, such as a lone surrogate or an int of 65 bits.
         return hash(repr(reference))
 
 
 def _plain(step: Any) -> Any:
-    """Return a reference step as the reference set has it; of a query that was run, not what it returned."""
+    """Return a reference step as the reference set has it; of a query that was run, not what it
+    returned.
+    """
     if not isinstance(step, dict):
         return step
     added = _OF_EXECUTED if "executed_at" in step else OF_EVALUATIONS
@@ -190,9 +221,11 @@ def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several])
 
 
 class Drop(NamedTuple):
-    """How a metric changed, and of each side, how many of the `results` are `errors` or have no value.
+    """How a metric changed, and of each side, how many of the `results` are `errors` or have no
+    value.
 
-    `changes` are those of each question. Errors count as 0 if it `fills` them, else they are left out.
+    `changes` are those of each question. Errors count as 0 if it `fills` them, else they are left
+    out.
     """
 
     means: dict[str, float] | None
@@ -203,7 +236,9 @@ class Drop(NamedTuple):
     fills: bool
 
     def lacking(self, metric: str) -> str:
-        """How many results lack a value, and "; ", if their share is larger than in the baseline; else ""."""
+        """How many results lack a value, and "; ", if their share is larger than in the
+        baseline; else "".
+        """
         (lost, more_lost), (of, more_of) = self.missing, self.results
         told = f"{more_lost} of {more_of} results lack {metric}, in the baseline {lost} of {of}; "
         return told if more_lost * of > lost * more_of else ""
@@ -239,7 +274,9 @@ class PairSums(NamedTuple):
             change=sum_floats(changes),
             rises=len([change for change in changes if change > 0]),
             falls=len([change for change in changes if change < 0]),
-            inside=len([0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]),
+            inside=len(
+                [0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]
+            ),
             halves=halves,
         )
 

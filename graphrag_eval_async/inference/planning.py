@@ -74,16 +74,22 @@ class Spread:
             self.missing += 1
 
     def variances(self) -> Variances:
-        """Return the estimates of `variances`, at least 0; without samples to tell, 0 within questions.
+        """Return the estimates of `variances`, at least 0; without samples to tell, 0 within
+        questions.
 
         Raises:
             UsageError: there are fewer than two questions with a value.
         """
         groups = [*self.values.values()]
         if (k := len(groups)) < 2:
-            known = f"; {did_you_mean(self._metric, sorted(self.metrics))}" if self.metrics and not k else ""
+            known = (
+                f"; {did_you_mean(self._metric, sorted(self.metrics))}"
+                if self.metrics and not k
+                else ""
+            )
             raise UsageError(
-                f"{self._metric}: needs results of two questions or more with a value, got {k}{known}"
+                f"{self._metric}: needs results of two questions or more with a value, got "
+                f"{k}{known}"
             )
         sums = [(sum_units(values), len(values)) for values in groups]
         found = variances(chain.from_iterable(groups), sums)
@@ -119,18 +125,22 @@ def plan(
     paired = of_change + baseline.within + candidate.within
     unpaired = baseline.total + candidate.total
     if not unpaired:
-        raise UsageError(f"{metric}: all values agree, so nothing can be planned; --sd or sd=X sets another")
+        raise UsageError(
+            f"{metric}: all values agree, so nothing can be planned; --sd or sd=X sets another"
+        )
     if paired <= ROUNDING * unpaired:
         raise UsageError(
-            f"{metric}: every question changes by the same amount between the two runs, so paired numbers "
-            "cannot be planned; give results of one run, or of two that differ"
+            f"{metric}: every question changes by the same amount between the two runs, so paired "
+            "numbers cannot be planned; give results of one run, or of two that differ"
         )
     if runs:
         known_metrics = {ERROR_RATE}.union(*(run.metrics for run in runs))
         check_known("primary", filterfalse(is_metric, primary or ()), known_metrics)
     fractions = {name for run in runs for name in run.fractions}
     shared = set.intersection(*[run.metrics for run in runs]) if runs else {*(primary or ())}
-    family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {metric}
+    family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {
+        metric
+    }
     own_level = 1 - (1 - level) / len(family)
     whole = bool(runs) and all(own in ([0.0], [1.0]) for run in runs for own in run.values.values())
     return {
@@ -155,7 +165,9 @@ def _change_variance(runs: Sequence[Spread]) -> float:
     one, other = (run.values for run in runs)
     shared = sorted(one.keys() & other.keys())
     if len(shared) < 2:
-        raise UsageError(f"the two runs share {len(shared)} questions with a value; paired needs two or more")
+        raise UsageError(
+            f"the two runs share {len(shared)} questions with a value; paired needs two or more"
+        )
     changes = [fmean(other[name]) - fmean(one[name]) for name in shared]
     mean = fmean(changes)
     variance = fsum((change - mean) ** 2 for change in changes) / (len(changes) - 1)

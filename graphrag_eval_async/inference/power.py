@@ -1,4 +1,6 @@
-"""How many questions a comparison needs to detect a change, and which change its questions can detect."""
+"""How many questions a comparison needs to detect a change, and which change its questions can
+detect.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POWER = 0.8
-"""The probability that a comparison decides a change that was planned for, or that it can detect."""
+"""The probability that a comparison decides a change that was planned for, or that it can
+detect.
+"""
 
 
 def questions_needed(
     variance: float, detect: float, level: float, *, paired: bool, whole: bool = False
 ) -> int:
-    """Return the number of questions of a two-sided t test with `POWER`, of each run if not `paired`.
+    """Return the number of questions of a two-sided t test with `POWER`, of each run if not
+    `paired`.
 
     Source: Guenther (1981), "Sample size formulas for normal theory t tests".
 
     Args:
         variance: of a question's change if `paired`, else the sum of the variances in the two runs.
-        whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds shrink the mean
-            and widen the spread.
+        whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds
+            shrink the mean and widen the spread.
     """
     alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(POWER)
     size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
@@ -35,7 +40,8 @@ def questions_needed(
 def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) -> float | None:
     """Return the smallest change of the mean that as many questions detect with a power of `POWER`.
 
-    For this change and the spread of these changes, `questions_needed` gives their number. It is infinite if
+    For this change and the spread of these changes, `questions_needed` gives their number. It is
+    infinite if
     they are too few for any change, and None if all changes agree: their spread is unknown.
 
     Args:
@@ -59,5 +65,7 @@ def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) 
 
 
 def _least(level: float) -> int:
-    """The fewest paired questions that the sign-flip test can decide: 2 ** (1 - n) is its smallest p."""
+    """The fewest paired questions that the sign-flip test can decide: 2 ** (1 - n) is its
+    smallest p.
+    """
     return int(1 - log2(1 - level)) + 1

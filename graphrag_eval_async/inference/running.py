@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.questions import Clusters
 
 Interval: TypeAlias = Literal["one_look", "anytime"]
-"""The kind of a confidence interval: for one look at a finished run, or valid however often you look."""
+"""The kind of a confidence interval: for one look at a finished run, or valid however often you
+look.
+"""
 
 
 class RunningAggregates(Aggregates):
@@ -30,43 +32,50 @@ class RunningAggregates(Aggregates):
     ) -> dict[str, Any]:
         """Return `per_template`, `micro` and `macro` over the results that count, as a new dict.
 
-        `mean` is over all values. `mean_of_questions` is the mean of the questions' means, which are over
-        samples. Pages, gates and comparisons use it. It is absent if some results do not name their question.
-        Omits metrics without values, and a `sum` beyond the largest double.
+        `mean` is over all values. `mean_of_questions` is the mean of the questions' means, which
+        are over samples. Pages, gates and comparisons use it. It is absent if some results do not
+        name their question. Omits metrics without values, and a `sum` beyond the largest double.
 
         Args:
-            detail: adds counts by reason of `failure`, templates whose results are all `pending`, metrics
-                that apply even without a value, `repeats` if a question has two samples (``pass@k`` and
-                ``pass^k``, unbiased, over the ``questions@k`` with k samples or more, for k up to 100), and
-                to each metric:
+            detail: adds counts by reason of `failure`, templates whose results are all `pending`,
+                metrics that apply even without a value, `repeats` if a question has two samples
+                (``pass@k`` and ``pass^k``, unbiased, over the ``questions@k`` with k samples or
+                more, for k up to 100), and to each metric:
 
-                - `coverage`: the number of samples (or retrieval steps) that the metric is `applied` to, and
-                  how many of these have `values`, `failed`, or are `pending`. `failed` is by kind: that of a
-                  `JudgeError`, or "response_error", "no_answer" or "no_steps" of the agent, "not_run" (a
-                  query), "metric_error" (in code), "not_scored" or "text" (by another program) or "other";
-                - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value were 0
-                  (`low`) or 1 (`high`); also in macro;
-                - `variance`, for metrics of repeated questions: unbiased estimates `between` questions, which
-                  may be below 0, and `within` one, between its samples;
-                - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two values;
-                - `interval`, for metrics of two questions or more: a confidence interval, and the `mean` that
-                  it is about. "one_look" is about `mean_of_questions`; "anytime" is the sequence below;
-                - `se`, for metrics of two questions or more: the standard error of `mean_of_questions`. Like
-                  `interval`, it takes time proportional to the number of questions;
+                - `coverage`: the number of samples (or retrieval steps) that the metric is
+                  `applied` to, and how many of these have `values`, `failed`, or are `pending`.
+                  `failed` is by kind: that of a `JudgeError`, or "response_error", "no_answer" or
+                  "no_steps" of the agent, "not_run" (a query), "metric_error" (in code),
+                  "not_scored" or "text" (by another program) or "other";
+                - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value
+                  were 0 (`low`) or 1 (`high`); also in macro;
+                - `variance`, for metrics of repeated questions: unbiased estimates `between`
+                  questions, which may be below 0, and `within` one, between its samples;
+                - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two
+                  values;
+                - `interval`, for metrics of two questions or more: a confidence interval, and the
+                  `mean` that it is about. "one_look" is about `mean_of_questions`; "anytime" is the
+                  sequence below;
+                - `se`, for metrics of two questions or more: the standard error of
+                  `mean_of_questions`. Like `interval`, it takes time proportional to the number of
+                  questions;
                 - `confidence`, for metrics from 0 to 1 by definition: a confidence sequence. With a
-                  probability of `level`, it contains the true mean at all times, however often you look, if
-                  questions arrive with a constant mean, as in an `ordered` stream. Only the first sample of
-                  each question counts; `mean` is over these. Over a window, it is valid at a single time.
+                  probability of `level`, it contains the true mean at all times, however often you
+                  look, if questions arrive with a constant mean, as in an `ordered` stream. Only
+                  the first sample of each question counts; `mean` is over these. Over a window, it
+                  is valid at a single time.
             level: confidence level, between 0 and 1.
-            interval: kind of `interval`: "one_look" or "anytime". Default: "one_look" after `finish` and over
-                a window, otherwise "anytime".
+            interval: kind of `interval`: "one_look" or "anytime". Default: "one_look" after
+                `finish` and over a window, otherwise "anytime".
 
         Raises:
             UsageError: `level` is not between 0 and 1, or `interval` is unknown.
         """
         check_level(level)
         if interval not in ("one_look", "anytime", None):
-            raise UsageError(f'interval: expected "one_look" or "anytime", got {describe(interval)}')
+            raise UsageError(
+                f'interval: expected "one_look" or "anytime", got {describe(interval)}'
+            )
         if not detail:
             return super().snapshot()
         is_last = self._is_finished or self._sliding is not None
@@ -78,9 +87,9 @@ class RunningAggregates(Aggregates):
     ) -> list[dict[str, Any]]:
         """Return a flat row for each number of a snapshot with these options.
 
-        The keys are `scope` ("template", "tag", "micro" or "macro"), `template` (its name, that of the tag,
-        such as "hops=2", or None), `metric`, `statistic` (such as "mean", or with `detail` "quantiles.p95";
-        "count" for numbers of samples) and `value`.
+        The keys are `scope` ("template", "tag", "micro" or "macro"), `template` (its name, that of
+        the tag, such as "hops=2", or None), `metric`, `statistic` (such as "mean", or with `detail`
+        "quantiles.p95"; "count" for numbers of samples) and `value`.
         """
         return statistics_of(self.snapshot(detail=detail, level=level, interval=interval))
 

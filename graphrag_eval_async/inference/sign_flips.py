@@ -1,11 +1,11 @@
 """The paired sign-flip permutation test of a mean.
 
-If neither run is better, each question's change could as well have had the other sign. Of all 2**n ways to
-choose the signs, the share that gives a sum at least as large as the one observed is the p-value: Fisher
-(1935, "The Design of Experiments", section 21).
+If neither run is better, each question's change could as well have had the other sign. Of all 2**n
+ways to choose the signs, the share that gives a sum at least as large as the one observed is the
+p-value: Fisher (1935, "The Design of Experiments", section 21).
 
-The sum is at least as large just if the changes that become negative add up to at most those that were
-observed against the majority. So only small sums of sizes need to be counted.
+The sum is at least as large just if the changes that become negative add up to at most those that
+were observed against the majority. So only small sums of sizes need to be counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 EXACT, EXACT_CHANGES = 1 << 16, 8_000
-"""Maximum sums to add up, and maximum changed questions, for an exact p-value; beyond, signs are sampled."""
+"""Maximum sums to add up, and maximum changed questions, for an exact p-value; beyond, signs are
+sampled.
+"""
 
 FEW_DRAWS, DRAWS = 1_999, 19_999
 """Choices of signs that are sampled at first, and in all if p may be below 0.1."""
@@ -49,7 +51,9 @@ def sign_flip_test(changes: Sequence[float]) -> float:
 
 
 def _ways(sizes: Mapping[float, int], limit: float) -> int | None:
-    """Return the number of subsets of the sizes with a sum up to `limit`; None if it takes too long."""
+    """Return the number of subsets of the sizes with a sum up to `limit`; None if it takes too
+    long.
+    """
     if sum(sizes.values()) > EXACT_CHANGES:
         return None
     sums, work = {0.0: 1}, 0

@@ -30,22 +30,25 @@ if TYPE_CHECKING:
 class Until:
     """Ends a stream once it is decided whether the mean of a metric is above or below a bound.
 
-    Each response is one sample; with several retrieval steps, the sample is their mean. A repeated question
-    counts again, but only adds information about itself: with repeats, the decision is about these questions.
-    The level is valid for one stream in one order: trying seeds of `read_jsonl` until the condition holds
-    voids it. A stream ends when the mean is far enough from the bound, so the mean in its aggregates is
-    biased away from the bound; the interval of the `Decision` is not. In 2,000 simulated runs of 5,000
-    results with the true mean exactly on the bound, 1.0 to 3.2% were decided at all.
+    Each response is one sample; with several retrieval steps, the sample is their mean. A repeated
+    question
+    counts again, but only adds information about itself: with repeats, the decision is about these
+    questions.
+    The level is valid for one stream in one order: trying seeds of `read_jsonl` until the condition
+    holds voids it. A stream ends when the mean is far enough from the bound, so the mean in its
+    aggregates is biased away from the bound; the interval of the `Decision` is not. In 2,000
+    simulated runs of 5,000 results with the true mean exactly on the bound, 1.0 to 3.2% were
+    decided at all.
 
     Results count in the order of the input, so a decision does not depend on how quick judges are.
 
     Attributes:
-        condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one template, whose
-            name may contain colons. The metric is from 0 to 1 by definition, or is declared so, like an
-            output of a custom evaluation or your own metric. ``>`` and ``>=`` are equivalent, and so are
-            ``<`` and ``<=``: no sample can tell them apart.
-        level: confidence level of the decision, between 0 and 1. At 0.95, at most one of 20 streams is
-            decided wrongly.
+        condition: ``[TEMPLATE:]METRIC (>=|>|<=|<) NUMBER``, over all results or those of one
+            template, whose name may contain colons. The metric is from 0 to 1 by definition, or is
+            declared so, like an output of a custom evaluation or your own metric. ``>`` and ``>=``
+            are equivalent, and so are ``<`` and ``<=``: no sample can tell them apart.
+        level: confidence level of the decision, between 0 and 1. At 0.95, at most one of 20 streams
+            is decided wrongly.
 
     Raises:
         UsageError: an attribute has an invalid value.
@@ -60,10 +63,13 @@ class Until:
 
 
 def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
-    """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs allowed."""
+    """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs
+    allowed.
+    """
     known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
     return UsageError(
-        'until: takes scores from 0 to 1, outputs of custom evaluations described as "fraction 0-1", and '
+        'until: takes scores from 0 to 1, outputs of custom evaluations described as "fraction '
+        '0-1", and '
         f"metrics declared range=(0, 1), not {metric!r}; {did_you_mean(metric, [*outputs, *known])}"
     )
 
@@ -101,14 +107,18 @@ class Sample(NamedTuple):
 
 
 class Deciding:
-    """Takes samples, in an order that does not depend on their values, until they decide a condition.
+    """Takes samples, in an order that does not depend on their values, until they decide a
+    condition.
 
-    The condition is decided once the bound is outside the confidence sequence for the mean, which is checked
-    after each sample. A failed value counts as 0 when deciding that the mean is above the bound, and as 1
-    when deciding that it is below. So a decision holds whatever the failed values would have been.
+    The condition is decided once the bound is outside the confidence sequence for the mean, which
+    is checked after each sample. A failed value counts as 0 when deciding that the mean is above
+    the bound, and as 1 when deciding that it is below. So a decision holds whatever the failed
+    values would have been.
 
-    A decision is wrong with a probability of at most 1 - `level`, even if the mean drifts, as long as the
-    mean never reaches the decided side: the bets on that side then win even less than in fair games.
+    A decision is wrong with a probability of at most 1 - `level`, even if the mean drifts, as long
+    as the
+    mean never reaches the decided side: the bets on that side then win even less than in fair
+    games.
 
     Attributes:
         condition: the condition.
@@ -138,8 +148,11 @@ class Deciding:
         values = [value for value in found if 0 <= value <= 1]  # A journal may hold anything.
         failed = [name for name, _ in seen.outcomes].count(metric) + len(found) - len(values)
         if not (found or failed or metric in RESULT_METRICS):
-            # If the agent failed or gave no answer, the metric might have applied; those in code were called.
-            called = metric in RETRIEVAL_METRICS or seen.is_answered or CUSTOM_METRICS in seen.as_dict()
+            # If the agent failed or gave no answer, the metric might have applied; those in code
+            # were called.
+            called = (
+                metric in RETRIEVAL_METRICS or seen.is_answered or CUSTOM_METRICS in seen.as_dict()
+            )
             failed = seen.failed or not called
         question = seen.question_id
         if not failed and len(values) == 1:
@@ -147,7 +160,9 @@ class Deciding:
         if not (n := len(values) + failed):
             return Sample(question)
         total = sum_units(values)
-        return Sample(question, mean(total, n, integral=False), mean(total + failed * ONE, n, integral=False))
+        return Sample(
+            question, mean(total, n, integral=False), mean(total + failed * ONE, n, integral=False)
+        )
 
     def add(self, sample: Sample | None) -> None:
         """Count a sample; does nothing if it is None or the condition is decided."""
@@ -171,13 +186,17 @@ class Deciding:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The confidence interval for the mean, valid whatever the failed values would have been."""
+        """The confidence interval for the mean, valid whatever the failed values would have
+        been.
+        """
         least, most = self._low.weights(), self._high.weights()
         if least is None or most is None:
             return 0.0, 1.0
         low, _ = confidence_sequence(least, level=self._level)
         _, high = confidence_sequence(most, level=self._level)
-        if self.holds is not None:  # An end is found to five digits; it may not contradict the decision.
+        if (
+            self.holds is not None
+        ):  # An end is found to five digits; it may not contradict the decision.
             if self.holds == self.condition.over:
                 low = max(low, self.condition.bound)
             else:

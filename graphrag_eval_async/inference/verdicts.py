@@ -1,4 +1,6 @@
-"""Verdicts on which of two runs is better, overall and per template, or no worse by more than a margin."""
+"""Verdicts on which of two runs is better, overall and per template, or no worse by more than a
+margin.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +33,25 @@ if TYPE_CHECKING:
     from graphrag_eval_async.inference.pairs import Drop, Pair
 
 NOTES = {
-    "verdict": "A verdict needs both: p_adjusted below 1 - level, and an interval that excludes 0. p is of "
-    "the paired sign-flip permutation test of the mean difference, for one look at finished runs. If "
-    "p_adjusted is not below 1 - level, the interval is extended to 0; if the interval contains 0, "
-    "p_adjusted is at least 1 - level.",
-    "primary": "Only primary metrics have a verdict. They share the error budget: those overall, and those "
-    "of all templates. p_adjusted is p times their number, and their intervals are at a level that is higher "
-    "accordingly: with a probability of at least level, none of them is wrong. The interval of any other "
-    "metric is at level, for itself alone.",
-    "detectable": "The change that a comparison of as many questions, with the spread of these changes, "
+    "verdict": "A verdict needs both: p_adjusted below 1 - level, and an interval that excludes "
+    "0. p is of the paired sign-flip permutation test of the mean difference, for one look at "
+    "finished runs. If p_adjusted is not below 1 - level, the interval is extended to 0; if the "
+    "interval contains 0, p_adjusted is at least 1 - level.",
+    "primary": "Only primary metrics have a verdict. They share the error budget: those overall, "
+    "and those of all templates. p_adjusted is p times their number, and their intervals are at "
+    "a level that is higher accordingly: with a probability of at least level, none of them is "
+    "wrong. The interval of any other metric is at level, for itself alone.",
+    "detectable": "The change that a comparison of as many questions, with the spread of these "
+    "changes, "
     "decides with a power of 80%; null if they are too few for any.",
-    "confidence": "The confidence sequence of the mean difference is valid at any time, and so wider.",
-    "without_pair": "The verdict follows from the sign test over questions with equally many results on both "
+    "confidence": (
+        "The confidence sequence of the mean difference is valid at any time, and so wider."
+    ),
+    "without_pair": "The verdict follows from the sign test over questions with equally many "
+    "results on both "
     "sides: did more of them lose their value than gain one?",
-    "regressions": "A question is right if all of its first samples are, of which as many count as the side "
-    "with fewer samples has.",
+    "regressions": "A question is right if all of its first samples are, of which as many count "
+    "as the side with fewer samples has.",
 }
 """Explanations of the verdicts."""
 
@@ -61,8 +67,8 @@ Rows: TypeAlias = dict[str, dict[str, Any]]
 def sign_test(wins: int, losses: int) -> float:
     """Return the p-value of the exact two-sided sign test, valid for one look; ties do not count.
 
-    It is twice the binomial probability of at most as many of the rarer kind, capped at 1 (Dixon and Mood
-    1946, "The statistical sign test").
+    It is twice the binomial probability of at most as many of the rarer kind, capped at 1 (Dixon
+    and Mood 1946, "The statistical sign test").
     """
     n, ways, total = wins + losses, 1, 1
     for size in range(min(wins, losses)):
@@ -72,7 +78,9 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether lower values of a metric are better; for outputs of custom evaluations, higher ones are."""
+    """Whether lower values of a metric are better; for outputs of custom evaluations, higher
+    ones are.
+    """
     return metric == ERROR_RATE or not is_score(metric)
 
 
@@ -102,8 +110,8 @@ def finished_rows(
 ) -> Rows:
     """Return rows for one look at finished runs; those of primary metrics have a verdict.
 
-    These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple comparisons
-    among means"), so it holds for intervals as well as for verdicts.
+    These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple
+    comparisons among means"), so it holds for intervals as well as for verdicts.
     """
     by_metric = _by_metric(per_template)
     decided = [metric for metric in by_metric if is_primary(metric, primary, fractions)]
@@ -112,7 +120,9 @@ def finished_rows(
     for metric, groups in by_metric.items():
         bounded = is_fraction(metric, fractions)
         tests = len(decided) if metric in decided else 0
-        rows["overall"][metric] = _finished_row(metric, [*chain(*groups.values())], bounded, level, tests)
+        rows["overall"][metric] = _finished_row(
+            metric, [*chain(*groups.values())], bounded, level, tests
+        )
         tests = rows_of_templates if metric in decided else 0
         for template, pairs in groups.items():
             row = _finished_row(metric, pairs, bounded, level, tests)
@@ -120,7 +130,9 @@ def finished_rows(
     return rows
 
 
-def _finished_row(metric: str, pairs: Sequence[Pair], bounded: bool, level: float, tests: int) -> Row:
+def _finished_row(
+    metric: str, pairs: Sequence[Pair], bounded: bool, level: float, tests: int
+) -> Row:
     """Return a row, decided at a share of the error if it is one of so many `tests`."""
     sums, changes = PairSums.of(pairs), [pair.change for pair in pairs]
     row = _counts(metric, sums)
@@ -197,23 +209,31 @@ def _verdict(metric: str, change: int) -> str:
 def check_margins(margins: object) -> None:
     """Raise a `UsageError` unless each metric can be worse by its margin."""
     if not isinstance(margins, Mapping):
-        raise UsageError(f"non_inferior: expected a dict of margins by metric, got {describe(margins)}")
+        raise UsageError(
+            f"non_inferior: expected a dict of margins by metric, got {describe(margins)}"
+        )
     for metric, margin in margins.items():
         if not isinstance(margin, int | float) or not margin > 0:
-            raise UsageError(f"non_inferior: {metric}: expected a margin above 0, got {describe(margin)}")
+            raise UsageError(
+                f"non_inferior: {metric}: expected a margin above 0, got {describe(margin)}"
+            )
         low, high = range_of(metric)
         check_bound(f"non_inferior: a change of {metric}", margin, (0, high - low))
 
 
-def non_inferiority(drop: Drop, metric: str, margin: float, level: float, *, bounded: bool) -> dict[str, Any]:
-    """Return whether a metric is shown to be worse by less than a margin, its means, and its interval.
+def non_inferiority(
+    drop: Drop, metric: str, margin: float, level: float, *, bounded: bool
+) -> dict[str, Any]:
+    """Return whether a metric is shown to be worse by less than a margin, its means, and its
+    interval.
 
-    The whole interval of the mean change must be better than the margin; it is Hall's, see `change_interval`.
-    If the metric is `bounded`, from 0 to 1, the interval is over the changes and three more: two losses and
-    one gain, of 1 each. They stand for questions that were not asked, which may lose everything. So even if
-    losses are rare and large, a candidate that is worse by the margin passes at most (1 - level) / 2 of
-    comparisons. If several metrics must all pass, the same holds for all together: Berger (1982),
-    "Multiparameter hypothesis testing and acceptance sampling".
+    The whole interval of the mean change must be better than the margin; it is Hall's, see
+    `change_interval`. If the metric is `bounded`, from 0 to 1, the interval is over the changes and
+    three more: two losses and one gain, of 1 each. They stand for questions that were not asked,
+    which may lose everything. So even if losses are rare and large, a candidate that is worse by
+    the margin passes at most (1 - level) / 2 of comparisons. If several metrics must all pass, the
+    same holds for all together: Berger (1982), "Multiparameter hypothesis testing and acceptance
+    sampling".
     """
     found: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
     found |= {"verdict": UNDECIDED, **(drop.means or {})}

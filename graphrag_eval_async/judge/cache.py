@@ -38,7 +38,8 @@ def digest(*parts: Any) -> bytes:
 class CallCache:
     """A table of calls by digest, in a file that several caches and processes may share.
 
-    Once the file is open, errors only count as `failures`: a lookup finds nothing, a write is skipped.
+    Once the file is open, errors only count as `failures`: a lookup finds nothing, a write is
+    skipped.
     """
 
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
@@ -62,7 +63,9 @@ class CallCache:
         return await self._do("SELECT value FROM calls WHERE key = ?", key)
 
     async def put(self, key: bytes, value: bytes) -> None:
-        """Store a value; once this returns, it outlives the process. Cancelling does not undo it."""
+        """Store a value; once this returns, it outlives the process. Cancelling does not undo
+        it.
+        """
         await self._do("INSERT OR REPLACE INTO calls VALUES (?, ?)", key, value)
 
     async def aclose(self) -> None:
@@ -73,7 +76,9 @@ class CallCache:
         self._thread.shutdown()
 
     async def _do(self, statement: str, *values: bytes) -> bytes | None:
-        doing = asyncio.get_running_loop().run_in_executor(self._thread, self._execute, statement, values)
+        doing = asyncio.get_running_loop().run_in_executor(
+            self._thread, self._execute, statement, values
+        )
         return await asyncio.shield(doing)
 
     def _execute(self, statement: str, values: tuple[bytes, ...]) -> bytes | None:
@@ -83,7 +88,9 @@ class CallCache:
             row = self._db.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             self.failures += 1
-            if isinstance(error, sqlite3.OperationalError):  # Wait for a locked file once, not for every key.
+            if isinstance(
+                error, sqlite3.OperationalError
+            ):  # Wait for a locked file once, not for every key.
                 self._db.execute("PRAGMA busy_timeout = 0")
             return None
         return row[0] if row and isinstance(row[0], bytes) else None
@@ -106,7 +113,9 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA:
                     db.execute(statement)
-            with suppress(sqlite3.OperationalError):  # Some file systems lack WAL; the file may be locked.
+            with suppress(
+                sqlite3.OperationalError
+            ):  # Some file systems lack WAL; the file may be locked.
                 db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.Error:
@@ -124,13 +133,16 @@ def _located(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError([f"llm.cache: {shown}: {error.strerror or type(error).__name__}"]) from None
+        raise ConfigError(
+            [f"llm.cache: {shown}: {error.strerror or type(error).__name__}"]
+        ) from None
     except (sqlite3.Error, ValueError) as error:
         raise ConfigError([f"llm.cache: {shown}: {error}"]) from None
 
 
 def _check_file(path: Path) -> None:
-    """Check that SQLite may open a file: opening a foreign database could repair, and so change, it.
+    """Check that SQLite may open a file: opening a foreign database could repair, and so change,
+    it.
 
     Header format: https://www.sqlite.org/fileformat.html#the_database_header
     """
@@ -152,6 +164,6 @@ def _check_file(path: Path) -> None:
         raise foreign
     if header and version != SCHEMA_VERSION:
         raise ValueError(
-            f"written by another version of the library (format {version}, this one reads {SCHEMA_VERSION}); "
-            "delete the file: `graphrag-eval-async evaluate` fills it again"
+            f"written by another version of the library (format {version}, this one reads "
+            f"{SCHEMA_VERSION}); delete the file: `graphrag-eval-async evaluate` fills it again"
         )

@@ -22,7 +22,9 @@ MAX_QUOTED = 2000  # Maximum characters of an invalid reply that are quoted to t
 
 
 class Rewritten(JudgeError):  # noqa: N818
-    """A request failed, but its `Way` has changed: sent once more, it may succeed. Counts as no attempt."""
+    """A request failed, but its `Way` has changed: sent once more, it may succeed. Counts as no
+    attempt.
+    """
 
 
 @dataclass(slots=True)
@@ -30,8 +32,12 @@ class Way:
     """How the requests of a call are written: one step down for each refusal of the server."""
 
     place: int = 0  # Of the format in `LADDER`.
-    names: dict[str, str | None] = field(default_factory=dict)  # Of default parameters; None if left out.
-    reasons: dict[str, str] = field(default_factory=dict)  # What the server said of these, and of "format".
+    names: dict[str, str | None] = field(
+        default_factory=dict
+    )  # Of default parameters; None if left out.
+    reasons: dict[str, str] = field(
+        default_factory=dict
+    )  # What the server said of these, and of "format".
     is_guess: bool = False  # It did not say that it refuses the formats before.
     errors: int = 0  # How often it answered this format with an internal error.
     is_repaired: bool = False  # Other text was removed from the reply.
@@ -62,7 +68,9 @@ class Call:
     def correct(self, problem: JudgeError) -> None:
         """Quote a reply that cannot be used, and ask for a better one."""
         if problem.reply and self.schema is not None:
-            mend = f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."
+            mend = (
+                f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."
+            )
             reply = {"role": "assistant", "content": problem.reply[:MAX_QUOTED]}
             self.asked = [*self.asked, reply, {"role": "user", "content": mend}]
 

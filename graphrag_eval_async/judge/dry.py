@@ -25,10 +25,14 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 class DryJudge:
-    """A `Judge` that replies at once with a small value that fits the schema, and estimates tokens."""
+    """A `Judge` that replies at once with a small value that fits the schema, and estimates
+    tokens.
+    """
 
     async def complete(self, messages: Sequence[Message], schema: Schema) -> tuple[Any, TokenUsage]:
-        """Return a reply; input tokens count messages and schema, output is `ASSUMED_OUTPUT_TOKENS`."""
+        """Return a reply; input tokens count messages and schema, output is
+        `ASSUMED_OUTPUT_TOKENS`.
+        """
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
         # Documents are numbered; a quote within a text is escaped.
         ids = [int(number) for message in messages for number in _ID.findall(message["content"])]
@@ -40,7 +44,9 @@ class DryJudge:
 
 
 def fitting(schema: Schema, root: Schema, ids: Sequence[int] = ()) -> Any:
-    """Return a small value that fits a part of the schema `root`: one item per list, or one for each id."""
+    """Return a small value that fits a part of the schema `root`: one item per list, or one for
+    each id.
+    """
     if "$ref" in schema:
         return fitting(reduce(getitem, schema["$ref"].split("/")[1:], root), root, ids)
     if "anyOf" in schema:

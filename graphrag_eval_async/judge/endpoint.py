@@ -22,12 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from urllib.parse import SplitResult
 
-    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
+    from graphrag_eval_async.config import (
+        EmbeddingConfig,
+        GenerationConfig,
+        LimitsConfig,
+        LLMConfig,
+    )
     from graphrag_eval_async.judge.call import Way
 
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"
-NO_KEY = "unused"  # Sent to self-hosted servers: most need no key, but some require a header with one.
+NO_KEY = (
+    "unused"  # Sent to self-hosted servers: most need no key, but some require a header with one.
+)
 IDLE_SECONDS = 5.0  # How long an idle connection is kept: few servers close one earlier.
 MAX_ERROR_BYTES = 1 << 16  # Maximum bytes read from the body of an error response.
 
@@ -44,7 +51,9 @@ GZIP_OR_ZLIB = 47  # zlib's `wbits` value to detect gzip or zlib by the header.
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served, from the configuration and the environment; "" for a missing value."""
+    """Where a model is served, from the configuration and the environment; "" for a missing
+    value.
+    """
 
     provider: str
     base_url: str
@@ -55,7 +64,9 @@ class Endpoint(NamedTuple):
 
     def path(self, model: str, method: str) -> str:
         """Return the path of a method, such as "/embeddings"."""
-        return f"/deployments/{quote(model, safe='')}{method}" if self.provider == "azure" else method
+        return (
+            f"/deployments/{quote(model, safe='')}{method}" if self.provider == "azure" else method
+        )
 
     def __repr__(self) -> str:
         return f"{self.provider} at {self.base_url}"
@@ -64,27 +75,41 @@ class Endpoint(NamedTuple):
         """Yield what prevents calls of the model at `key`."""
         azure = self.provider == "azure"
         if not self.base_url:
-            yield f"{key}.base_url: missing: set the endpoint of the Azure resource, here or in {AZURE_URL}"
+            yield (
+                f"{key}.base_url: missing: set the endpoint of the Azure resource, here or in "
+                f"{AZURE_URL}"
+            )
         elif wrong := wrong_with_url(self.base_url):
             yield f"{key}.base_url: {wrong}"
         if azure and not self.api_version:
-            yield f"{key}.api_version: missing: Azure requires it; set it here or in OPENAI_API_VERSION"
+            yield (
+                f"{key}.api_version: missing: Azure requires it; set it here or in "
+                "OPENAI_API_VERSION"
+            )
         variable = "AZURE_OPENAI_API_KEY" if azure else "OPENAI_API_KEY"
         if not self.api_key:
             yield f"{key}.api_key: missing: set it here or in the environment variable {variable}"
         elif not re.fullmatch("[!-~]+", self.api_key):
-            yield f"{key}.api_key: expected ASCII characters without white space, here or in {variable}"
+            yield (
+                f"{key}.api_key: expected ASCII characters without white space, here or in "
+                f"{variable}"
+            )
 
 
 def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Endpoint:
     """Return where a configured model is served.
 
-    An embedding model takes missing settings from the LLM if both have the same provider and base URL, so
-    that no key goes to another server. Settings still missing come from the SDK's environment variables.
+    An embedding model takes missing settings from the LLM if both have the same provider and base
+    URL, so that no key goes to another server. Settings still missing come from the SDK's
+    environment variables.
     """
     other = llm.generation
     models: list[GenerationConfig | EmbeddingConfig] = [model]
-    if other is not None and other.provider == model.provider and model.base_url in {None, other.base_url}:
+    if (
+        other is not None
+        and other.provider == model.provider
+        and model.base_url in {None, other.base_url}
+    ):
         models.append(other)
 
     def first(name: str, *variables: str) -> str:
@@ -108,15 +133,18 @@ def import_aiohttp() -> Any:
     try:
         import aiohttp
     except ImportError as error:
-        raise ConfigError([f"llm: aiohttp cannot be imported ({error}); it {needs('llm')}"]) from error
+        raise ConfigError(
+            [f"llm: aiohttp cannot be imported ({error}); it {needs('llm')}"]
+        ) from error
     return aiohttp
 
 
 class Client:
     """Sends requests to an endpoint, at a fifth of the CPU time of the SDK's client.
 
-    It has no timeouts, follows no redirects and keeps no cookies: a malformed one breaks the next request.
-    Requests without a reply raise `errors`; after those that are `unsent`, nothing is billed.
+    It has no timeouts, follows no redirects and keeps no cookies: a malformed one breaks the next
+    request. Requests without a reply raise `errors`; after those that are `unsent`, nothing is
+    billed.
     """
 
     def __init__(self, endpoint: Endpoint, limits: LimitsConfig) -> None:
@@ -169,9 +197,11 @@ class Client:
         return session
 
     async def post(self, path: str, body: bytes, way: Way) -> tuple[int, Mapping[str, str], bytes]:
-        """Return the status, headers and body of the reply; `JudgeError` if that is too long or corrupt.
+        """Return the status, headers and body of the reply; `JudgeError` if that is too long or
+        corrupt.
 
-        Raises `Rewritten` if the server closed an idle connection just as the request was sent on it.
+        Raises `Rewritten` if the server closed an idle connection just as the request was sent on
+        it.
         """
         reuses: list[bool] = []
         try:
@@ -199,7 +229,9 @@ class Client:
 
 
 def _certificates() -> ssl.SSLContext:
-    """Return the certificates to trust: those of the environment, or those of the system and of certifi."""
+    """Return the certificates to trust: those of the environment, or those of the system and of
+    certifi.
+    """
     file, directory = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if file or directory:
         try:
@@ -214,7 +246,9 @@ def _certificates() -> ssl.SSLContext:
 
 
 def proxy_of(url: str) -> tuple[str | None, dict[str, str]]:
-    """Return the proxy of the environment for a URL, without its password, and the header that holds it."""
+    """Return the proxy of the environment for a URL, without its password, and the header that
+    holds it.
+    """
     parts = urlsplit(url)
     proxies = getproxies()
     if proxy_bypass(parts.netloc) or _is_direct(parts, proxies.get("no", "")):
@@ -256,7 +290,9 @@ async def _body(response: Any, max_bytes: int) -> bytes:
             body[:] = zlib.decompressobj(GZIP_OR_ZLIB).decompress(body, limit + 1)
         except zlib.error as error:
             if is_success:
-                raise JudgeError("unavailable", f"the reply cannot be decompressed: {error}") from None
+                raise JudgeError(
+                    "unavailable", f"the reply cannot be decompressed: {error}"
+                ) from None
     if len(body) > limit and is_success:
         text = f"the reply is longer than {limit} bytes; raise llm.limits.max_reply_bytes"
         raise JudgeError("invalid_reply", text, reply="", final=True)

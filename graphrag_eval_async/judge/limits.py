@@ -21,16 +21,24 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
 
 SHORT_PAUSE = 5.0  # Seconds; longer pauses are logged.
-MAX_DENIED = 10  # Refusals of the key or the model in a row that end a run in which requests have succeeded.
-LONG_PAUSE = 60.0  # Seconds; a longer pause also stops the clocks of results, and counts as no attempt.
+MAX_DENIED = (
+    10  # Refusals of the key or the model in a row that end a run in which requests have succeeded.
+)
+LONG_PAUSE = (
+    60.0  # Seconds; a longer pause also stops the clocks of results, and counts as no attempt.
+)
 
 
 class TokenBucket:
-    """Holds one second's worth, so that no minute exceeds `per_minute` by much; debts are paid off."""
+    """Holds one second's worth, so that no minute exceeds `per_minute` by much; debts are paid
+    off.
+    """
 
     def __init__(self, per_minute: float | None) -> None:
         self._full = inf if per_minute is None else max(1.0, per_minute / 60)
-        self._each = 0.0 if per_minute is None else 60 / per_minute  # Seconds until one more is there.
+        self._each = (
+            0.0 if per_minute is None else 60 / per_minute
+        )  # Seconds until one more is there.
         self._full_at = -inf
 
     def wait(self, now: float, wanted: float) -> float:
@@ -46,11 +54,14 @@ class TokenBucket:
 class RateLimiter:
     """Admits the requests to a judge, those of the earliest result first.
 
-    The concurrency starts at the configured limit. It halves when the server reports overload, once for all
-    requests in flight at that time, and grows by one after as many successes in a row as it admits requests.
+    The concurrency starts at the configured limit. It halves when the server reports overload, once
+    for all requests in flight at that time, and grows by one after as many successes in a row as it
+    admits requests.
     """
 
-    def __init__(self, limits: LimitsConfig, usage: JudgeUsage, clocks: Clocks | None = None) -> None:
+    def __init__(
+        self, limits: LimitsConfig, usage: JudgeUsage, clocks: Clocks | None = None
+    ) -> None:
         """Limit requests; a long pause also stops `clocks`."""
         self._max = self._limit = usage.concurrency = limits.max_concurrency
         self._requests = TokenBucket(limits.requests_per_minute)
@@ -81,7 +92,9 @@ class RateLimiter:
         self._admit()
 
     def correct(self, tokens: float) -> None:
-        """Charge the difference between actual and estimated tokens to the rate; may be negative."""
+        """Charge the difference between actual and estimated tokens to the rate; may be
+        negative.
+        """
         self._tokens.take(asyncio.get_running_loop().time(), tokens)
 
     def succeeded(self, sent_in: int) -> None:
@@ -107,7 +120,9 @@ class RateLimiter:
         until = asyncio.get_running_loop().time() + seconds
         if seconds > SHORT_PAUSE and until > self._paused_until + SHORT_PAUSE:
             end = f"{datetime.now() + timedelta(seconds=seconds):%H:%M:%S}"
-            LOGGER.warning("the judge's server asks to wait %.0f s; requests resume at %s", seconds, end)
+            LOGGER.warning(
+                "the judge's server asks to wait %.0f s; requests resume at %s", seconds, end
+            )
         self._paused_until = max(self._paused_until, until)
         self._usage.pause(seconds)
         if seconds > LONG_PAUSE and self._clocks is not None:
@@ -127,7 +142,11 @@ class RateLimiter:
                 continue
             loop = asyncio.get_running_loop()
             now = loop.time()
-            wait = max(self._paused_until - now, self._requests.wait(now, 1), self._tokens.wait(now, tokens))
+            wait = max(
+                self._paused_until - now,
+                self._requests.wait(now, 1),
+                self._tokens.wait(now, tokens),
+            )
             if wait > 0:
                 self.close()
                 # A timer may fire slightly early; a minimum delay prevents a busy loop.
@@ -143,9 +162,9 @@ class RateLimiter:
 class Breaker:
     """Admits the calls to a model, and tells when no more are worth a try.
 
-    Unproven: until a call succeeds, `max_failed_calls` may be in progress or have failed; if all fail, the
-    run ends. Closed: all calls are admitted. Open, after as many failures in a row: one at a time, until one
-    succeeds.
+    Unproven: until a call succeeds, `max_failed_calls` may be in progress or have failed; if all
+    fail, the run ends. Closed: all calls are admitted. Open, after as many failures in a row: one
+    at a time, until one succeeds.
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
@@ -175,7 +194,9 @@ class Breaker:
             await self._change.wait()
 
     async def enter(self) -> int:
-        """Wait until a call may send requests; return `opened`. It must `leave`, also to enter again."""
+        """Wait until a call may send requests; return `opened`. It must `leave`, also to enter
+        again.
+        """
         while self._is_full():
             await self._change.wait()
         self._in_progress += 1
@@ -208,20 +229,27 @@ class Breaker:
     async def denied(self) -> bool:
         """Return whether all calls would be refused, after one whose key or model was refused.
 
-        Waits while calls in progress may still get a reply, so that one request does not end the run.
+        Waits while calls in progress may still get a reply, so that one request does not end the
+        run.
         """
         replies = self._replies
         self._denied += 1
         self._held += 1
         try:
-            while self._replies == replies and self._held < self._in_progress and self._denied < MAX_DENIED:
+            while (
+                self._replies == replies
+                and self._held < self._in_progress
+                and self._denied < MAX_DENIED
+            ):
                 await self._change.wait()
         finally:
             self._held -= 1
         return self._replies == 0 or self._denied >= MAX_DENIED
 
     def attempt_failed(self, asked: float) -> str | None:
-        """Record a failed attempt and the pause `asked` for; return why the run ends, if it does."""
+        """Record a failed attempt and the pause `asked` for; return why the run ends, if it
+        does.
+        """
         now, longest = asyncio.get_running_loop().time(), self._limits.max_outage_sec
         if asked > self._limits.max_pause_sec:
             limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
@@ -259,7 +287,9 @@ class Clocks:
 
 
 class Clock:
-    """The time for one result, from its first request on; the context is cancelled when it is over."""
+    """The time for one result, from its first request on; the context is cancelled when it is
+    over.
+    """
 
     def __init__(self, clocks: Clocks) -> None:
         self.order = next(clocks.orders)  # Requests of the earliest result go first.

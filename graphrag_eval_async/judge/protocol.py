@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 import msgspec
 
@@ -15,7 +24,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_VALUES = 20_000
-"""Maximum values in a reply, counting objects, arrays, members and items; most have a few hundred."""
+"""Maximum values in a reply, counting objects, arrays, members and items; most have a few
+hundred.
+"""
 
 Message: TypeAlias = Mapping[str, str]
 """One message of a conversation: `role` ("system", "user" or "assistant") and `content`."""
@@ -25,10 +36,10 @@ Message: TypeAlias = Mapping[str, str]
 class Judge(Protocol):
     """An LLM and an embedding model.
 
-    Each call makes one request and waits for the reply. The caller handles concurrency, rate limits, retries,
-    deadlines, the budget and the cache. Calls may overlap. A judge may have an attribute `model`: its name in
-    results. Its `complete` may take a keyword `variation`: an integer above 0 asks for another reply to the
-    same messages.
+    Each call makes one request and waits for the reply. The caller handles concurrency, rate
+    limits, retries, deadlines, the budget and the cache. Calls may overlap. A judge may have an
+    attribute `model`: its name in results. Its `complete` may take a keyword `variation`: an
+    integer above 0 asks for another reply to the same messages.
     """
 
     async def complete(
@@ -38,16 +49,18 @@ class Judge(Protocol):
 
         Args:
             messages: the conversation; the last message is the user's.
-            schema: a JSON Schema for the reply, with a `title`, for strict structured output: all properties
-                required, no others allowed. The caller checks the reply.
+            schema: a JSON Schema for the reply, with a `title`, for strict structured output: all
+                properties required, no others allowed. The caller checks the reply.
 
         Raises:
-            JudgeError: there is no reply. `OSError` and `TimeoutError` count as failed connections. Any other
-                exception prevents a retry.
+            JudgeError: there is no reply. `OSError` and `TimeoutError` count as failed connections.
+                Any other exception prevents a retry.
         """
         ...
 
-    async def embed(self, texts: Sequence[str]) -> tuple[Sequence[Sequence[float]], TokenUsage | None]:
+    async def embed(
+        self, texts: Sequence[str]
+    ) -> tuple[Sequence[Sequence[float]], TokenUsage | None]:
         """Return one vector per text, in order, and the tokens used (None if unknown).
 
         Raises:
@@ -66,7 +79,9 @@ class ResponseFormat(NamedTuple, Generic[T]):
     """The format of a structured reply."""
 
     schema: Mapping[str, Any]  # With a title, made by `strict`.
-    read: Callable[[Any], T]  # Parses the decoded reply; raises a `ValueError` that describes the problem.
+    read: Callable[
+        [Any], T
+    ]  # Parses the decoded reply; raises a `ValueError` that describes the problem.
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:
@@ -93,7 +108,9 @@ def strict(schema: Any) -> Any:
         return [strict(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {key: strict(value) for key, value in schema.items() if key not in {"default", "properties"}}
+    result = {
+        key: strict(value) for key, value in schema.items() if key not in {"default", "properties"}
+    }
     if (properties := schema.get("properties")) is not None:
         result["properties"] = {name: strict(value) for name, value in properties.items()}
         result |= {"required": list(properties), "additionalProperties": False}

@@ -31,7 +31,9 @@ REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
 REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
 """The end and the start of the reasoning before a reply."""
 
-MIN_HIDDEN = 16  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+MIN_HIDDEN = (
+    16  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+)
 MAX_BRACES = 20  # Maximum opening braces at which an object is looked for in the text of a reply.
 
 
@@ -50,7 +52,9 @@ BRACE = re.compile(r'"(?>(?:[^"\\]|\\.)*)"?|[{}]', re.DOTALL)
 """A brace, or a whole text, whose braces do not count."""
 
 COMMA = re.compile(r'("(?>(?:[^"\\]|\\.)*)"?|[\[{]\s*,)|,(?=\s*[}\]])', re.DOTALL)
-"""The comma after the last item of a list or object; as a group, what is none: a text, or a comma before."""
+"""The comma after the last item of a list or object; as a group, what is none: a text, or a
+comma before.
+"""
 
 
 class Embedding(Struct):
@@ -70,14 +74,18 @@ class Embeddings(Struct):
 def read_completion(
     response: Response, limit: str = "llm.generation.max_tokens"
 ) -> tuple[Any, TokenUsage | None, bool]:
-    """Return the JSON value in a chat completion, the tokens used, and whether other text was removed."""
+    """Return the JSON value in a chat completion, the tokens used, and whether other text was
+    removed.
+    """
     fields = _object(response)
     usage = _usage(fields.get("usage"))
     match fields.get("choices"):
         case [{"message": {} as message} as choice, *_]:
             content, is_repaired = _content(message)
         case _:
-            raise JudgeError("invalid_reply", f"no choices: {response.excerpt}", reply="", usage=usage)
+            raise JudgeError(
+                "invalid_reply", f"no choices: {response.excerpt}", reply="", usage=usage
+            )
     reason = choice.get("finish_reason")
     is_reasoning = content is None or not content.strip()
     if is_reasoning:  # Some servers put the whole reply there.
@@ -102,7 +110,9 @@ def read_completion(
 
 
 def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return the text of a message, and whether it was in parts. The arguments of a tool call are a text."""
+    """Return the text of a message, and whether it was in parts. The arguments of a tool call
+    are a text.
+    """
     match message:
         case {"tool_calls": [{"function": {"arguments": str(text)}}]}:
             return text, False
@@ -112,7 +122,9 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
             return text, False
         case {"content": [_, *_] as parts}:
             dicts = [part for part in parts if isinstance(part, dict)]
-            found = [part.get("text") for part in dicts if part.get("type") in {"text", "output_text"}]
+            found = [
+                part.get("text") for part in dicts if part.get("type") in {"text", "output_text"}
+            ]
             texts = [text for text in found if isinstance(text, str)]
             return ("".join(texts) if texts else None), True
     return None, False
@@ -121,15 +133,18 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, bool]:
 def json_of(text: str) -> tuple[Any, bool]:
     """Return the JSON value in the text of a reply, and whether other text had to be removed.
 
-    Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence around it, or
-    sentences before and after it. They end a list or an object with a comma, or break lines within a text.
+    Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence
+    around it, or sentences before and after it. They end a list or an object with a comma, or break
+    lines within a text.
     """
     try:
         value = decode(text.encode())
     except InvalidRecord as error:
         problem = error
     else:
-        if text.count('"') != orjson.dumps(value).count(b'"'):  # A key is missing, or a quote was escaped.
+        if text.count('"') != orjson.dumps(value).count(
+            b'"'
+        ):  # A key is missing, or a quote was escaped.
             DECODER.decode(text)
         return value, False
     answer = REASONED.split(text)[-1]
@@ -144,12 +159,16 @@ def json_of(text: str) -> tuple[Any, bool]:
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text. What stands within other braces may be a part of a broken object."""
+    """Yield the JSON objects in a text. What stands within other braces may be a part of a
+    broken object.
+    """
     start, tries = text.find("{"), 0
     while start >= 0:
         tries += 1
         if tries > MAX_BRACES:
-            raise ValueError(f"ambiguous: the reply has more than {MAX_BRACES} braces outside of objects")
+            raise ValueError(
+                f"ambiguous: the reply has more than {MAX_BRACES} braces outside of objects"
+            )
         depth, end = 0, len(text)
         for found in BRACE.finditer(text, start):
             depth += {"{": 1, "}": -1}.get(found[0], 0)
@@ -164,9 +183,14 @@ def _objects(text: str) -> Iterator[Any]:
 
 def read_embeddings(response: Response) -> tuple[list[list[float]], TokenUsage | None]:
     """Return the vectors in the order of the texts, and the tokens used."""
-    arrays, numbers = response.body.count(b"[") + response.body.count(b"{"), response.body.count(b",")
+    arrays, numbers = (
+        response.body.count(b"[") + response.body.count(b"{"),
+        response.body.count(b","),
+    )
     if arrays > MAX_VALUES or numbers > MAX_NUMBERS:
-        problem = f"no embeddings: more than {MAX_VALUES} arrays and objects, or {MAX_NUMBERS} numbers"
+        problem = (
+            f"no embeddings: more than {MAX_VALUES} arrays and objects, or {MAX_NUMBERS} numbers"
+        )
         raise JudgeError("invalid_reply", problem, reply="")
     try:
         found = json.decode(response.body, type=Embeddings)

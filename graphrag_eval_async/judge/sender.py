@@ -1,4 +1,6 @@
-"""Sends the calls to one model: from the cache, within the limits, again if they fail; counts and prices."""
+"""Sends the calls to one model: from the cache, within the limits, again if they fail; counts
+and prices.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +61,20 @@ class JudgeSetup(NamedTuple):
     llm: LLMConfig
     name: str  # In the configuration.
     model: str  # Its name in results.
-    identities: Mapping[str, Any]  # JSON that identifies it in cache keys, for "complete" and "embed".
-    fingerprint: Mapping[str, Any]  # The same for results and journals: without values of the environment.
+    identities: Mapping[
+        str, Any
+    ]  # JSON that identifies it in cache keys, for "complete" and "embed".
+    fingerprint: Mapping[
+        str, Any
+    ]  # The same for results and journals: without values of the environment.
     own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
     prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
 
 
 class Sender:
-    """Sends the calls of one kind, "completion" or "embedding", to one model. The only retry layer."""
+    """Sends the calls of one kind, "completion" or "embedding", to one model. The only retry
+    layer.
+    """
 
     def __init__(
         self,
@@ -117,7 +125,9 @@ class Sender:
         return [f"{self.name} {self.kind}: {part}" for part in found]
 
     async def reply(self, call: Call) -> tuple[Any, list[str]]:
-        """Return a usable reply, from the cache or the judge, and in what other way it was requested."""
+        """Return a usable reply, from the cache or the judge, and in what other way it was
+        requested.
+        """
         cache, usage, breaker = self._cache, self._usage, self.breaker
         if cache is not None and (kept := await cache.get(call.key)) is not None:
             # A cached reply may be corrupt, or from a version with weaker checks.
@@ -160,13 +170,18 @@ class Sender:
         return call.check(await self._send(call))
 
     async def _send(self, call: Call) -> Any:
-        """Return the reply to a request, sent until it has one or another attempt is not worth it."""
+        """Return the reply to a request, sent until it has one or another attempt is not worth
+        it.
+        """
         self._check_budget()  # Results restored from a journal may have spent it.
         tokens, failures = call.tokens, 0
         while True:
             epoch = call.epoch
             sent_in = await self._admitted(call, tokens)
-            if epoch not in {None, call.epoch}:  # It waited for the end of an outage, and begins again.
+            if epoch not in {
+                None,
+                call.epoch,
+            }:  # It waited for the end of an outage, and begins again.
                 failures = 0
             try:
                 return await self._attempt(call, tokens, sent_in)
@@ -206,7 +221,9 @@ class Sender:
                         await needs.no_doubt()
                     sent_in = await limiter.acquire(call.clock.order, tokens)
                     try:
-                        if (needs is None or not needs.is_doubtful) and call.epoch == breaker.opened:
+                        if (
+                            needs is None or not needs.is_doubtful
+                        ) and call.epoch == breaker.opened:
                             return sent_in
                     except BaseException:
                         limiter.release()
@@ -229,12 +246,18 @@ class Sender:
             self._account(call, tokens, used, reply)
         except Exception as error:  # noqa: BLE001  (a judge may raise anything)
             cause, failure = error, self._failure(error, sent_in)
-            if isinstance(error, TimeoutError | ConnectionLost):  # It may be billed, but nobody says so.
-                self._usage.timed_out_dollars += self.prices.cost(self.kind, TokenUsage(tokens)) or 0.0
+            if isinstance(
+                error, TimeoutError | ConnectionLost
+            ):  # It may be billed, but nobody says so.
+                self._usage.timed_out_dollars += (
+                    self.prices.cost(self.kind, TokenUsage(tokens)) or 0.0
+                )
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 self._account(call, tokens, failure.usage, failure.reply)
-            failure = self._failed(failure, is_attempt=True)  # If the run ends, no other is admitted.
+            failure = self._failed(
+                failure, is_attempt=True
+            )  # If the run ends, no other is admitted.
         finally:
             self._limiter.release()
         if failure is None:
@@ -261,18 +284,25 @@ class Sender:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise JudgeError("unavailable", "the judge cancelled the call itself", final=True) from error
+            raise JudgeError(
+                "unavailable", "the judge cancelled the call itself", final=True
+            ) from error
         finally:
             usage.in_flight -= 1
 
     def _failure(self, error: Exception, sent_in: int) -> JudgeError:
-        """Return the exception of an attempt as a `JudgeError`; pause or end later requests if needed."""
+        """Return the exception of an attempt as a `JudgeError`; pause or end later requests if
+        needed.
+        """
         if isinstance(error, JudgeUnavailable):
             self._session.end(self, error)
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self._limiter.slow_down(sent_in)
-            if error.kind in {"refused", "invalid_reply"}:  # The server accepts the key and knows the model.
+            if error.kind in {
+                "refused",
+                "invalid_reply",
+            }:  # The server accepts the key and knows the model.
                 self.breaker.replied()
             if pause := self._pause_of(error):
                 self._limiter.pause(pause)
@@ -281,7 +311,9 @@ class Sender:
             text = describe_exception(error).removeprefix("TimeoutError").removeprefix(": ")
             late = f"no reply within {self._limits.call_timeout_sec:g} seconds"
             return JudgeError("timeout", text or late)
-        return JudgeError("unavailable", describe_exception(error), final=not isinstance(error, OSError))
+        return JudgeError(
+            "unavailable", describe_exception(error), final=not isinstance(error, OSError)
+        )
 
     def _pause_of(self, error: JudgeError) -> float:
         """Return for how many seconds no request may be sent, after a failed attempt."""
@@ -291,7 +323,9 @@ class Sender:
         return asked if error.kind == "rate_limited" or asked > LONG_PAUSE else 0.0
 
     async def _wait(self, error: JudgeError, failures: int) -> int:
-        """Wait until the next attempt may be made, after so many failures; return their new number."""
+        """Wait until the next attempt may be made, after so many failures; return their new
+        number.
+        """
         if isinstance(error, Denied):
             with self._waiting():
                 if await self.breaker.denied():
@@ -319,7 +353,9 @@ class Sender:
         """Count and price the tokens of an attempt, or estimate them."""
         try:
             tokens = TokenUsage(*used)
-            is_metered = all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
+            is_metered = (
+                all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
+            )
         except TypeError:
             is_metered = False
         if is_metered:
@@ -344,8 +380,12 @@ class Sender:
         why = breaker.attempt_failed(asked) if is_attempt else breaker.failed()
         if why is None:
             return error
-        where = self.judge.where if isinstance(self.judge, Server) else f"the judge's {self.kind} model"
-        fatal = JudgeUnavailable(f"{where}: {why}{error.message}; {advice(error.kind, self._section)}")
+        where = (
+            self.judge.where if isinstance(self.judge, Server) else f"the judge's {self.kind} model"
+        )
+        fatal = JudgeUnavailable(
+            f"{where}: {why}{error.message}; {advice(error.kind, self._section)}"
+        )
         self._session.end(self, fatal)
         return fatal
 

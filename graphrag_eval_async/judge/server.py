@@ -1,4 +1,6 @@
-"""One model of a server that speaks the OpenAI protocol: writes requests so that it accepts them."""
+"""One model of a server that speaks the OpenAI protocol: writes requests so that it accepts
+them.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +56,9 @@ class ConnectionLost(JudgeError):  # noqa: N818
 class Server:
     """One model at one endpoint.
 
-    A default parameter that it refuses is renamed or left out; one that the user configured never is. If it
-    refuses a reply format, the next of `FORMATS` is tried. What it accepts is kept, a format for each kind of
-    reply.
+    A default parameter that it refuses is renamed or left out; one that the user configured never
+    is. If it refuses a reply format, the next of `FORMATS` is tried. What it accepts is kept, a
+    format for each kind of reply.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class Server:
         self.where = scrub(f"{model.model} at {endpoint.base_url}")
         self._client, self._key, self._scrub = client, key, scrub
         self._address = endpoint.base_url
-        self._path = {name: endpoint.path(model.model, name) for name in ("/chat/completions", "/embeddings")}
+        self._path = {
+            name: endpoint.path(model.model, name) for name in ("/chat/completions", "/embeddings")
+        }
         self._names: dict[str, str | None] = {}
         self._places: dict[str, int] = {}
         self._proven: set[tuple[str, int]] = set()
@@ -84,7 +88,11 @@ class Server:
                 given["max_tokens"] = None
             defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS}
             defaults = {name: value for name, value in defaults.items() if given[name] is not None}
-            own = {name: value for name, value in given.items() if value is not None and value is not UNSET}
+            own = {
+                name: value
+                for name, value in given.items()
+                if value is not None and value is not UNSET
+            }
             configured = own | configured
         self._defaults = {name: configured.get(name, value) for name, value in defaults.items()}
         self._others = {name: value for name, value in configured.items() if name not in defaults}
@@ -93,9 +101,16 @@ class Server:
         self._limit = f"{key}.{limit}"
 
     async def complete(
-        self, messages: Sequence[Message], schema: Mapping[str, Any], *, way: Way, variation: int = 0
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        *,
+        way: Way,
+        variation: int = 0,
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`; raises `Rewritten` if the server refuses the `way` of writing, which has changed."""
+        """See `Judge`; raises `Rewritten` if the server refuses the `way` of writing, which has
+        changed.
+        """
         title = schema["title"]
         self._update(way, title)
         body = _body(LADDER[way.place], messages, schema) | self._parameters(way, variation)
@@ -114,17 +129,25 @@ class Server:
         self._accepted(way, title)
         return value, usage
 
-    async def embed(self, texts: Sequence[str], *, way: Way) -> tuple[list[list[float]], TokenUsage | None]:
+    async def embed(
+        self, texts: Sequence[str], *, way: Way
+    ) -> tuple[list[list[float]], TokenUsage | None]:
         """See `Judge`, and for `way`, `complete`."""
         self._update(way)
-        response = await self._post("/embeddings", {"input": [*texts], **self._parameters(way)}, way)
+        response = await self._post(
+            "/embeddings", {"input": [*texts], **self._parameters(way)}, way
+        )
         self._accepted(way)
         return await _in_thread(read_embeddings, response)  # type: ignore[no-any-return]
 
     def written(self, way: Way, schema: Mapping[str, Any] | None) -> list[str]:
-        """Return in what other way than by default a request is written, but for what holds for it alone."""
+        """Return in what other way than by default a request is written, but for what holds for
+        it alone.
+        """
         self._update(way, "" if schema is None else schema["title"])
-        names = [f"{name} as {sent}" for name, sent in sorted(way.names.items()) if name in self._names]
+        names = [
+            f"{name} as {sent}" for name, sent in sorted(way.names.items()) if name in self._names
+        ]
         return [*names, *([LADDER[way.place]] if way.place else [])]
 
     def _update(self, way: Way, title: str = "") -> None:
@@ -136,15 +159,21 @@ class Server:
     def _parameters(self, way: Way, variation: int = 0) -> dict[str, Any]:
         """Return the parameters of a request. A configured seed is the first of several."""
         varied = {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
-        values = self._defaults | {name: value for name, value in varied.items() if name in self._own}
+        values = self._defaults | {
+            name: value for name, value in varied.items() if name in self._own
+        }
         sent = {way.names.get(name, name): value for name, value in values.items()}
         body = {name: value for name, value in sent.items() if name is not None} | self._others
         if type(body.get("seed")) is int and "seed" not in self._own:
             body["seed"] += variation
         return body
 
-    async def _post(self, method: str, body: Mapping[str, Any], way: Way, title: str = "") -> Response:
-        """Return a successful response. Errors do not chain the client's, whose request holds the key."""
+    async def _post(
+        self, method: str, body: Mapping[str, Any], way: Way, title: str = ""
+    ) -> Response:
+        """Return a successful response. Errors do not chain the client's, whose request holds
+        the key.
+        """
         try:
             data = orjson.dumps(body)
         except TypeError as error:
@@ -173,7 +202,9 @@ class Server:
             cause = cause.__cause__
         kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
         text = self._scrub(f"{self._address}: {type(cause).__name__}: {cause}")
-        return (JudgeError if isinstance(error, self._client.unsent) else ConnectionLost)(kind, text)
+        return (JudgeError if isinstance(error, self._client.unsent) else ConnectionLost)(
+            kind, text
+        )
 
     def _step_down(
         self, response: Response, name: str | None, body: Mapping[str, Any], way: Way, title: str
@@ -211,7 +242,11 @@ class Server:
             return None
         for name in sorted(self._own | {*self._defaults}):
             sent = way.names.get(name, name)
-            if sent is not None and sent in body and (response.mentions(sent) or response.mentions(name)):
+            if (
+                sent is not None
+                and sent in body
+                and (response.mentions(sent) or response.mentions(name))
+            ):
                 return name
         for name in sorted(self._others.keys() - {"model"}):
             older = [other for other, newer in RENAMED.items() if newer == name]
@@ -228,7 +263,8 @@ class Server:
                 self._warn(f"{name} {does} ({way.reasons[name]})")
         place = way.place
         if place > self._places.get(title, 0):
-            # One refusal may be an accident if it is unclear, or if a better format was accepted before.
+            # One refusal may be an accident if it is unclear, or if a better format was accepted
+            # before.
             if way.is_guess or any((title, better) in self._proven for better in range(place)):
                 self._guessed[title, place] += 1
                 if self._guessed[title, place] < CONFIRMATIONS:
@@ -247,11 +283,20 @@ def _again(error: JudgeError) -> Rewritten:
 
 
 def _body(kind: str, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a request that asks for a reply that fits a schema, in one of `FORMATS`."""
+    """Return the part of a request that asks for a reply that fits a schema, in one of
+    `FORMATS`.
+    """
     title = schema["title"]
     if kind in {"json_schema", "json_schema_loose"}:
-        described = {"name": title} | ({"strict": True} if kind == "json_schema" else {}) | {"schema": schema}
-        return {"messages": messages, "response_format": {"type": "json_schema", "json_schema": described}}
+        described = (
+            {"name": title}
+            | ({"strict": True} if kind == "json_schema" else {})
+            | {"schema": schema}
+        )
+        return {
+            "messages": messages,
+            "response_format": {"type": "json_schema", "json_schema": described},
+        }
     if kind == "tool_call":
         return {
             "messages": messages,

@@ -13,7 +13,14 @@ import msgspec
 from graphrag_eval_async.config import GenerationConfig, secrets
 from graphrag_eval_async.config.llm import GENERATION
 from graphrag_eval_async.config.secrecy import as_written
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError, in_utf8, needs
+from graphrag_eval_async.errors import (
+    ConfigError,
+    JudgeError,
+    JudgeUnavailable,
+    UsageError,
+    in_utf8,
+    needs,
+)
 from graphrag_eval_async.judge.cache import CallCache, check_cache
 from graphrag_eval_async.judge.call import Call, checked_reply, checked_vectors
 from graphrag_eval_async.judge.endpoint import Client, endpoint_of
@@ -43,7 +50,8 @@ def judge_setup(
 ) -> JudgeSetup:
     """Return one judge of a configuration, checked as far as possible without a call.
 
-    `judge` is the caller's own, used instead of the model; `embeds` says whether a metric needs embeddings.
+    `judge` is the caller's own, used instead of the model; `embeds` says whether a metric needs
+    embeddings.
     """
     check_budget(llm, name, embeds=embeds)
     if llm.cache is not None:
@@ -76,10 +84,13 @@ def check(llm: LLMConfig, name: str = GENERATION) -> None:
 
 
 def _identities(llm: LLMConfig, name: str, show: Callable[[str], str]) -> dict[str, Any]:
-    """Return what replies depend on, for "complete" and "embed"; `show` writes text from the environment."""
+    """Return what replies depend on, for "complete" and "embed"; `show` writes text from the
+    environment.
+    """
     complete = _identity(llm.model(name), show)
     if name != GENERATION:
-        # Judges of a panel may differ in nothing but their server, or be asked twice for a second opinion.
+        # Judges of a panel may differ in nothing but their server, or be asked twice for a second
+        # opinion.
         complete = [name, complete]
     return {"complete": complete, "embed": _identity(llm.embedding, show)}
 
@@ -146,7 +157,9 @@ class JudgeSession:
         self.embedder.open(own or await self._server("llm.embedding", llm.embedding), self._cache)
         self._is_open = True
 
-    async def _server(self, key: str, model: GenerationConfig | EmbeddingConfig | None) -> Server | None:
+    async def _server(
+        self, key: str, model: GenerationConfig | EmbeddingConfig | None
+    ) -> Server | None:
         """Return the model that is configured at `key`; imports aiohttp, in a thread."""
         if model is None:
             return None
@@ -195,11 +208,15 @@ class ResultCalls(Clock):
     def __init__(self, session: JudgeSession) -> None:
         super().__init__(session.clocks)
         self.session = session
-        self.written: set[str] = set()  # In what other ways than by default its requests were written.
+        self.written: set[str] = (
+            set()
+        )  # In what other ways than by default its requests were written.
         self._replies: dict[bytes, asyncio.Future[Any]] = {}
 
     async def reply(self, sender: Sender, call: Call) -> Any:
-        """Return the reply to a call, made or shared with an equal one; raise `JudgeError` without one."""
+        """Return the reply to a call, made or shared with an equal one; raise `JudgeError`
+        without one.
+        """
         known = self._replies.get(call.key)
         if known is not None:
             self.session.usage.shared_calls += 1
@@ -234,12 +251,18 @@ class MetricCalls:
     def cost(self) -> float | None:
         """Total cost in US dollars; None if a price or a token count is unknown."""
         known = [cost for cost in self._costs if cost is not None]
-        return None if len(known) < len(self._costs) or self._sender.prices.input is None else fsum(known)
+        return (
+            None
+            if len(known) < len(self._costs) or self._sender.prices.input is None
+            else fsum(known)
+        )
 
     async def ask(
         self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
     ) -> T:
-        """Return the parsed reply; `repeat` distinguishes equal calls, of which a result else makes one."""
+        """Return the parsed reply; `repeat` distinguishes equal calls, of which a result else
+        makes one.
+        """
         result, sender = self._result, self._sender
         await result.session.throttle.turn()
         asked = prompt()

@@ -23,11 +23,28 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Message
 
 MESSAGE_TOKENS = 4  # Tokens that delimit a message.
-FEW_TOKENS = 1000  # Tokens for which list prices are looked up: long prompts cost more with some models.
+FEW_TOKENS = (
+    1000  # Tokens for which list prices are looked up: long prompts cost more with some models.
+)
 
 SUMMED = (
-    *("calls", "attempts", "input_tokens", "output_tokens", "cached_tokens", "embedding_tokens", "unmetered"),
-    *("cache_hits", "cache_errors", "shared_calls", "repaired", "restored_dollars", "timed_out_dollars"),
+    *(
+        "calls",
+        "attempts",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "embedding_tokens",
+        "unmetered",
+    ),
+    *(
+        "cache_hits",
+        "cache_errors",
+        "shared_calls",
+        "repaired",
+        "restored_dollars",
+        "timed_out_dollars",
+    ),
 )
 """Counts of `JudgeUsage` whose sum over several judges means something."""
 
@@ -35,7 +52,9 @@ ASCII = bytes(range(128))
 
 
 class Prices(NamedTuple):
-    """US dollars per million tokens; None for an unknown price. `cached` is that of cached input."""
+    """US dollars per million tokens; None for an unknown price. `cached` is that of cached
+    input.
+    """
 
     input: float | None
     output: float | None
@@ -43,7 +62,9 @@ class Prices(NamedTuple):
     cached: float | None = None
 
     def cost(self, kind: str, usage: TokenUsage) -> float | None:
-        """Return the cost of a "completion" or "embedding" in US dollars; None if a price is unknown."""
+        """Return the cost of a "completion" or "embedding" in US dollars; None if a price is
+        unknown.
+        """
         if kind == "embedding":
             return None if self.embedding is None else usage.input_tokens * self.embedding / 1e6
         if self.input is None or self.output is None:
@@ -57,19 +78,25 @@ FREE = Prices(0.0, 0.0, 0.0)
 
 
 def prices_of(llm: LLMConfig, name: str = "generation") -> Prices:
-    """Return the prices of the judge `name`: those configured, else the list prices of genai-prices.
+    """Return the prices of the judge `name`: those configured, else the list prices of
+    genai-prices.
 
-    Cached input costs as much as other input if its price is unknown, or if only that of input is configured.
+    Cached input costs as much as other input if its price is unknown, or if only that of input is
+    configured.
     """
     model = llm.model(name)
     given = llm.pricing
     if name in llm.judges:
-        given = replace(llm.judges[name].pricing, embedding_usd_per_million=given.embedding_usd_per_million)
+        given = replace(
+            llm.judges[name].pricing, embedding_usd_per_million=given.embedding_usd_per_million
+        )
     known = _listed(model, given.input_usd_per_million, given.output_usd_per_million)
     embedding = _listed(llm.embedding, given.embedding_usd_per_million)
     cached = known.cached if given.input_usd_per_million is None else None
     prices = Prices(known.input, known.output, embedding.input, cached)
-    return Prices(*(price if own is None else own for own, price in zip(astuple(given), prices, strict=True)))
+    return Prices(
+        *(price if own is None else own for own, price in zip(astuple(given), prices, strict=True))
+    )
 
 
 def _listed(model: GenerationConfig | EmbeddingConfig | None, *configured: float | None) -> Prices:
@@ -96,17 +123,23 @@ def _listed(model: GenerationConfig | EmbeddingConfig | None, *configured: float
 
 
 def check_budget(llm: LLMConfig, name: str = "generation", *, embeds: bool) -> None:
-    """Check that a budget has the prices of the judge `name`, including embeddings if a metric `embeds`."""
+    """Check that a budget has the prices of the judge `name`, including embeddings if a metric
+    `embeds`.
+    """
     if llm.limits.budget_usd is None:
         return
     prices, judge, embedding = prices_of(llm, name), llm.model(name), llm.embedding
     own = f"{llm.key(name)}.pricing" if name in llm.judges else "llm.pricing"
     models = [(repr(judge.model) if judge else "the judge", own, ["input", "output"])]
     if embeds:
-        models.append((repr(embedding.model) if embedding else "embeddings", "llm.pricing", ["embedding"]))
+        models.append(
+            (repr(embedding.model) if embedding else "embeddings", "llm.pricing", ["embedding"])
+        )
     problems = []
     for model, key, kinds in models:
-        if keys := [f"{key}.{kind}_usd_per_million" for kind in kinds if getattr(prices, kind) is None]:
+        if keys := [
+            f"{key}.{kind}_usd_per_million" for kind in kinds if getattr(prices, kind) is None
+        ]:
             text = f"the price of {model} is unknown; set {' and '.join(keys)}"
             problems.append(f"llm.limits.budget_usd: {text}")
     if problems:
@@ -114,7 +147,9 @@ def check_budget(llm: LLMConfig, name: str = "generation", *, embeds: bool) -> N
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one per 4 ASCII characters or 3 bytes of others, rounded up."""
+    """Estimate the tokens of a text: one per 4 ASCII characters or 3 bytes of others, rounded
+    up.
+    """
     return _estimate(text.encode("utf-8", "surrogatepass"))
 
 
@@ -141,7 +176,8 @@ class JudgeUsage:
     """Running counts of a judge's calls, readable at any time.
 
     Attributes:
-        calls: calls by metrics, sent or not, except those answered by the cache or by an equal call.
+        calls: calls by metrics, sent or not, except those answered by the cache or by an equal
+            call.
         attempts: requests sent, including retries and repetitions.
         input_tokens, output_tokens: of completions, over all attempts.
         cached_tokens: part of the input that servers read from their caches.
@@ -149,16 +185,16 @@ class JudgeUsage:
         unmetered: replies without a token count from the server; their tokens are estimated.
         cache_hits, cache_errors: calls answered by the cache, and lookups and writes that failed.
         shared_calls: calls answered by an equal call for the same result.
-        repaired: replies that were used after other text, such as a Markdown fence, was removed, or after
-            slightly broken JSON was mended.
+        repaired: replies that were used after other text, such as a Markdown fence, was removed, or
+            after slightly broken JSON was mended.
         retries: failed attempts that were retried, by kind of failure.
         outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
         examples: message of the first failed metric, by kind of failure.
         in_flight, waiting: requests in flight now, and requests that wait for a slot.
         concurrency: current limit on requests in flight.
         restored_dollars: cost of the results restored from a journal, in US dollars.
-        timed_out_dollars: estimated cost of requests that timed out or lost their connection, in US dollars;
-            part of the budget, but not of `dollars`.
+        timed_out_dollars: estimated cost of requests that timed out or lost their connection, in US
+            dollars; part of the budget, but not of `dollars`.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -187,7 +223,9 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
-        costs = [prices.cost(kind, used) for (kind, prices), used in self._billed.items() if any(used)]
+        costs = [
+            prices.cost(kind, used) for (kind, prices), used in self._billed.items() if any(used)
+        ]
         if not costs and not self.restored_dollars:  # Nothing is spent yet, but will be.
             costs = [self._prices.cost("completion", TokenUsage(0))]
         known = [cost for cost in costs if cost is not None]
@@ -218,7 +256,11 @@ class JudgeUsage:
         """Return all counts, as JSON has them, for `add_state` in another process."""
         counts = {name: value for name, value in vars(self).items() if name in SUMMED}
         billed = [[kind, [*prices], [*tokens]] for (kind, prices), tokens in self._billed.items()]
-        texts = {"retries": dict(self.retries), "outcomes": dict(self.outcomes), "examples": self.examples}
+        texts = {
+            "retries": dict(self.retries),
+            "outcomes": dict(self.outcomes),
+            "examples": self.examples,
+        }
         return {**counts, **texts, "billed": billed}
 
     def add_state(self, state: Mapping[str, Any]) -> None:
@@ -238,8 +280,8 @@ class JudgeUsage:
         cost = "unknown cost" if self.dollars is None else f"${self.dollars:.4g}"
         failed = sum(self.errors.values())
         return (
-            f"<JudgeUsage: {self.calls} calls, {self.in_flight} requests in flight, {self.tokens} tokens, "
-            f"{cost}, {failed} metrics failed>"
+            f"<JudgeUsage: {self.calls} calls, {self.in_flight} requests in flight, {self.tokens} "
+            f"tokens, {cost}, {failed} metrics failed>"
         )
 
     def _repr_html_(self) -> str:
@@ -250,7 +292,9 @@ class JudgeUsage:
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
     def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
-        """Count the tokens of a reply; return their cost in US dollars, or None if a price is unknown."""
+        """Count the tokens of a reply; return their cost in US dollars, or None if a price is
+        unknown.
+        """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
         else:

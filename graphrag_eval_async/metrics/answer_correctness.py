@@ -1,4 +1,6 @@
-"""Answer correctness: the judge extracts and matches the claims of two answers; the scores count them."""
+"""Answer correctness: the judge extracts and matches the claims of two answers; the scores count
+them.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,13 @@ class AnswerClaims(Struct, frozen=True):
             for position, times in Counter(getattr(pair, side) for pair in self.matches).items():
                 found = f"matches: {side} {position}"
                 if not 0 <= position < len(claims):
-                    problems.append(f"{found} is out of range: {len(claims)} {side}_claims, counted from 0")
+                    problems.append(
+                        f"{found} is out of range: {len(claims)} {side}_claims, counted from 0"
+                    )
                 elif times > 1:
-                    problems.append(f"{found} occurs in {times} pairs, but a claim matches at most one")
+                    problems.append(
+                        f"{found} occurs in {times} pairs, but a claim matches at most one"
+                    )
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -65,8 +71,9 @@ class AnswerClaims(Struct, frozen=True):
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     """Return the metric `answer_correctness`: recall, precision and F1 of an answer's claims.
 
-    Makes one call: the judge returns claims and matches, which give counts and scores. Needs the question and
-    both answers. A blank reference answer counts as missing; a blank actual answer has no claims.
+    Makes one call: the judge returns claims and matches, which give counts and scores. Needs the
+    question and both answers. A blank reference answer counts as missing; a blank actual answer has
+    no claims.
     """
     prompt = matching_prompt(INSTRUCTIONS if config.prompt is None else config.prompt)
 
@@ -81,7 +88,8 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
             "answer_correctness_reason": claims.reason,
             "answer_recall": matching / reference,
             **({"answer_precision": matching / actual} if actual else {}),
-            # The harmonic mean of recall and precision if both exist, without their rounding errors.
+            # The harmonic mean of recall and precision if both exist, without their rounding
+            # errors.
             "answer_f1": 2 * matching / (reference + actual),
         }
 

@@ -30,14 +30,16 @@ class GuessedQuestions(Struct, frozen=True):
     """Questions that an answer may reply to."""
 
     questions: list[str]
-    noncommittal: Annotated[bool, Meta(description="Whether the answer is evasive, vague or ambiguous.")]
+    noncommittal: Annotated[
+        bool, Meta(description="Whether the answer is evasive, vague or ambiguous.")
+    ]
 
 
 def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     """Return the metric `answer_relevance`: the mean cosine of the question and guessed ones.
 
-    From -1 to 1; 0 if the judge found the answer noncommittal, with RAGAS' prompt in every sample. Formula:
-    https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
+    From -1 to 1; 0 if the judge found the answer noncommittal, with RAGAS' prompt in every sample.
+    Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
     count, is_joint = config.strictness, config.mode == "joint"
     prompt = Prompt.of(INSTRUCTIONS.replace("{count}", str(count)), GuessedQuestions)
@@ -48,7 +50,10 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
         answer = case.actual_answer or ""
         if is_joint:
             found = await prompt.ask(calls, answer=answer)
-            questions, noncommittal = [*filter(has_text, found.questions)][:count], found.noncommittal
+            questions, noncommittal = (
+                [*filter(has_text, found.questions)][:count],
+                found.noncommittal,
+            )
         else:
             ask = partial(ask_ragas, calls, "answer_relevancy", ragas, response=answer)
             outputs = await together(*(ask(repeat=index) for index in range(count)))
@@ -62,4 +67,6 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
         asked, *generated = await calls.embed([case.question, *questions])
         return {NAME: fsum(cosine(asked, vector) for vector in generated) / len(generated)}
 
-    return Metric.of_answer(NAME, prompts, lambda case: has_text(case.question, case.actual_answer), score)
+    return Metric.of_answer(
+        NAME, prompts, lambda case: has_text(case.question, case.actual_answer), score
+    )

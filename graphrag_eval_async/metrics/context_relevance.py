@@ -1,4 +1,6 @@
-"""Context relevance: whether the retrieved texts help to answer the question. Needs no reference answer."""
+"""Context relevance: whether the retrieved texts help to answer the question. Needs no reference
+answer.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ PROMPT = Prompt.of(INSTRUCTIONS, RatedDocuments)
 
 
 def context_relevance(config: ContextRelevanceConfig) -> Metric:
-    """Return the metric `context_relevance`: the mean rating of the retrieved documents, from 0 to 1.
+    """Return the metric `context_relevance`: the mean rating of the retrieved documents, from 0 to
+    1.
 
     A document without text is rated 0; a response that retrieved no text scores 0.
     """
@@ -58,7 +61,9 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
             return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
         _, rated = await ask_about(calls, PROMPT, texts, config.seed, question=case.question)
         lines = [
-            f"{rank + 1}: {rated[rank].rating} ({rated[rank].reason})" if text else f"{rank + 1}: 0 (no text)"
+            f"{rank + 1}: {rated[rank].rating} ({rated[rank].reason})"
+            if text
+            else f"{rank + 1}: 0 (no text)"
             for rank, text in enumerate(texts)
         ]
         rating = sum(document.rating for document in rated.values())

@@ -12,7 +12,16 @@ import msgspec
 
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, fill, has_text
+from graphrag_eval_async.metrics.metric import (
+    Calls,
+    Case,
+    Keys,
+    Metric,
+    Prompt,
+    dumps,
+    fill,
+    has_text,
+)
 from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
@@ -27,30 +36,41 @@ _WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
 def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     """Return a metric whose outputs the judge gives in one call for the configured inputs.
 
-    Needs all inputs. Steps without any of the configured name are an empty list. An output described as
-    "fraction 0-1..." is a number from 0 to 1. Others are finite numbers or strings, as configured; without a
-    type, the judge chooses.
+    Needs all inputs. Steps without any of the configured name are an empty list. An output
+    described as "fraction 0-1..." is a number from 0 to 1. Others are finite numbers or strings, as
+    configured; without a type, the judge chooses.
     """
     outputs = {name: _Output(output) for name, output in config.outputs.items()}
-    keys = [f"- {dumps(name)}, {output.wanted}: {output.description}" for name, output in outputs.items()]
+    keys = [
+        f"- {dumps(name)}, {output.wanted}: {output.description}"
+        for name, output in outputs.items()
+    ]
     # The reply in words: not every server shows the schema to the model.
     reply = "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
-    prompt = Prompt(f"{fill(config.instructions, config.inputs)}\n\n{reply}", _form(config.name, outputs))
+    prompt = Prompt(
+        f"{fill(config.instructions, config.inputs)}\n\n{reply}", _form(config.name, outputs)
+    )
 
     def applies(case: Case) -> bool:
         given = {name: getattr(case, name) for name in config.inputs}
         return None not in given.values() and has_text(given.get("question", "unused"))
 
     async def score(case: Case, calls: Calls) -> Keys:
-        return dict(await prompt.ask(calls, **{name: _block(case, name, config) for name in config.inputs}))
+        return dict(
+            await prompt.ask(calls, **{name: _block(case, name, config) for name in config.inputs})
+        )
 
     prompts = [*prompt.texts, dumps((config.inputs, config.steps_name, config.steps_keys))]
     return Metric.of_answer(config.name, prompts, applies, score)
 
 
 def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
-    """Return output names by kind: all "outputs", "fractions" (numbers from 0 to 1), "texts" (strings)."""
-    outputs = {name: _Output(output) for config in evaluations for name, output in config.outputs.items()}
+    """Return output names by kind: all "outputs", "fractions" (numbers from 0 to 1), "texts"
+    (strings).
+    """
+    outputs = {
+        name: _Output(output) for config in evaluations for name, output in config.outputs.items()
+    }
     kinds = {
         "outputs": [*outputs],
         "fractions": [name for name, output in outputs.items() if output.is_fraction],
@@ -90,13 +110,17 @@ def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]
         for name, output in outputs.items():
             if name in reply and not output.allows(reply[name]):
-                problems.append(f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}")
+                problems.append(
+                    f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}"
+                )
         if problems:
             raise ValueError("; ".join(problems))
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
-    return ResponseFormat(strict({"title": title, "type": "object", "properties": properties}), read)
+    return ResponseFormat(
+        strict({"title": title, "type": "object", "properties": properties}), read
+    )
 
 
 def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
@@ -109,7 +133,9 @@ def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
     return str(value)
 
 
-def _selected(steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig) -> list[dict[str, Any]]:
+def _selected(
+    steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig
+) -> list[dict[str, Any]]:
     """Return the steps with the configured name, reduced to the configured keys.
 
     Outputs that are JSON text are decoded: escaped JSON within JSON is hard to read.

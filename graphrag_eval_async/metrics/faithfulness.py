@@ -1,4 +1,6 @@
-"""Faithfulness: which claims of the answer the retrieved texts support. Needs no reference answer."""
+"""Faithfulness: which claims of the answer the retrieved texts support. Needs no reference
+answer.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, has_text, lines_of
+from graphrag_eval_async.metrics.metric import (
+    Calls,
+    Case,
+    Keys,
+    Metric,
+    Prompt,
+    dumps,
+    has_text,
+    lines_of,
+)
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 from graphrag_eval_async.metrics.retrieval import NO_TEXT, retrieved_texts
 
@@ -55,18 +66,26 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
     async def score(case: Case, calls: Calls) -> Keys:
         texts, answer = retrieved_texts(case) or [], case.actual_answer or ""
         if is_joint:
-            found = await PROMPT.ask(calls, question=case.question, answer=answer, documents=dumps(texts))
-            claims = [(each.supported and bool(texts), each.claim, each.reason) for each in found.claims]
+            found = await PROMPT.ask(
+                calls, question=case.question, answer=answer, documents=dumps(texts)
+            )
+            claims = [
+                (each.supported and bool(texts), each.claim, each.reason) for each in found.claims
+            ]
         else:
             split = await ask_ragas(calls, NAME, ragas[0], question=case.question, answer=answer)
             claims = [(False, statement, NO_TEXT) for statement in split.statements]
             if claims and texts:
                 data = {"context": "\n".join(texts), "statements": split.statements}
                 found = await ask_ragas(calls, NAME, ragas[1], **data)
-                claims = [(each.verdict == 1, each.statement, each.reason) for each in found.statements]
+                claims = [
+                    (each.verdict == 1, each.statement, each.reason) for each in found.statements
+                ]
         if not claims:
             return {f"{NAME}_reason": "the answer makes no claims"}
         share = sum(supported for supported, *_ in claims) / len(claims)
         return {NAME: share, f"{NAME}_reason": lines_of(claims)}
 
-    return Metric.of_answer(NAME, PROMPT.texts if is_joint else ragas_prompts(NAME, *ragas), applies, score)
+    return Metric.of_answer(
+        NAME, PROMPT.texts if is_joint else ragas_prompts(NAME, *ragas), applies, score
+    )

@@ -42,8 +42,12 @@ class CodeMetrics:
 
         self._metrics = check_metrics(config, {**config.custom_metrics, **given}, problem)
         self.names = [metric.name for metric in self._metrics]
-        self.fractions = [key for each in self._metrics if each.range == (0, 1) for key in each.outputs]
-        self.seconds = limits.result_timeout_sec if any(each.is_async for each in self._metrics) else 0.0
+        self.fractions = [
+            key for each in self._metrics if each.range == (0, 1) for key in each.outputs
+        ]
+        self.seconds = (
+            limits.result_timeout_sec if any(each.is_async for each in self._metrics) else 0.0
+        )
         self._slots = asyncio.Semaphore(limits.max_concurrency)
 
     def paths(self, what: str) -> dict[str, str]:
@@ -51,7 +55,9 @@ class CodeMetrics:
         for metric in self._metrics:
             if metric.path is None:
                 why = f"{what} imports it by its path, and {metric.function!r} has none"
-                raise UsageError(f"metrics[{metric.name!r}]: {why}; define it at the top of a module")
+                raise UsageError(
+                    f"metrics[{metric.name!r}]: {why}; define it at the top of a module"
+                )
         return {metric.name: str(metric.path) for metric in self._metrics}
 
     @property
@@ -63,13 +69,19 @@ class CodeMetrics:
         ]
 
     async def complete(self, evaluation: Evaluation) -> None:
-        """Add the values of the metrics to a complete evaluation, awaiting the async ones together."""
+        """Add the values of the metrics to a complete evaluation, awaiting the async ones
+        together.
+        """
         seen = _seen(evaluation)
         asked = [metric for metric in self._metrics if metric.is_async]
         calls = [self._call(metric, seen[1]) for metric in asked]
         # A metric that cancels itself has failed; a cancellation from outside passes through.
         returned = await asyncio.gather(*calls, return_exceptions=True)
-        self.add(evaluation, seen, {each.name: value for each, value in zip(asked, returned, strict=True)})
+        self.add(
+            evaluation,
+            seen,
+            {each.name: value for each, value in zip(asked, returned, strict=True)},
+        )
 
     async def _call(self, metric: CodeMetric, arguments: Callable[[], list[Any]]) -> Any:
         async with self._slots:
@@ -83,7 +95,9 @@ class CodeMetrics:
                 raise late if clock.expired() else error from None
 
     def add(self, evaluation: Evaluation, seen: Any = None, returned: Any = None) -> None:
-        """Add the values of the metrics to a complete evaluation; `returned` has those of async ones."""
+        """Add the values of the metrics to a complete evaluation; `returned` has those of async
+        ones.
+        """
         result, arguments = seen or _seen(evaluation)
         listed: dict[str, list[str]] = {"names": self.names, "outputs": [], "fractions": []}
         keys = dict[str, Any]()
@@ -94,7 +108,9 @@ class CodeMetrics:
                     raise value
                 values = _values(metric, value, (result, keys, RESULT_KEYS))
             except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
-                values = {key: None for key in metric.outputs if key not in keys}  # Those are of another.
+                values = {
+                    key: None for key in metric.outputs if key not in keys
+                }  # Those are of another.
                 told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
                 keys |= values | {f"{metric.name}_error": in_utf8(told)[:2000]}  # In this order.
             keys |= values
@@ -106,7 +122,9 @@ class CodeMetrics:
 
 
 def _seen(evaluation: Evaluation) -> tuple[dict[str, Any], Callable[[], list[Any]]]:
-    """The result without what depends on where and when it is made; what returns arguments, as copies."""
+    """The result without what depends on where and when it is made; what returns arguments, as
+    copies.
+    """
     result = msgspec.structs.replace(evaluation, result=None, sample=None, source=None).as_dict()
     assert evaluation.response is not None  # noqa: S101
     texts = orjson.dumps(evaluation.response.fields), orjson.dumps(result)
@@ -114,13 +132,20 @@ def _seen(evaluation: Evaluation) -> tuple[dict[str, Any], Callable[[], list[Any
 
 
 def _values(metric: CodeMetric, value: Any, taken: Sequence[Collection[str]]) -> dict[str, Any]:
-    """The values that a metric returned, by their keys in the result; raises an exception if one is wrong."""
+    """The values that a metric returned, by their keys in the result; raises an exception if one
+    is wrong.
+    """
     if isawaitable(value):
         if iscoroutine(value):
             value.close()
-        raise TypeError("got an awaitable: define the metric, and what its decorators return, by async def")
+        raise TypeError(
+            "got an awaitable: define the metric, and what its decorators return, by async def"
+        )
     given = value if isinstance(value, Mapping) else {None: value}
-    found = {metric.name if name is None else f"{metric.name}_{name}": each for name, each in given.items()}
+    found = {
+        metric.name if name is None else f"{metric.name}_{name}": each
+        for name, each in given.items()
+    }
     for key in found if value is not None else ():
         if not metric.is_open and key not in metric.outputs:
             told = f"one with {key!r}" if isinstance(value, Mapping) else describe(value)
@@ -132,7 +157,9 @@ def _values(metric: CodeMetric, value: Any, taken: Sequence[Collection[str]]) ->
 
 def _number(value: Any, range_: Range) -> float:
     low, high = range_ or (-inf, inf)
-    number: Any = value.item() if callable(getattr(value, "item", None)) else value  # Of NumPy or PyTorch.
+    number: Any = (
+        value.item() if callable(getattr(value, "item", None)) else value
+    )  # Of NumPy or PyTorch.
     is_number = isinstance(number, Real)
     if is_number and -inf < number < inf and low <= number <= high:
         return int(number) if isinstance(number, Integral) and fits(int(number)) else float(number)

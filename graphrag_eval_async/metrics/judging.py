@@ -50,8 +50,9 @@ METRICS: dict[str, Callable[[Any], Metric]] = {
 """Functions that create a metric from its section of the configuration, by section name."""
 
 FINGERPRINTED_ELSEWHERE = {"llm", "execute", "aliases", "turned_on"}
-"""Sections that `Judging.fingerprint` does not copy. The first two may hold secrets, which no hash may give
-away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what matters of them."""
+"""Sections that `Judging.fingerprint` does not copy. The first two may hold secrets, which no hash
+may give away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what matters of them.
+"""
 
 
 def configured(config: Config) -> list[Metric]:
@@ -59,14 +60,18 @@ def configured(config: Config) -> list[Metric]:
     makers, sections = METRICS, (config.retrieval_answer, config.retrieval_context)
     asked = {(each.mode, each.seed, each.judges) for each in sections if each is not None}
     if None not in sections and len(asked) == 1 and asked.pop()[0] == "joint":  # Both ask alike.
-        makers = METRICS | {name: partial(retrieval, name, is_shared=True) for name in (ANSWER, CONTEXT)}
+        makers = METRICS | {
+            name: partial(retrieval, name, is_shared=True) for name in (ANSWER, CONTEXT)
+        }
     metrics = [makers[name](section) for name, section in config.metrics.items()]
     return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
 
 
 def loader(config: Config) -> Callable[[], None]:
     """Return a function that imports the packages that the metrics need."""
-    needs_ragas = any(getattr(section, "mode", None) == "ragas" for section in config.metrics.values())
+    needs_ragas = any(
+        getattr(section, "mode", None) == "ragas" for section in config.metrics.values()
+    )
     return load_ragas if needs_ragas else lambda: None
 
 
@@ -91,7 +96,8 @@ class Judging:
     def __init__(
         self, config: Config, *, judge: Judge | Mapping[str, Judge] | None, on_fatal: OnFatal
     ) -> None:
-        """Prepare the metrics, of which at least one must be on; makes no call and imports nothing heavy.
+        """Prepare the metrics, of which at least one must be on; makes no call and imports nothing
+        heavy.
 
         `judge` is the caller's own, or several by name. If all calls would fail, `run` raises
         `JudgeUnavailable`; with `on_fatal` "continue", each metric gets the error.
@@ -103,7 +109,9 @@ class Judging:
         for name, section in config.metrics.items():
             self._panels[name] = Panel(section.judges, section.vote, OF_PENDING[name])
         for each in config.custom_evaluations:
-            self._panels[each.name] = Panel(each.judges, each.vote, [*each.outputs], nulls=[*each.outputs])
+            self._panels[each.name] = Panel(
+                each.judges, each.vote, [*each.outputs], nulls=[*each.outputs]
+            )
         own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
         if missing := [name for name in config.judges if name not in own]:
             raise UsageError(f"judge: none is named {missing[0]!r}, which the configuration uses")
@@ -118,7 +126,11 @@ class Judging:
             for name in Config.__struct_fields__
             if name not in FINGERPRINTED_ELSEWHERE
         }
-        self.fingerprint = [self._provenance, [setup.fingerprint for setup in self._setups], settings]
+        self.fingerprint = [
+            self._provenance,
+            [setup.fingerprint for setup in self._setups],
+            settings,
+        ]
 
     def _describe(self, config: Config, *, is_own: bool) -> dict[str, Any]:
         """Return the part of the `judge` key that all results share."""
@@ -127,11 +139,15 @@ class Judging:
         hashed.append(None if is_own else first.fingerprint)
         found: dict[str, Any] = {"model": first.model, "prompts": ""}
         if others:
-            hashed.append({name: [panel.judges, panel.vote] for name, panel in self._panels.items()})
+            hashed.append(
+                {name: [panel.judges, panel.vote] for name, panel in self._panels.items()}
+            )
             hashed.append([setup.fingerprint for setup in others])
             found["judges"] = {setup.name: setup.model for setup in self._setups}
         found["prompts"] = _hash(hashed)
-        embedding = config.llm.embedding if config.llm is not None and config.embedding_metrics else None
+        embedding = (
+            config.llm.embedding if config.llm is not None and config.embedding_metrics else None
+        )
         if embedding is not None and not is_own:
             found["embedding"] = str(embedding.model)
         return found | kinds_of_outputs(config.custom_evaluations)
@@ -161,14 +177,20 @@ class Judging:
             reference_steps=groups,
             actual_answer=fields.get("actual_answer"),
             actual_steps=fields.get("actual_steps"),
-            matches={actual: groups[group][step] for group, step, actual in matches} if groups else {},
+            matches={actual: groups[group][step] for group, step, actual in matches}
+            if groups
+            else {},
         )
         tasks = [task for metric in self._metrics for task in metric.tasks(case)]
         due = [task for task in tasks if task.score is not None]
         return Plan(due, len(tasks) - len(due)) if tasks else None
 
-    async def run(self, plan: Plan, session: JudgeSession) -> tuple[Keys, dict[int, Keys], Keys] | None:
-        """Return the keys of the result, of its steps by index, and of `judge`; None if it was dropped."""
+    async def run(
+        self, plan: Plan, session: JudgeSession
+    ) -> tuple[Keys, dict[int, Keys], Keys] | None:
+        """Return the keys of the result, of its steps by index, and of `judge`; None if it was
+        dropped.
+        """
         result = ResultCalls(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.turn()
@@ -176,7 +198,9 @@ class Judging:
             return None
         panels = [(task, self._panels[task.metric]) for task in plan.due]
         judges = [(task, session.senders[name]) for task, panel in panels for name in panel.judges]
-        verdicts = iter(await _verdicts([(task, MetricCalls(result, own)) for task, own in judges], result))
+        verdicts = iter(
+            await _verdicts([(task, MetricCalls(result, own)) for task, own in judges], result)
+        )
         if result.is_dropped:
             return None
         keys: Keys = {}
@@ -197,8 +221,12 @@ def _hash(value: Any) -> str:
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _verdicts(asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls) -> list[Verdict]:
-    """Return the verdict on each task: a timeout error if it did not finish in the time of the result."""
+async def _verdicts(
+    asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls
+) -> list[Verdict]:
+    """Return the verdict on each task: a timeout error if it did not finish in the time of the
+    result.
+    """
     seconds = result.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[Keys | JudgeError] = [late] * len(asked)
@@ -216,4 +244,6 @@ async def _verdicts(asked: Sequence[tuple[Task, MetricCalls]], result: ResultCal
             async with anyio.create_task_group() as tasks:
                 for index, each in enumerate(asked):
                     tasks.start_soon(find, index, *each)
-    return [Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)]
+    return [
+        Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)
+    ]

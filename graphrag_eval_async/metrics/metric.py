@@ -1,4 +1,6 @@
-"""What a judged metric is made of: tasks, the calls that they make, and prompts that resist injection."""
+"""What a judged metric is made of: tasks, the calls that they make, and prompts that resist
+injection.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,18 @@ class Case(NamedTuple):
     reference_steps: Sequence[Sequence[Mapping[str, Any]]] | None = None  # In groups.
     actual_answer: str | None = None
     actual_steps: Sequence[Mapping[str, Any]] | None = None
-    matches: Mapping[int, Mapping[str, Any]] = {}  # Matched reference steps, by index of the actual step.
+    matches: Mapping[
+        int, Mapping[str, Any]
+    ] = {}  # Matched reference steps, by index of the actual step.
 
 
 class Task(NamedTuple):
     """A metric, or a part of one, to compute for a response or one of its steps."""
 
     metric: str  # The metric's name in the configuration.
-    score: Callable[[Calls], Awaitable[Keys]] | None  # May raise `JudgeError`. None: an input is missing.
+    score: (
+        Callable[[Calls], Awaitable[Keys]] | None
+    )  # May raise `JudgeError`. None: an input is missing.
     part: str = ""  # Such as "_recall".
     step: int | None = None  # The index of the actual step.
 
@@ -48,7 +54,9 @@ class Metric(NamedTuple):
     """A configured metric."""
 
     name: str  # In the configuration.
-    prompts: Sequence[str]  # All that the judge is sent except the data; hashed as `prompts` of the results.
+    prompts: Sequence[
+        str
+    ]  # All that the judge is sent except the data; hashed as `prompts` of the results.
     tasks: Callable[[Case], list[Task]]
 
     @classmethod
@@ -60,7 +68,11 @@ class Metric(NamedTuple):
         score: Callable[[Case, Calls], Awaitable[Keys]],
     ) -> Metric:
         """Return a metric with one task per response, skipped where it does not apply."""
-        return cls(name, prompts, lambda case: [Task(name, partial(score, case) if applies(case) else None)])
+        return cls(
+            name,
+            prompts,
+            lambda case: [Task(name, partial(score, case) if applies(case) else None)],
+        )
 
 
 class Prompt(NamedTuple):
@@ -87,8 +99,8 @@ class Prompt(NamedTuple):
 def messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the conversation that asks a judge to apply `instructions` to named `blocks` of data.
 
-    Equal arguments give equal messages, and the system message depends only on the instructions, so that both
-    can be cached. No block can contain the boundary, which is their hash.
+    Equal arguments give equal messages, and the system message depends only on the instructions, so
+    that both can be cached. No block can contain the boundary, which is their hash.
     """
     text = "\0".join(text for block in blocks.items() for text in block)
     boundary = sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
@@ -107,7 +119,9 @@ def system(instructions: str) -> str:
 def fill(template: str, names: Collection[str]) -> str:
     """Replace each ``{name}`` in a user's prompt by ``<name>``; all other braces stay."""
     return re.sub(
-        r"\{([^{}]*)\}", lambda braces: f"<{braces[1]}>" if braces[1] in names else braces[0], template
+        r"\{([^{}]*)\}",
+        lambda braces: f"<{braces[1]}>" if braces[1] in names else braces[0],
+        template,
     )
 
 
@@ -123,4 +137,6 @@ def has_text(*texts: str | None) -> bool:
 
 def lines_of(verdicts: Iterable[tuple[Any, str, str]]) -> str:
     """Return a reason of a line per verdict: whether it is positive, on what, and why."""
-    return "\n".join(f"{'+' if verdict else '-'} {text} ({reason})" for verdict, text, reason in verdicts)
+    return "\n".join(
+        f"{'+' if verdict else '-'} {text} ({reason})" for verdict, text, reason in verdicts
+    )

@@ -32,13 +32,17 @@ class Panel(NamedTuple):
     nulls: Collection[str] = ()  # Keys set to None if the metric fails.
 
     def add(self, known: Keys, task: Task, verdicts: Sequence[Verdict]) -> None:
-        """Add the keys of a task to those of the result or of its step; there is a verdict of each judge.
+        """Add the keys of a task to those of the result or of its step; there is a verdict of each
+        judge.
 
-        With several judges, a score is the mean or the median of theirs, and a text is what most of them say.
-        If one fails, the metric fails, and if one gives no score, there is none: the mean of the others would
-        not be comparable.
+        With several judges, a score is the mean or the median of theirs, and a text is what most of
+        them say.
+        If one fails, the metric fails, and if one gives no score, there is none: the mean of the
+        others would not be comparable.
         """
-        each = {name: self._keys(task, own) for name, own in zip(self.judges, verdicts, strict=True)}
+        each = {
+            name: self._keys(task, own) for name, own in zip(self.judges, verdicts, strict=True)
+        }
         by: dict[str, Keys] = {}
         if len(each) > 1:
             by = known.setdefault(f"{task.metric}{BY}", {name: {} for name in each})
@@ -81,7 +85,9 @@ class Panel(NamedTuple):
             if None in values:
                 continue
             if any(isinstance(value, str) for value in values):
-                known[key] = Counter(values).most_common(1)[0][0]  # The first of those equally frequent.
+                known[key] = Counter(values).most_common(1)[0][
+                    0
+                ]  # The first of those equally frequent.
                 apart = float(len({*values}) > 1)
             else:
                 known[key] = fmean(values) if self.vote == "mean" else median(values)

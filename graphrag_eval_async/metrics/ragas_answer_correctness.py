@@ -1,4 +1,6 @@
-"""RAGAS answer correctness: an F-score of the answers' statements, averaged with their similarity."""
+"""RAGAS answer correctness: an F-score of the answers' statements, averaged with their
+similarity.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.answer_correctness import has_both_answers, match_claims, matching_prompt
+from graphrag_eval_async.metrics.answer_correctness import (
+    has_both_answers,
+    match_claims,
+    matching_prompt,
+)
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, ragas_prompts, together
 
@@ -21,8 +27,8 @@ PROMPT = matching_prompt()
 def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     """Return the metric `ragas_answer_correctness`.
 
-    It is the weighted average of the F-score of the statements and the answers' cosine similarity. An answer
-    without statements, such as a refusal or an empty one, scores 0.
+    It is the weighted average of the F-score of the statements and the answers' cosine similarity.
+    An answer without statements, such as a refusal or an empty one, scores 0.
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
     if config.mode == "joint":
@@ -35,7 +41,9 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     async def score(case: Case, calls: Calls) -> Keys:
         answers = [case.actual_answer or "", case.reference_answer or ""]
         embeds = config.weights[1] and has_text(answers[0])
-        counts, *vectors = await together(count(case, calls), *([calls.embed(answers)] if embeds else []))
+        counts, *vectors = await together(
+            count(case, calls), *([calls.embed(answers)] if embeds else [])
+        )
         keys: Keys = {f"{NAME}_similarity": cosine(*pair) for pair in vectors}
         tp, fp, fn, makes_statements = counts
         value = 0.0
@@ -50,7 +58,9 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
 
 
 async def _matched(case: Case, calls: Calls) -> tuple[int, int, int, bool]:
-    """Count right, wrong and lacking statements by the call of answer correctness; and whether it has any."""
+    """Count right, wrong and lacking statements by the call of answer correctness; and whether
+    it has any.
+    """
     found = await match_claims(PROMPT, case, calls)
     matching, actual = len(found.matches), len(found.actual_claims)
     return matching, actual - matching, len(found.reference_claims) - matching, actual > 0
@@ -67,7 +77,9 @@ async def _classified(case: Case, calls: Calls) -> tuple[int, int, int, bool]:
     statements = [statement for each in actual for statement in each.statements]
     if not statements:  # Such as a refusal.
         return 0, 0, len(expected.statements), False
-    classes = await ask("CorrectnessClassifierPrompt", answer=statements, ground_truth=expected.statements)
+    classes = await ask(
+        "CorrectnessClassifierPrompt", answer=statements, ground_truth=expected.statements
+    )
     if not (classes.TP or classes.FP or classes.FN):
         raise JudgeError("invalid_reply", "the judge classified no statement")
     return len(classes.TP), len(classes.FP), len(classes.FN), True

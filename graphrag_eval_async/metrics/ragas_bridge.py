@@ -33,7 +33,9 @@ def ragas_prompts(metric: str, *names: str) -> list[str]:
 
 @cache
 def load_ragas() -> None:
-    """Import ragas, which takes a second or more, and turn off its telemetry for the whole process."""
+    """Import ragas, which takes a second or more, and turn off its telemetry for the whole
+    process.
+    """
     os.environ["RAGAS_DO_NOT_TRACK"] = "true"
     try:
         from ragas import _analytics
@@ -45,7 +47,9 @@ def load_ragas() -> None:
 
 
 async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, **data: Any) -> Any:
-    """Fill in a prompt of one of ragas' metrics; return the judge's reply as the prompt's output model."""
+    """Fill in a prompt of one of ragas' metrics; return the judge's reply as the prompt's output
+    model.
+    """
     kind, head, tail, form = _prompt(metric, prompt)
 
     def messages() -> list[Message]:
@@ -62,7 +66,9 @@ async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, 
 def _prompt(metric: str, prompt: str) -> tuple[Any, str, str, ResponseFormat[Any]]:
     """Return a prompt of ragas, its text before and after the input, and the format of replies."""
     kind = getattr(import_module(f"ragas.metrics.collections.{metric}.util"), prompt)
-    head, _, tail = kind().to_string(SimpleNamespace(model_dump_json=lambda **_: "\0")).rpartition("\0")
+    head, _, tail = (
+        kind().to_string(SimpleNamespace(model_dump_json=lambda **_: "\0")).rpartition("\0")
+    )
     return kind, head, tail, format_of_model(kind.output_model)
 
 
@@ -76,7 +82,9 @@ def format_of_model(model: Any) -> ResponseFormat[Any]:
             output = model.model_validate(reply)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the reply'}: {first['msg']}") from None
+            raise ValueError(
+                f"{'.'.join(map(str, first['loc'])) or 'the reply'}: {first['msg']}"
+            ) from None
         for row in getattr(output, "classifications", [output]):
             if wrong := [name for name in BINARY_FIELDS if getattr(row, name, 0) not in {0, 1}]:
                 raise ValueError(f"{wrong[0]}: must be 0 or 1")
@@ -86,7 +94,9 @@ def format_of_model(model: Any) -> ResponseFormat[Any]:
 
 
 async def together(*calls: Awaitable[Any]) -> list[Any]:
-    """Make all calls concurrently; an error is raised after all have ended, as they are paid for anyway."""
+    """Make all calls concurrently; an error is raised after all have ended, as they are paid for
+    anyway.
+    """
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

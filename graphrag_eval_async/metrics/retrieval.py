@@ -1,4 +1,6 @@
-"""Recall and precision of the texts that retrieval steps return, with prompts of RAGAS or in one call."""
+"""Recall and precision of the texts that retrieval steps return, with prompts of RAGAS or in one
+call.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from msgspec import Meta, Struct
 
 from graphrag_eval_async.errors import JudgeError, MalformedStep
 from graphrag_eval_async.judge.protocol import ResponseFormat
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, Task, dumps, has_text
+from graphrag_eval_async.metrics.metric import (
+    Calls,
+    Case,
+    Keys,
+    Metric,
+    Prompt,
+    Task,
+    dumps,
+    has_text,
+)
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts, together
 from graphrag_eval_async.steps.retrieval import average_precision, read_documents
 
@@ -100,7 +111,8 @@ def is_retrieval(step: Mapping[str, Any]) -> bool:
 def texts_of(step: Mapping[str, Any]) -> list[str] | None:
     """Return the texts that a step returned by rank, "" for a document without text.
 
-    None if they are not known: the output cannot be read, or it has documents, but none with the key `text`.
+    None if they are not known: the output cannot be read, or it has documents, but none with the
+    key `text`.
     """
     try:
         documents = read_documents(step.get("output"))
@@ -114,7 +126,9 @@ def texts_of(step: Mapping[str, Any]) -> list[str] | None:
 
 
 def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
-    """Return the texts of all retrieval steps, each once, and if `blank`, "" for those without; or None."""
+    """Return the texts of all retrieval steps, each once, and if `blank`, "" for those without;
+    or None.
+    """
     found = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
     if all(texts is None for texts in found):
         return None
@@ -125,7 +139,8 @@ def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
 async def ask_about(
     calls: Calls, prompt: Prompt, texts: Sequence[str], seed: int, **blocks: str
 ) -> tuple[Any, dict[int, Any]]:
-    """Ask for a verdict on each text; return the reply, and those of its `documents` by the rank of the text.
+    """Ask for a verdict on each text; return the reply, and those of its `documents` by the rank of
+    the text.
 
     Texts are shown in random order, which depends on `seed` and the question.
     """
@@ -139,9 +154,13 @@ async def ask_about(
         if sorted(ids) != [*range(1, len(ranks) + 1)]:
             raise ValueError(f"documents: expected each id from 1 to {len(ranks)} once, got {ids}")
         # Replies begin with `documents`; all else are lists of statements.
-        for statement in chain.from_iterable(getattr(found, name) for name in found.__struct_fields__[1:]):
+        for statement in chain.from_iterable(
+            getattr(found, name) for name in found.__struct_fields__[1:]
+        ):
             if not {*statement.documents} <= {*ids}:
-                raise ValueError(f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}")
+                raise ValueError(
+                    f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}"
+                )
         return found
 
     form = ResponseFormat(prompt.form.schema, read)
@@ -178,13 +197,19 @@ class _Retrieved(NamedTuple):
 def retrieval(
     name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, is_shared: bool = False
 ) -> Metric:
-    """Return a metric of successful retrieval steps; with `is_shared`, the other one shares its calls.
+    """Return a metric of successful retrieval steps; with `is_shared`, the other one shares its
+    calls.
 
-    `retrieval_answer` compares steps with the reference answer, `retrieval_context` those that match a
-    reference step with the texts of that step. A document without text takes up a rank and is not useful.
+    `retrieval_answer` compares steps with the reference answer, `retrieval_context` those that
+    match a reference step with the texts of that step. A document without text takes up a rank and
+    is not useful.
     """
     if config.mode == "joint":
-        prompts = [f"joint, seed {config.seed}", *PROMPT.texts, *(PROMPT_FOR_BOTH.texts if is_shared else ())]
+        prompts = [
+            f"joint, seed {config.seed}",
+            *PROMPT.texts,
+            *(PROMPT_FOR_BOTH.texts if is_shared else ()),
+        ]
         parts: dict[str, Any] = {"": partial(_jointly, config.seed)}
     else:
         prompts = ragas_prompts(name, "ContextRecallPrompt", "ContextPrecisionPrompt")
@@ -219,27 +244,37 @@ async def _jointly(seed: int, step: _Retrieved, calls: Calls) -> Keys:
         prompt, side = PROMPT_FOR_BOTH, "answer" if step.name == ANSWER else "texts"
         blocks = dict(zip(("reference_answer", "reference_texts"), step.both, strict=True))
         which = f"{side}_statements", f"useful_for_{side}"
-    found, documents = await ask_about(calls, prompt, step.texts, seed, question=step.question, **blocks)
+    found, documents = await ask_about(
+        calls, prompt, step.texts, seed, question=step.question, **blocks
+    )
     statements = [(each.documents, each.statement) for each in getattr(found, which[0])]
     useful = [rank for rank, document in documents.items() if getattr(document, which[1])]
     return step.recall(statements) | step.precision(useful)
 
 
 async def _recall(step: _Retrieved, calls: Calls) -> Keys:
-    """Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/."""
+    """Formula:
+    https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/.
+    """
     rows = []
     if any(step.texts):
         context = "\n".join(filter(None, step.texts))
         data: Keys = {"question": step.question, "context": context, "answer": step.reference}
-        rows = (await ask_ragas(calls, "context_recall", "ContextRecallPrompt", **data)).classifications
+        rows = (
+            await ask_ragas(calls, "context_recall", "ContextRecallPrompt", **data)
+        ).classifications
     keys = step.recall([(row.attributed, f"{row.statement} ({row.reason})") for row in rows])
     return keys if step.name == ANSWER else {f"{CONTEXT}_recall": keys[f"{CONTEXT}_recall"]}
 
 
 async def _precision(step: _Retrieved, calls: Calls) -> Keys:
-    """Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/."""
+    """Formula:
+    https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/.
+    """
     data: Keys = {"question": step.question, "answer": step.reference}
     ask = partial(ask_ragas, calls, "context_precision", "ContextPrecisionPrompt", **data)
     ranks = [rank for rank, text in enumerate(step.texts) if text]
     outputs = await together(*(ask(context=step.texts[rank]) for rank in ranks))
-    return step.precision([rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict])
+    return step.precision(
+        [rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict]
+    )

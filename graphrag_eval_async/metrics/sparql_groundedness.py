@@ -1,4 +1,6 @@
-"""SPARQL groundedness: which values of the answer stand in the rows that the agent's queries returned."""
+"""SPARQL groundedness: which values of the answer stand in the rows that the agent's queries
+returned.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, dumps, has_text, lines_of
+from graphrag_eval_async.metrics.metric import (
+    Calls,
+    Case,
+    Keys,
+    Metric,
+    Prompt,
+    dumps,
+    has_text,
+    lines_of,
+)
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.answers import occurs
 from graphrag_eval_async.steps.numbers import Number, numbers_in
@@ -62,7 +73,9 @@ PROMPT = Prompt.of(INSTRUCTIONS, AnswerValues)
 
 
 def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
-    """Return the metric `sparql_groundedness`: the share of the answer's values that the rows support."""
+    """Return the metric `sparql_groundedness`: the share of the answer's values that the rows
+    support.
+    """
 
     def applies(case: Case) -> bool:
         return has_text(case.question, case.actual_answer) and bool(_queries(case))
@@ -72,7 +85,11 @@ def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
 
 def _queries(case: Case) -> list[Mapping[str, Any]]:
     steps = case.actual_steps or ()
-    return [step for step in steps if (step.get("name"), step.get("status")) == ("sparql_query", "success")]
+    return [
+        step
+        for step in steps
+        if (step.get("name"), step.get("status")) == ("sparql_query", "success")
+    ]
 
 
 async def _score(case: Case, calls: Calls) -> Keys:
@@ -112,37 +129,52 @@ def _verdicts(
 def _read(
     question: str, answer: str, steps: Sequence[Mapping[str, Any]]
 ) -> tuple[str, int, list[str], list[str]]:
-    """Return the rows of all queries for the judge, how many of them are cut off, which values of the answer
-    stand in them, and which numbers of it do not; none of these if any output is no table.
+    """Return the rows of all queries for the judge, how many of them are cut off, which values of
+    the answer stand in them, and which numbers of it do not; none of these if any output is no
+    table.
     """
     tables = [*map(_table, steps)]
     columns = [column for table in tables if table for column in table.columns]
-    cells = [*{text: None for each in columns for text in islice(filter(None, each.texts), MAX_CELLS)}]
+    cells = [
+        *{text: None for each in columns for text in islice(filter(None, each.texts), MAX_CELLS)}
+    ]
     rest, asked_text, names = _without_markers(answer).casefold(), question.casefold(), []
     for name in dict.fromkeys(map(_name, cells)):
         is_value = len(name) >= MIN_CHARACTERS and occurs(name.casefold(), rest)
         if is_value and not _is_number(name) and not occurs(name.casefold(), asked_text):
             names.append(name)
-    for name in sorted(names, key=len, reverse=True):  # Numbers in names are no values of their own.
+    for name in sorted(
+        names, key=len, reverse=True
+    ):  # Numbers in names are no values of their own.
         rest = rest.replace(name.casefold(), " ")
     asked = numbers_in(question)
     digits = {*re.findall(r"\d+", question)}  # Also those of fractions and ranges.
     numbers: dict[Any, Number] = {}
     for number in sorted(numbers_in(rest), key=lambda number: not number.is_sure):
-        if number.text not in digits and not any(a == b for each in asked for a, b in number.pairs(each)):
+        if number.text not in digits and not any(
+            a == b for each in asked for a, b in number.pairs(each)
+        ):
             numbers.setdefault(number.readings, number)
-    known = [float(table.row_count) for table in tables if table and table.columns and table.row_count != 1]
+    known = [
+        float(table.row_count)
+        for table in tables
+        if table and table.columns and table.row_count != 1
+    ]
     for cell in cells:
         with suppress(ValueError):
             known.append(float(date[1] if (date := DATE.match(cell)) else cell))
     found = [number.text for number in numbers.values() if _stands_in(number, known)]
-    others = [number.text for number in numbers.values() if number.is_sure and number.text not in found]
+    others = [
+        number.text for number in numbers.values() if number.is_sure and number.text not in found
+    ]
     missing = others if all(tables) else []
     return *_shown([*map(_text, tables, steps)]), found + names, missing
 
 
 def _without_markers(answer: str) -> str:
-    """Return the answer without the numbers of its lists' items: 1, 2, 3, each at the start of a line."""
+    """Return the answer without the numbers of its lists' items: 1, 2, 3, each at the start of a
+    line.
+    """
     expected, lines = 1, answer.split("\n")
     for index, line in enumerate(lines):
         marker = MARKER.match(line)
@@ -169,7 +201,8 @@ def _is_number(text: str) -> bool:
 
 
 def _stands_in(number: Number, known: Sequence[float]) -> bool:
-    """Whether a number equals one in the rows, or that one rounded to the decimals that it is written with.
+    """Whether a number equals one in the rows, or that one rounded to the decimals that it is
+    written with.
 
     Rounding leaves at least two digits of a whole number: 3 is not 2.51, and 0 is not 0.4.
     """
@@ -181,7 +214,9 @@ def _stands_in(number: Number, known: Sequence[float]) -> bool:
 
 
 def _text(table: SparqlResults | None, step: Mapping[str, Any]) -> tuple[str, int]:
-    """Return results as text, and how many lines it has besides the first; what is no table as it is."""
+    """Return results as text, and how many lines it has besides the first; what is no table as
+    it is.
+    """
     if table is None:
         output = step.get("output")
         text = output.strip() if isinstance(output, str) else dumps(output)
@@ -195,7 +230,9 @@ def _text(table: SparqlResults | None, step: Mapping[str, Any]) -> tuple[str, in
 
 
 def _shown(results: Sequence[tuple[str, int]]) -> tuple[str, int]:
-    """Return all results, and how many rows are cut off, so that all have `MAX_SHOWN` characters."""
+    """Return all results, and how many rows are cut off, so that all have `MAX_SHOWN`
+    characters.
+    """
     parts, left, hidden = [text for text, _ in results], MAX_SHOWN, 0
     for rank, index in enumerate(sorted(range(len(parts)), key=lambda index: len(parts[index]))):
         limit = left // (len(parts) - rank)

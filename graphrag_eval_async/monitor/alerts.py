@@ -25,7 +25,8 @@ NO_LINES = "no lines"  # The metric of alerts on silence: the seconds since the 
 Change: TypeAlias = dict[str, Any]
 """An alert that has started or ended, as JSON.
 
-`value` is the `statistic` of the `samples` in its window; None before the window is full, or without samples.
+`value` is the `statistic` of the `samples` in its window; None before the window is full, or
+without samples.
 """
 
 _QUANTILE = re.compile(
@@ -36,7 +37,9 @@ _NO_LINES = re.compile(r"\s*no\s+lines\s+for\s+(\S+)\s*")
 
 
 class Alert(NamedTuple):
-    """A condition on the mean or a quantile of the last values of a metric, of all results or a template."""
+    """A condition on the mean or a quantile of the last values of a metric, of all results or a
+    template.
+    """
 
     text: str  # as it was given
     template: str | None  # None for all results
@@ -114,7 +117,8 @@ def check_known(
 ) -> None:
     """Raise a `UsageError` that begins with `option` if no result can have this template or metric.
 
-    Without the `outputs` of custom evaluations, only a metric nearly named as a built-in one is an error.
+    Without the `outputs` of custom evaluations, only a metric nearly named as a built-in one is an
+    error.
     """
     if template is not None and templates and template not in templates:
         hint = did_you_mean(template, templates)
@@ -124,7 +128,8 @@ def check_known(
         return
     if outputs is not None or get_close_matches(metric, known, 1, 0.9):
         raise UsageError(
-            f"{option}: no metric {metric!r}; {did_you_mean(metric, sorted(known, key=metric_position))}"
+            f"{option}: no metric {metric!r}; "
+            f"{did_you_mean(metric, sorted(known, key=metric_position))}"
         )
 
 

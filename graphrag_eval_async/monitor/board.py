@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 UPDATE_SECONDS = 0.5  # Least time between two updates of a page.
 
 RENDER_SHARE = 0.1
-"""The share of the time that rendering may take: with thousands of templates, pages update less often."""
+"""The share of the time that rendering may take: with thousands of templates, pages update less
+often.
+"""
 
 RESULT_METRICS = 4  # How many metrics lists of results show.
 
@@ -41,7 +43,9 @@ MAX_LINE_BYTES = 1 << 25
 
 
 class Page:
-    """What a page shows, rendered at most once every `pause` seconds, however many browsers are open."""
+    """What a page shows, rendered at most once every `pause` seconds, however many browsers are
+    open.
+    """
 
     def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
         self._render = render
@@ -62,12 +66,18 @@ class Page:
 
 
 class Board:
-    """What the pages of a run show; `output` is the file that has all results, `base` begins addresses."""
+    """What the pages of a run show; `output` is the file that has all results, `base` begins
+    addresses.
+    """
 
-    def __init__(self, facts: Facts, counting: Counting, title: str, output: str | None = None) -> None:
+    def __init__(
+        self, facts: Facts, counting: Counting, title: str, output: str | None = None
+    ) -> None:
         self.title, self.output, self.base = title, output, ""
         self.kept = kept = counting.kept
-        worst = partial(self._results, "Errors first, then the lowest scores", partial(kept.worst, below=1))
+        worst = partial(
+            self._results, "Errors first, then the lowest scores", partial(kept.worst, below=1)
+        )
         latest = partial(self._results, "The latest first", lambda: kept.latest)
         self.pages = {"": Page(self._overview), "worst": Page(worst), "latest": Page(latest)}
         # Those that somebody looks at.
@@ -87,7 +97,9 @@ class Board:
         )
         note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
         empty = f"No question of template {template} has a score or an error yet."
-        return await asyncio.to_thread(list_of, note if questions else empty, (), questions, self.base)
+        return await asyncio.to_thread(
+            list_of, note if questions else empty, (), questions, self.base
+        )
 
     async def _results(self, order: str, of: Callable[[], Iterable[Entry]]) -> str:
         rows = [each.row for each in of()]
@@ -137,7 +149,9 @@ def result_at(path: str, offset: int) -> dict[str, Any] | None:
 
 
 def results_of(path: str, question_id: str) -> list[dict[str, Any]]:
-    """The latest `KEPT` results of a question in a file, the latest first; `number` leads to their page."""
+    """The latest `KEPT` results of a question in a file, the latest first; `number` leads to
+    their page.
+    """
     offset, found = 0, deque[dict[str, Any]](maxlen=KEPT)
     wanted = orjson.dumps(question_id)
     with suppress(OSError), open(path, "rb") as file:

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 CHART_WIDTH, CHART_HEIGHT = 320, 90
 LEAST_SPAN, LEAST_RANGE = 0.2, 0.1
-"""The least height of a sparkline, so that noise of a few hundredths looks flat; and that of a chart."""
+"""The least height of a sparkline, so that noise of a few hundredths looks flat; and that of a
+chart.
+"""
 WIDEST, MOST_TIMES = 0.5, 2
 """The widest interval that a chart shades, and how many times as wide as the latest it may be."""
 
 
 class Chart(NamedTuple):
-    """The paths of the mean so far, of its interval and of recent means; `first` and `last` are points."""
+    """The paths of the mean so far, of its interval and of recent means; `first` and `last` are
+    points.
+    """
 
     first: tuple[int, float]
     last: tuple[int, float]
@@ -54,7 +58,10 @@ def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[
     names = [ERROR_RATE, *filter(is_score, metrics)]
     charts = {
         name: _chart(
-            name, course, level, banded=name in metrics and own_interval(metrics[name], "confidence")
+            name,
+            course,
+            level,
+            banded=name in metrics and own_interval(metrics[name], "confidence"),
         )
         for name in names
     }
@@ -64,7 +71,9 @@ def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[
 def _chart(name: str, course: Course, level: float, *, banded: object) -> Chart | None:
     points, means = course.points[1:], course.means(name)
     recents = course.recents(name, course.recent)
-    known = [(point.results, mean) for point, mean in zip(points, means, strict=True) if mean is not None]
+    known = [
+        (point.results, mean) for point, mean in zip(points, means, strict=True) if mean is not None
+    ]
     if len(known) < 2:
         return None
     places = [point.results / course.results * CHART_WIDTH for point in points]
@@ -81,7 +90,9 @@ def _chart(name: str, course: Course, level: float, *, banded: object) -> Chart 
     band = ""
     if len(ends) > 1:
         above = _line([place for place, _, _ in ends], [high for _, _, high in ends], *axis)
-        below = _line([place for place, _, _ in ends[::-1]], [low for _, low, _ in ends[::-1]], *axis)
+        below = _line(
+            [place for place, _, _ in ends[::-1]], [low for _, low, _ in ends[::-1]], *axis
+        )
         band = f"{above}L{below[1:]}Z"
     lines = _line(places, means, *axis), _line(places, recents, *axis)
     return Chart(known[0], known[-1], band, *lines, axis[0], axis[1], _ticks(course))
@@ -90,16 +101,25 @@ def _chart(name: str, course: Course, level: float, *, banded: object) -> Chart 
 def _ticks(course: Course) -> list[str]:
     """The number of results at the first point, in the middle and at the end, with their times."""
     points = course.points[1:]
-    days = {datetime.fromtimestamp(point.time, UTC).date() for point in points if point.time is not None}
+    days = {
+        datetime.fromtimestamp(point.time, UTC).date() for point in points if point.time is not None
+    }
     form = "%H:%M" if len(days) < 2 else "%d %b %H:%M"
     return [
-        f"{results}: {'restored' if when is None else f'{datetime.fromtimestamp(when, UTC):{form}}'}"
-        for results, _, when, _ in (points[i] for i in sorted({0, len(points) // 2, len(points) - 1}))
+        (
+            f"{results}: "
+            f"{'restored' if when is None else f'{datetime.fromtimestamp(when, UTC):{form}}'}"
+        )
+        for results, _, when, _ in (
+            points[i] for i in sorted({0, len(points) // 2, len(points) - 1})
+        )
     ]
 
 
 def _range(values: Sequence[float | None], *, bounded: bool) -> tuple[float, float]:
-    """Round ends of an axis for values, at least one of which is known; from 0 to 1 at most if `bounded`."""
+    """Round ends of an axis for values, at least one of which is known; from 0 to 1 at most if
+    `bounded`.
+    """
     known = [value for value in values if value is not None]
     low, high = min(known), max(known)
     middle, span = (low + high) / 2, max(high - low, LEAST_RANGE)

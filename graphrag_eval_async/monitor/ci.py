@@ -1,4 +1,6 @@
-"""A summary for continuous integration: JUnit XML, shown as tests, and annotations of GitHub Actions."""
+"""A summary for continuous integration: JUnit XML, shown as tests, and annotations of GitHub
+Actions.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ KINDS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 def render_junit(summary: Summary) -> str:
     """Return XML with a test case for each question, and a second suite with one for each gate.
 
-    The class of a question's test case is its template, and its time the seconds of all its samples. It has a
-    `failure` if it failed, an `error` if the agent or a judge failed, and `skipped` if it was not evaluated.
-    Characters that XML does not allow, control characters and the like, are replaced by escapes.
+    The class of a question's test case is its template, and its time the seconds of all its
+    samples. It has a `failure` if it failed, an `error` if the agent or a judge failed, and
+    `skipped` if it was not evaluated. Characters that XML does not allow, control characters and
+    the like, are replaced by escapes.
     """
     questions = []
     for each in summary.questions:
@@ -32,8 +35,13 @@ def render_junit(summary: Summary) -> str:
         questions.append(_with(case, KINDS.get(each.outcome, ""), each.kind, each.told, text))
     suites = [_suite("questions", questions)]
     if summary.gates:
-        gates = [(_case("gates", gate.name), "" if gate.holds else "failure", gate) for gate in summary.gates]
-        suites.append(_suite("gates", [_with(case, kind, "gate", g.told, g.told) for case, kind, g in gates]))
+        gates = [
+            (_case("gates", gate.name), "" if gate.holds else "failure", gate)
+            for gate in summary.gates
+        ]
+        suites.append(
+            _suite("gates", [_with(case, kind, "gate", g.told, g.told) for case, kind, g in gates])
+        )
     root = ET.Element("testsuites", name="graphrag-eval-async")
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, 0)) for suite in suites)))
@@ -45,7 +53,11 @@ def render_junit(summary: Summary) -> str:
 
 def _suite(name: str, cases: Sequence[ET.Element]) -> ET.Element:
     suite = ET.Element("testsuite", name=name, tests=str(len(cases)))
-    for attribute, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+    for attribute, element in (
+        ("failures", "failure"),
+        ("errors", "error"),
+        ("skipped", "skipped"),
+    ):
         suite.set(attribute, str(sum(case.find(element) is not None for case in cases)))
     suite.set("time", f"{sum(float(case.get('time', 0)) for case in cases):.3f}")
     suite.extend(cases)
@@ -76,8 +88,8 @@ IN_PROPERTIES = IN_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
 def render_annotations(summary: Summary) -> Iterator[str]:
     """Yield at most `MAX_ANNOTATIONS` commands of each kind, the last of which counts further ones.
 
-    Errors are failed gates. Warnings are rejected lines, regressions, and errors among the worst questions;
-    notices are the others of these.
+    Errors are failed gates. Warnings are rejected lines, regressions, and errors among the worst
+    questions; notices are the others of these.
     """
     yield from _commands("error", [("Gate failed", gate.told) for gate in summary.failed_gates])
     yield from _commands("warning", [*_warnings(summary), *_of_worst(summary, errors=True)])
@@ -118,7 +130,13 @@ def _with_place(told: str, summary: Summary, question_id: str) -> str:
 def _commands(kind: str, found: Sequence[tuple[str, str]]) -> Iterator[str]:
     shown = [*found[:MAX_ANNOTATIONS]]
     if len(found) > MAX_ANNOTATIONS:
-        shown[-1] = (f"And {len(found) - MAX_ANNOTATIONS + 1} more", "The page of the report lists them.")
+        shown[-1] = (
+            f"And {len(found) - MAX_ANNOTATIONS + 1} more",
+            "The page of the report lists them.",
+        )
     for title, message in shown:
-        title, message = one_line(title).translate(IN_PROPERTIES), one_line(message).translate(IN_MESSAGES)
+        title, message = (
+            one_line(title).translate(IN_PROPERTIES),
+            one_line(message).translate(IN_MESSAGES),
+        )
         yield f"::{kind} title={title}::{message}"

@@ -33,11 +33,19 @@ KEPT = 200  # how many of the latest results are kept, and how many of the worst
 LISTED = 100  # how many of them a terminal may list
 Show = Literal["last", "worst"]
 
-SCORES = ("steps_score", "answer_match", "answer_f1", "answer_relevance", "ragas_answer_correctness")
+SCORES = (
+    "steps_score",
+    "answer_match",
+    "answer_f1",
+    "answer_relevance",
+    "ragas_answer_correctness",
+)
 """The metrics whose mean ranks results."""
 
 ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300
-"""Maximum characters kept of an error, shown of it in a table, and kept of the text of a question."""
+"""Maximum characters kept of an error, shown of it in a table, and kept of the text of a
+question.
+"""
 
 MAX_CHARACTERS = 256 * 1024  # Results whose steps have more text are listed, but not kept whole.
 
@@ -54,7 +62,9 @@ def _places(metrics: tuple[str, ...]) -> list[int]:
 
 
 def quality(seen: Evaluation) -> float | None:
-    """The mean of the `SCORES` of a result, below all for an error; None if it has no such score."""
+    """The mean of the `SCORES` of a result, below all for an error; None if it has no such
+    score.
+    """
     if seen.failed:
         return -inf
     scores = [seen.numbers[place] for place in _places(seen.metrics)]
@@ -64,7 +74,9 @@ def quality(seen: Evaluation) -> float | None:
 def shorten(seen: Evaluation) -> dict[str, Any]:
     """The part of a result that is listed."""
     result, values = seen.as_dict(), seen.values
-    short: dict[str, Any] = {key: result.get(key) for key in ("question_id", "template_id", "sample")}
+    short: dict[str, Any] = {
+        key: result.get(key) for key in ("question_id", "template_id", "sample")
+    }
     short["status"] = result.get("status", "success")
     error = ERROR if seen.failed else next((key for key in result if key.endswith("_error")), ERROR)
     if (seen.failed or error != ERROR) and result.get(error) is not None:
@@ -72,14 +84,18 @@ def shorten(seen: Evaluation) -> dict[str, Any]:
     for key in (REASON, EXECUTION_ERROR):
         if isinstance(told := result.get(key), str):
             short[key] = told[:ERROR_CHARACTERS]
-    short["metrics"] = {name: each for name, each in values if name in result and not name.endswith(COST)}
+    short["metrics"] = {
+        name: each for name, each in values if name in result and not name.endswith(COST)
+    }
     if costs := [each for name, each in values if is_counted_cost(name)]:
         short["cost"] = fsum(costs)
     return short
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
-    """A result that is kept, with its number in the run, from 1; only as a row if it is too large."""
+    """A result that is kept, with its number in the run, from 1; only as a row if it is too
+    large.
+    """
 
     number: int
     seen: Evaluation | None
@@ -87,7 +103,9 @@ class Entry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def row(self) -> dict[str, Any]:
-        """The part of it that is listed, with the beginning of its question, for the tables of pages."""
+        """The part of it that is listed, with the beginning of its question, for the tables of
+        pages.
+        """
         if self.known is None:
             assert self.seen is not None  # noqa: S101
             self.known = shorten(self.seen) | {
@@ -116,7 +134,9 @@ def text_of(result: Mapping[str, Any]) -> str:
 
 
 class Reasons:
-    """Why the results of each question failed; and the text and the latest error of the question."""
+    """Why the results of each question failed; and the text and the latest error of the
+    question.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
@@ -139,9 +159,13 @@ class Reasons:
             return
         if reason == ERROR:
             error = result.get("error")
-            self.error = one_line("no message" if error is None else str(error), limit=SHOWN_CHARACTERS)
+            self.error = one_line(
+                "no message" if error is None else str(error), limit=SHOWN_CHARACTERS
+            )
         question = seen.question_id
-        if isinstance(question, str) and (question in self.counts or len(self.counts) < MAX_QUESTIONS):
+        if isinstance(question, str) and (
+            question in self.counts or len(self.counts) < MAX_QUESTIONS
+        ):
             self.counts.setdefault(question, Counter())[reason[:ERROR_CHARACTERS]] += 1
             self.texts.setdefault(question, text_of(result))
             if reason == ERROR:
@@ -194,7 +218,9 @@ class Counting:
         self._recent = RunningAggregates(window=window)
         # Those in a short window are only counted if somebody looks.
         self._is_short = isinstance(window, Last) and window.count <= KEPT
-        self._waiting: deque[Evaluation] = deque(maxlen=window.count if isinstance(window, Last) else None)
+        self._waiting: deque[Evaluation] = deque(
+            maxlen=window.count if isinstance(window, Last) else None
+        )
         self.show = show
         self.kept = Kept()
         self.alerts = Alerts(alerts, window)
@@ -208,7 +234,9 @@ class Counting:
             self.alerts.add(seen, monotonic())
 
     def restore(self, result: Mapping[str, Any]) -> None:
-        """Count the next result in a journal, but not in windows of time: nobody knows when it came."""
+        """Count the next result in a journal, but not in windows of time: nobody knows when it
+        came.
+        """
         seen = self._count(result, restored=True)
         if seen is not None and isinstance(self.window, Last):
             self._add_recent(seen)
@@ -229,7 +257,9 @@ class Counting:
     def look(self, stream: EvaluationStream) -> None:
         """Update `recent`, and the alerts that time alone changes; to be called once a second."""
         _ = self.recent
-        self.alerts.look(monotonic(), (self.count, stream.rejects.total, stream.skipped, stream.in_flight))
+        self.alerts.look(
+            monotonic(), (self.count, stream.rejects.total, stream.skipped, stream.in_flight)
+        )
 
     def listed(self) -> list[dict[str, Any]]:
         """The results that a terminal shows."""
@@ -239,7 +269,9 @@ class Counting:
             del row["question"], row["number"]
         return rows
 
-    def _count(self, result: Mapping[str, Any] | Evaluation, *, restored: bool) -> Evaluation | None:
+    def _count(
+        self, result: Mapping[str, Any] | Evaluation, *, restored: bool
+    ) -> Evaluation | None:
         """Count a result, whenever it arrived; return None if it is pending."""
         seen = observe(result)
         if seen.pending is not None:

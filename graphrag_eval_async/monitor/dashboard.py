@@ -33,9 +33,9 @@ class Dashboard:
             async for result in dashboard:
                 ...
 
-    Needs the extra ``web``. The pages are served on the event loop of the run; the stream never waits for a
-    browser. If other machines can reach the port, the address has a random token, and anyone with the address
-    can read the results. Nothing is encrypted unless a proxy does it.
+    Needs the extra ``web``. The pages are served on the event loop of the run; the stream never
+    waits for a browser. If other machines can reach the port, the address has a random token, and
+    anyone with the address can read the results. Nothing is encrypted unless a proxy does it.
 
     Attributes:
         url: the address to open, such as ``http://127.0.0.1:8080/``.
@@ -67,8 +67,8 @@ class Dashboard:
             output: file in which you keep the results, JSONL, to list all results of a question.
 
         Raises:
-            UsageError: a package is missing, an argument has an invalid value, an alert is on a template or a
-                metric that does not exist, or the port cannot be opened.
+            UsageError: a package is missing, an argument has an invalid value, an alert is on a
+                template or a metric that does not exist, or the port cannot be opened.
         """
         try:
             parsed = [parse_alert(text) for text in alerts]
@@ -82,7 +82,9 @@ class Dashboard:
         self._counting = Counting(window or Last(200), "last", parsed)
         stream.tell_restored(self._counting.restore)
         stream._tell(self._counting.add)
-        self._board = Board(Facts(stream, self._counting, level=level), self._counting, title, output)
+        self._board = Board(
+            Facts(stream, self._counting, level=level), self._counting, title, output
+        )
         self._looking: asyncio.Task[NoReturn] | None = None
         self._server = DashboardServer(host, port)
         self.url = self._server.url

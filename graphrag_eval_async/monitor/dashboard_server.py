@@ -34,7 +34,9 @@ TOKEN = "GRAPHRAG_EVAL_WEB_TOKEN"  # noqa: S105
 """The environment variable with the secret in addresses that other machines can reach."""
 
 PING_SECONDS = 15.0  # Time without news after which a comment keeps the connection open.
-CLOSING_SECONDS = 0.5  # How long connections may take to end by themselves, and how long after being told to.
+CLOSING_SECONDS = (
+    0.5  # How long connections may take to end by themselves, and how long after being told to.
+)
 
 MAX_CLIENTS = 200
 
@@ -53,7 +55,8 @@ HEADERS = {
 
 
 class DashboardServer:
-    """Serves the pages of a board on the event loop of the run, read-only; `url` is the address to open.
+    """Serves the pages of a board on the event loop of the run, read-only; `url` is the address to
+    open.
 
     It has a secret token unless only this machine can reach it.
     """
@@ -117,7 +120,9 @@ class DashboardServer:
                     await outlast(self._serving, CLOSING_SECONDS)
         self._listening.close()
 
-    def _page(self, title: str, content: str, events: str | None = None, status: int = 200) -> Response:
+    def _page(
+        self, title: str, content: str, events: str | None = None, status: int = 200
+    ) -> Response:
         """A page with content that templates rendered; `events` is the address of its updates."""
         from markupsafe import Markup
         from starlette.responses import HTMLResponse
@@ -130,8 +135,12 @@ class DashboardServer:
         return self._page("Not found", list_of(text, (), (), self._base), status=404)
 
     async def _live(self, page: Page, title: str, /, **query: str) -> Response:
-        """A page that updates itself by the events that this query asks for; the overview has none."""
-        events = f"{self._base}/events{'?' if query else ''}{urlencode(query, errors='surrogatepass')}"
+        """A page that updates itself by the events that this query asks for; the overview has
+        none.
+        """
+        events = (
+            f"{self._base}/events{'?' if query else ''}{urlencode(query, errors='surrogatepass')}"
+        )
         return self._page(title, (await page.content())[0], events)
 
     async def _named(self, request: Request) -> Response:
@@ -143,7 +152,9 @@ class DashboardServer:
         if not name:
             return await self._live(self._board.pages[""], self._board.title)
         if name in self._board.pages:
-            return await self._live(self._board.pages[name], f"{name.capitalize()} results", page=name)
+            return await self._live(
+                self._board.pages[name], f"{name.capitalize()} results", page=name
+            )
         return self._absent("There is no such page.")
 
     async def _template(self, request: Request) -> Response:
@@ -174,7 +185,9 @@ class DashboardServer:
         return counted
 
     async def _snapshots(self, page: Page) -> AsyncIterator[bytes]:
-        """Whole snapshots, each the newest: one that a slow client did not fetch in time is left out."""
+        """Whole snapshots, each the newest: one that a slow client did not fetch in time is left
+        out.
+        """
         sent, last = b"", monotonic()
         while not self._closing.is_set():
             _, line = await page.content()
@@ -192,8 +205,13 @@ class DashboardServer:
         entry = self._board.kept.find(_number(request))
         if entry is None:
             return self._absent(
-                f"This result has no page any more: only the latest {KEPT} and the worst {KEPT} have one."
-                + (" The page of its question lists all of its results." if self._board.output else "")
+                f"This result has no page any more: only the latest {KEPT} and the worst {KEPT} "
+                "have one."
+                + (
+                    " The page of its question lists all of its results."
+                    if self._board.output
+                    else ""
+                )
             )
         if entry.seen is None:
             return self._absent("The result is too large to be kept. It is in the file of results.")
@@ -204,7 +222,9 @@ class DashboardServer:
         if output is not None:
             result = await asyncio.to_thread(result_at, output, _number(request))
         if result is None:
-            return self._absent("The file of results (-o), if the run writes one, has no result here.")
+            return self._absent(
+                "The file of results (-o), if the run writes one, has no result here."
+            )
         return await asyncio.to_thread(self._one_result, result)
 
     def _one_result(self, result: Mapping[str, Any]) -> Response:
@@ -257,7 +277,9 @@ def _number(request: Request) -> int:
 
 
 def _token() -> str:
-    """The secret of the address: that in the environment, which outlasts a restart, or else a random one."""
+    """The secret of the address: that in the environment, which outlasts a restart, or else a
+    random one.
+    """
     token = os.environ.get(TOKEN)
     if token is None:
         return token_urlsafe(18)

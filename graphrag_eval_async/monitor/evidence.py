@@ -88,7 +88,9 @@ class Pair(NamedTuple):
 
 
 def result_names(result: Result) -> dict[str, Any]:
-    """What the page of a result shows: what identifies it and why it failed, its texts, metrics and steps."""
+    """What the page of a result shows: what identifies it and why it failed, its texts, metrics
+    and steps.
+    """
     about = {
         "template": "template_id",
         "sample": "sample",
@@ -97,7 +99,14 @@ def result_names(result: Result) -> dict[str, Any]:
         "failure in detail": "failure_detail",
         "response": "response_id",
     }
-    texts = ("question_id", "template_id", "question_text", "reference_answer", "actual_answer", "status")
+    texts = (
+        "question_id",
+        "template_id",
+        "question_text",
+        "reference_answer",
+        "actual_answer",
+        "status",
+    )
     return {
         "about": [
             (name, (reason_in_words if key == REASON else str)(str(result[key])))
@@ -129,7 +138,11 @@ def pairs_of(result: Result) -> list[Pair]:
     pairs = []
     for place, (step, other) in enumerate(zip(expected, found, strict=True)):
         differences = [*_differences(step.get("diff"))]
-        verdict = "earlier step" if place < scored else _verdict(step, other, is_partial=bool(differences))
+        verdict = (
+            "earlier step"
+            if place < scored
+            else _verdict(step, other, is_partial=bool(differences))
+        )
         if verdict == "different" and other is not None and not differences:
             agreement = _compared(step, other)
             differences = [*_differences(agreement.differences)]
@@ -139,7 +152,9 @@ def pairs_of(result: Result) -> list[Pair]:
             ):
                 verdict = "in another order"
         pairs.append(Pair(*_side_by_side(step, other), verdict, differences))
-    return pairs + [Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken]
+    return pairs + [
+        Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken
+    ]
 
 
 def _verdict(step: Result, other: Result | None, *, is_partial: bool) -> str:
@@ -163,7 +178,8 @@ def _partners(expected: Sequence[Result], actual: Sequence[Result]) -> list[Resu
     found = [by_id.get(each) if isinstance(each, str) else None for each in matches]
     taken = {id(step) for step in found if step is not None}
     in_turn = sorted(range(len(expected)), key=lambda place: "matches" not in expected[place])
-    # First by their own names: an IRI may have been looked up by the query that another step expects.
+    # First by their own names: an IRI may have been looked up by the query that another step
+    # expects.
     for names_of in (lambda name: {name}, accepted_names):
         for place in in_turn:
             if found[place] is None:
@@ -176,7 +192,9 @@ def _partners(expected: Sequence[Result], actual: Sequence[Result]) -> list[Resu
 def _closest(
     expected: Result, names: Collection[str], actual: Sequence[Result], taken: set[int]
 ) -> Result | None:
-    """The agent's last step with one of the names that is free; one that worked as asked, if any did."""
+    """The agent's last step with one of the names that is free; one that worked as asked, if any
+    did.
+    """
     attempts = [step for step in actual if str(step.get("name")) in names and id(step) not in taken]
     worked = [step for step in attempts if step.get("status") != "error"]
     asked = [step for step in worked if not args_differences(expected, step)]
@@ -203,10 +221,14 @@ def _differences(diff: Any) -> Iterator[Marked]:
             text = _cut(in_words(dict(each)), CELL)
         elif kind == "wrong_value":
             row = what + 1 if isinstance(what, int) else what
-            column, expected, actual = (_cell(each.get(key)) for key in ("column", "expected", "actual"))
+            column, expected, actual = (
+                _cell(each.get(key)) for key in ("column", "expected", "actual")
+            )
             text = f"row {_cell(row)}, {column}: expected {expected}, got {actual}"
         elif isinstance(what, Mapping):
-            text = ", ".join(f"{_cell(name)} = {_cell(value)}" for name, value in [*what.items()][:COLUMNS])
+            text = ", ".join(
+                f"{_cell(name)} = {_cell(value)}" for name, value in [*what.items()][:COLUMNS]
+            )
             text += f", {len(what) - COLUMNS} more columns" if len(what) > COLUMNS else ""
         else:
             text = _cell(what)
@@ -291,7 +313,9 @@ def _documents(step: Result) -> list[Mapping[str, Any]]:
 
 def _document(document: Mapping[str, Any], mark: str) -> Marked:
     text = document.get("text")
-    return Marked(_cut(str(document.get("id", "")), CELL), _text(document if text is None else text), mark)
+    return Marked(
+        _cut(str(document.get("id", "")), CELL), _text(document if text is None else text), mark
+    )
 
 
 def _key(document: Mapping[str, Any]) -> Hashable:
@@ -304,7 +328,9 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
     known: set[str] = set()
     for metric in JUDGED:
         if metric.of_step == of_steps:
-            value = _value(item, metric.name, metric.values, {*metric.errors, f"{metric.name}_error"}, known)
+            value = _value(
+                item, metric.name, metric.values, {*metric.errors, f"{metric.name}_error"}, known
+            )
             if value.values or value.error or value.reason:
                 yield value
     if of_steps:
@@ -324,13 +350,17 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
             yield _value(item, key, [key], [f"{key}_error"], known)
 
 
-def _value(item: Result, name: str, values: Iterable[str], errors: Iterable[str], known: set[str]) -> Value:
+def _value(
+    item: Result, name: str, values: Iterable[str], errors: Iterable[str], known: set[str]
+) -> Value:
     """The metric `name`; adds the keys that belong to it to `known`."""
     prefixes = dict.fromkeys((name, *values))
     reasons = [key for prefix in prefixes if (key := f"{prefix}_reason") in item]
     problems = [key for key in errors if item.get(key) is not None]
     costs = [
-        cost for prefix in (name, *values) if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)
+        cost
+        for prefix in (name, *values)
+        if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)
     ]
     judges = item.get(f"{name}{BY}")
     known.update(values, reasons, problems, (f"{prefix}{COST}" for prefix in prefixes))

@@ -67,7 +67,11 @@ class Facts:
         level: float = 0.95,
     ) -> None:
         self.stream, self._source, self._counting, self._config = stream, source, counting, config
-        self._fixed = {"paths": list(paths), "window": window_facts(counting.window), "level": level}
+        self._fixed = {
+            "paths": list(paths),
+            "window": window_facts(counting.window),
+            "level": level,
+        }
         self._start = monotonic()
         self._pace, self._calls = Rate(self._start), Rate(self._start)
 
@@ -126,7 +130,9 @@ class Facts:
         found[VARIANCES] = aggregates.variances()
         if tags := tags_of(aggregates.per_tag()):
             recents = tags_of(recent)
-            found["tags"] = {name: group_facts(own, recents.get(name)) for name, own in tags.items()}
+            found["tags"] = {
+                name: group_facts(own, recents.get(name)) for name, own in tags.items()
+            }
             found["tags_note"] = cut_note(total)
             sums += [each for name in tags for each in add_detail(found["tags"][name], tags[name])]
         return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
@@ -159,20 +165,28 @@ def complete(facts: dict[str, Any]) -> None:
         facts["overall"]["metrics"][metric] |= variance()
 
 
-def add_detail(group: dict[str, Any], detail: Mapping[str, Any]) -> list[tuple[dict[str, Any], Weights]]:
+def add_detail(
+    group: dict[str, Any], detail: Mapping[str, Any]
+) -> list[tuple[dict[str, Any], Weights]]:
     """Add what is known at once to a group, and return what `complete` takes."""
     metrics = group["metrics"]
     for metric, shown in metrics.items():
         own = detail[metric]
         shown |= {key: own[key] for key in ("quantiles", "bounds", "variance") if key in own}
-    stats = {name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each}
+    stats = {
+        name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each
+    }
     group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
     group["repeats"] = detail.get("repeats")
-    return [(metrics[metric], each["weights"]) for metric, each in stats.items() if each.get("weights")]
+    return [
+        (metrics[metric], each["weights"]) for metric, each in stats.items() if each.get("weights")
+    ]
 
 
-def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def group_facts(
+    total: Mapping[str, Any], recent: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The state of one template, or of all results, from its aggregates and those of the window."""
     recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
     (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
@@ -184,7 +198,9 @@ def group_facts(total: Mapping[str, Any], recent: Mapping[str, Any] | None = Non
             "mean_of_questions": total.get(ERROR_RATE),
             "window": recent.get(ERROR_RATE),
         },
-        "metrics": {metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()},
+        "metrics": {
+            metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()
+        },
     }
     if (cost := _cost(total)) is not None:
         facts["cost"] = {"mean": cost, "window": _cost(recent)}

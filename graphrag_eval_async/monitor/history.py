@@ -1,4 +1,6 @@
-"""The course of the scores of a run: points for charts, and starts from which on results are compared."""
+"""The course of the scores of a run: points for charts, and starts from which on results are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.histogram import BINS
 from graphrag_eval_async.aggregates.questions import FIRST
 from graphrag_eval_async.inference.confidence import gap, mean_of
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, RETRIEVAL_METRICS, is_score
+from graphrag_eval_async.records.metrics import (
+    BOUNDED_METRICS,
+    ERROR_RATE,
+    RETRIEVAL_METRICS,
+    is_score,
+)
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
@@ -22,16 +29,24 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.records.evaluation import Evaluation
 
-POINTS, TEMPLATE_POINTS = 40, 16  # most points of the course of all results, and of a template's; both even
+POINTS, TEMPLATE_POINTS = (
+    40,
+    16,
+)  # most points of the course of all results, and of a template's; both even
 RECENT = 200  # how many of all results count as recent if the window is one of time
 EVERY = 50  # after how many results there is a start
-STARTS, TEMPLATE_STARTS = 200, 10  # how many starts are kept of all results, and of a template: the latest
+STARTS, TEMPLATE_STARTS = (
+    200,
+    10,
+)  # how many starts are kept of all results, and of a template: the latest
 MAX_TEMPLATES = 500  # templates that have a course: the first ones
 
 NOTHING = (0, 0.0)
 
 Row: TypeAlias = "tuple[tuple[tuple[int, str], ...], Sequence[float], float, bool]"
-"""The scores of a result and their places among its numbers; these; if it failed; if it is a first sample."""
+"""The scores of a result and their places among its numbers; these; if it failed; if it is a
+first sample.
+"""
 
 
 class Point(NamedTuple):
@@ -44,7 +59,9 @@ class Point(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Which start this is, from 1 on; the number of results before it, and the weights of their values."""
+    """Which start this is, from 1 on; the number of results before it, and the weights of their
+    values.
+    """
 
     place: int
     results: int
@@ -68,7 +85,9 @@ class Course(NamedTuple):
         return [_between(score, self.points[0], point) for point in self.points[1:]]
 
     def recents(self, score: str, results: int) -> list[float | None]:
-        """At each point after the first, the mean of at least so many results before it, if there are."""
+        """At each point after the first, the mean of at least so many results before it, if
+        there are.
+        """
         start, found = 0, []
         for point in self.points[1:]:
             while self.points[start + 1].results <= point.results - max(1, results):
@@ -90,10 +109,14 @@ class Courses(NamedTuple):
 
 
 class Recorder:
-    """Records a course in at most `most` points; with more, each stands for twice as many results."""
+    """Records a course in at most `most` points; with more, each stands for twice as many
+    results.
+    """
 
     def __init__(self, most: int, starts: int, recent: int = 0, *, is_whole: bool = False) -> None:
-        """Record; only the points of a course that `is_whole` have times, and weights of first samples."""
+        """Record; only the points of a course that `is_whole` have times, and weights of first
+        samples.
+        """
         self._most, self._recent, self._is_whole = most, recent, is_whole
         self._step = self._due = 1
         self._results = 0
@@ -110,7 +133,9 @@ class Recorder:
         if len(self._waiting) >= self._due:
             self._settle(restored)
             if not self._results % EVERY:
-                self._starts.append(Start(self._results // EVERY, self._results, _weights(self._values)))
+                self._starts.append(
+                    Start(self._results // EVERY, self._results, _weights(self._values))
+                )
 
     def _settle(self, restored: bool) -> None:
         waiting, self._waiting = self._waiting, []
@@ -158,7 +183,9 @@ class Recorder:
 
 
 def _spread(weights: dict[str, list[float]], score: str, values: Sequence[float]) -> None:
-    """Add values to the weights of a score as `Weights` has them; if any is not from 0 to 1, it has none."""
+    """Add values to the weights of a score as `Weights` has them; if any is not from 0 to 1, it
+    has none.
+    """
     if score not in weights:
         weights[score] = [0.0] * (BINS + 1)
     own = weights[score]
@@ -200,7 +227,9 @@ class History:
         if recorder is None:
             if len(self._templates) >= MAX_TEMPLATES:
                 return
-            recorder = self._templates[seen.template_id] = Recorder(TEMPLATE_POINTS, TEMPLATE_STARTS)
+            recorder = self._templates[seen.template_id] = Recorder(
+                TEMPLATE_POINTS, TEMPLATE_STARTS
+            )
         recorder.add(row, restored)
 
     def courses(self) -> Courses:
@@ -211,7 +240,9 @@ class History:
 
 
 SHOWN = 4  # Maximum number of changes that are named.
-OF_ERRORS = 0.1  # The share of the error probability that the error rate has; the scores share the rest.
+OF_ERRORS = (
+    0.1  # The share of the error probability that the error rate has; the scores share the rest.
+)
 
 
 class Change(NamedTuple):
@@ -225,9 +256,9 @@ class Change(NamedTuple):
 def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
     """Which results became clearly worse; the level holds for all looks and all of these together.
 
-    Half of the error probability is for all results, and half for the templates, in the order in which they
-    appeared. A tenth of that is for the error rate, the rest for the `scores`. What each has is divided among
-    its starts. Results must come in random order.
+    Half of the error probability is for all results, and half for the templates, in the order in
+    which they appeared. A tenth of that is for the error rate, the rest for the `scores`. What each
+    has is divided among its starts. Results must come in random order.
     """
     if not courses.overall.starts:
         return f"too early to say, after {plural(courses.overall.results, 'result')}"
@@ -236,7 +267,9 @@ def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
     if len(courses.templates) > 1:
         for place, (name, course) in enumerate(courses.templates.items(), 1):
             changes += _changes(f"template {name}: ", course, scores, alpha * _share(place))
-    worse, better = ([each.told for each in changes if each.is_loss is loss] for loss in (True, False))
+    worse, better = (
+        [each.told for each in changes if each.is_loss is loss] for loss in (True, False)
+    )
     told = [f"yes: {_listed(worse)}"] if worse else []
     told += [f"{'better' if worse else 'no, better'}: {_listed(better)}"] if better else []
     return ". ".join(told) or "no clear change"
@@ -255,7 +288,9 @@ def _changes(prefix: str, course: Course, scores: Sequence[str], alpha: float) -
         found = []
         for place, results, weights in course.starts:
             if name in course.weights and (before := weights.get(name)) is not None:
-                after = tuple(max(0.0, a - b) for a, b in zip(course.weights[name], before, strict=True))
+                after = tuple(
+                    max(0.0, a - b) for a, b in zip(course.weights[name], before, strict=True)
+                )
                 level = min(1 - alpha * part * _share(place) / 2, nextafter(1.0, 0.0))
                 if any(after) and (apart := gap(before, after, level)) > 0:
                     found.append((apart, results, mean_of(before), mean_of(after)))

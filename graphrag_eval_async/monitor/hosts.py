@@ -7,14 +7,16 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 REFUSAL = (
-    "This page is for this machine only: open it as http://localhost:PORT/, also through a tunnel such as "
-    "ssh -L PORT:localhost:PORT. For other machines, listen on another address, such as 0.0.0.0.\n"
+    "This page is for this machine only: open it as http://localhost:PORT/, also through a "
+    "tunnel such as ssh -L PORT:localhost:PORT. For other machines, listen on another address, "
+    "such as 0.0.0.0.\n"
 )
 _PORT = re.compile(r":\d+\Z", re.ASCII)
 
 
 class HostCheck:
-    """Refuses requests from other pages and, on a loopback address, under names that are not this machine's.
+    """Refuses requests from other pages and, on a loopback address, under names that are not this
+    machine's.
 
     Otherwise a page of any site could read the answers, once its name resolves to this address.
     """
@@ -28,6 +30,8 @@ class HostCheck:
         self._names = {"localhost", "127.0.0.1", "[::1]", self.name.lower()}
 
     def refuses(self, host: str, origin: str | None) -> bool:
-        """Whether to refuse a request with these headers; any port is fine, such as that of a tunnel."""
+        """Whether to refuse a request with these headers; any port is fine, such as that of a
+        tunnel.
+        """
         is_strange = self.is_local and _PORT.sub("", host).lower() not in self._names
         return is_strange or (origin is not None and origin.lower() != f"http://{host}".lower())

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 60_000  # of a page; GitHub refuses comments of more than 65,536
 MAX_ROWS = 300  # of each table or list
 SHOWN_SCORES = 6  # columns in the table of templates
-SENTENCE_CHARACTERS, TEXT_CHARACTERS = 500, 100  # of a sentence about a gate or a line, and of a question
+SENTENCE_CHARACTERS, TEXT_CHARACTERS = (
+    500,
+    100,
+)  # of a sentence about a gate or a line, and of a question
 OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
 FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
 CHANGE = [">change", ">interval of the change", ">p", "verdict"]
@@ -72,7 +75,9 @@ class Section(NamedTuple):
 
 def code(text: str, *, limit: int = NAME_CHARACTERS) -> str:
     """Return text from data as a code span: nothing in it is markup, a link or a mention."""
-    shown = one_line(text, limit=limit).replace("##[", r"##\x5b")  # A command to GitHub Actions, if printed.
+    shown = one_line(text, limit=limit).replace(
+        "##[", r"##\x5b"
+    )  # A command to GitHub Actions, if printed.
     if not shown:
         return "(empty)"
     ticks = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
@@ -81,7 +86,9 @@ def code(text: str, *, limit: int = NAME_CHARACTERS) -> str:
 
 
 def cell(text: str, *, limit: int = NAME_CHARACTERS) -> str:
-    """Do the same for a cell of a table, whose rows are split at pipes first, also within code spans."""
+    """Do the same for a cell of a table, whose rows are split at pipes first, also within code
+    spans.
+    """
     # A backslash before an escaped pipe would be ambiguous.
     return re.sub(r"\\(?=\|)", r"\\x5c", code(text, limit=limit)).replace("|", r"\|")
 
@@ -93,7 +100,9 @@ def _sentence(text: str) -> str:
 def _table(
     title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *tail: str
 ) -> Iterator[Section]:
-    """A section with a table, if it has rows; columns whose heading begins with > are right-aligned."""
+    """A section with a table, if it has rows; columns whose heading begins with > are
+    right-aligned.
+    """
     if rows:
         marks = ["---:" if heading.startswith(">") else "---" for heading in headings]
         cells = [[heading.lstrip(">") for heading in headings], marks, *rows]
@@ -108,7 +117,9 @@ def _sections(summary: Summary) -> Iterator[Section]:
     repeats, micro = ["k", ">pass@k", ">pass^k", ">questions"], summary.snapshot["micro"]
     told = [f"Right: {_sentence(right_in_words(summary.right))}."]
     told += [f"{code(name)}: {each}." for name, each in variances(micro).items()]
-    yield from _table("Repeats: k samples of a question", repeats, repeats_rows(micro), " ".join(told))
+    yield from _table(
+        "Repeats: k samples of a question", repeats, repeats_rows(micro), " ".join(told)
+    )
     yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
     yield from _groups(
         summary, "Tags", "tag", tags_of(summary.snapshot, summary.by), cut_note(summary.snapshot)
@@ -152,7 +163,9 @@ def _counts(summary: Summary) -> str:
     """How many results and questions there are."""
     results, errors = counts_of(summary.snapshot["micro"])
     outcomes = Counter[str](question.outcome for question in summary.questions)
-    told = ", ".join(f"{outcomes[each]} {words}" for each, words in OUTCOMES.items() if outcomes[each])
+    told = ", ".join(
+        f"{outcomes[each]} {words}" for each, words in OUTCOMES.items() if outcomes[each]
+    )
     rejected = plural(sum(summary.rejected.values()), "rejected line")
     questions = f"{plural(len(summary.questions), 'question')}{': ' * bool(told)}{told}."
     return f"{plural(results, 'result')}, {plural(errors, 'error')}, {rejected}; {questions}"
@@ -166,15 +179,23 @@ def _scores(summary: Summary) -> Iterator[Section]:
     """Means over all results, and how they changed, also those of templates."""
     micro, comparison = summary.snapshot["micro"], summary.comparison
     results, _ = counts_of(micro)
-    rows = {ERROR_RATE: [cell(ERROR_RATE), number(micro[ERROR_RATE]), str(results)]} if results else {}
+    rows = (
+        {ERROR_RATE: [cell(ERROR_RATE), number(micro[ERROR_RATE]), str(results)]} if results else {}
+    )
     for metric in summary.snapshot["macro"]:
         if "mean" in (stats := micro[metric]) and metric not in {"input_tokens", "output_tokens"}:
-            values, applied = (stats.get("coverage", {}).get(key, "") for key in ("values", "applied"))
+            values, applied = (
+                stats.get("coverage", {}).get(key, "") for key in ("values", "applied")
+            )
             of = str(values) if values == applied else f"{values} of {applied}"
             rows[metric] = [cell(metric), mean_cell(stats), of]
-    intervals = [each["interval"] for each in micro.values() if isinstance(each, dict) and "interval" in each]
+    intervals = [
+        each["interval"] for each in micro.values() if isinstance(each, dict) and "interval" in each
+    ]
     kinds = dict.fromkeys((each["level"], each["kind"]) for each in intervals)
-    captions = [f"[low, high]: {percent(level)} interval, {VALIDITY[kind]}." for level, kind in kinds]
+    captions = [
+        f"[low, high]: {percent(level)} interval, {VALIDITY[kind]}." for level, kind in kinds
+    ]
     headings = ["metric", ">mean", ">values"]
     if comparison is None:
         yield from _table("Metrics", headings, [*rows.values()], " ".join(captions))
@@ -210,11 +231,19 @@ def _groups(
     scores = _scores_of(summary.snapshot["macro"])
     shown, rest = scores[:SHOWN_SCORES], [*map(code, scores[SHOWN_SCORES : 2 * SHOWN_SCORES])]
     rows = [
-        [cell(name), *map(str, counts_of(group)), *(mean_cell(group.get(metric, {})) for metric in shown)]
+        [
+            cell(name),
+            *map(str, counts_of(group)),
+            *(mean_cell(group.get(metric, {})) for metric in shown),
+        ]
         for name, group in groups.items()
     ]
     headings = [heading, ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
-    more = [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"] if rest else []
+    more = (
+        [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"]
+        if rest
+        else []
+    )
     yield from _table(title, headings, rows, *more, *filter(None, [note]))
 
 
@@ -223,7 +252,11 @@ def _questions(summary: Summary) -> Iterator[Section]:
 
     def named(question: str, template: str) -> list[str]:
         text = summary.texts.get(question)
-        shown = [cell(question)] if text is None else [cell(question), cell(text, limit=TEXT_CHARACTERS)]
+        shown = (
+            [cell(question)]
+            if text is None
+            else [cell(question), cell(text, limit=TEXT_CHARACTERS)]
+        )
         return [" ".join(shown), cell(template)]
 
     def place(question: str) -> str:

@@ -33,7 +33,8 @@ class OtelExport:
         """Prepare the export.
 
         Raises:
-            UsageError: a package is missing, or the environment asks for a protocol that is not supported.
+            UsageError: a package is missing, or the environment asks for a protocol that is not
+                supported.
         """
         self._added = self._delivered = 0
         self._with_content = captures_content()
@@ -55,7 +56,9 @@ class OtelExport:
                 self._delivered += len(batch) if outcome is LogRecordExportResult.SUCCESS else 0
                 return outcome
 
-        provider = LoggerProvider(Resource.create(_resource_from_environment()), shutdown_on_exit=False)
+        provider = LoggerProvider(
+            Resource.create(_resource_from_environment()), shutdown_on_exit=False
+        )
         provider.add_log_record_processor(BatchLogRecordProcessor(Exporter()))
         return provider
 
@@ -81,7 +84,9 @@ class OtelExport:
             )
 
     def close(self) -> None:
-        """Deliver what is queued, for at most `CLOSING_SECONDS`; warn of records that were not delivered."""
+        """Deliver what is queued, for at most `CLOSING_SECONDS`; warn of records that were not
+        delivered.
+        """
         if self._provider is None:
             return
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
@@ -91,15 +96,17 @@ class OtelExport:
         lost = self._added - self._delivered
         if lost > 0:
             warn(
-                f"{lost} of {self._added} evaluation records were not delivered by OpenTelemetry; check the "
-                "collector at OTEL_EXPORTER_OTLP_ENDPOINT",
+                f"{lost} of {self._added} evaluation records were not delivered by OpenTelemetry; "
+                "check the collector at OTEL_EXPORTER_OTLP_ENDPOINT",
                 GraphragEvalWarning,
                 stacklevel=2,
             )
 
 
 def _context(ids: tuple[int, int] | None) -> Any:
-    """Return the context of a span with these ids of its trace and its own; an empty one without them."""
+    """Return the context of a span with these ids of its trace and its own; an empty one without
+    them.
+    """
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
@@ -115,9 +122,12 @@ def check_export() -> bool:
     """Return whether the environment lets us send log records.
 
     Raises:
-        UsageError: a package is missing, or the environment asks for a protocol that is not supported.
+        UsageError: a package is missing, or the environment asks for a protocol that is not
+            supported.
     """
-    check_extra("OpenTelemetry", "otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
+    check_extra(
+        "OpenTelemetry", "otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"
+    )
     if _setting("OTEL_SDK_DISABLED") == "true":
         return False
     protocol = "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL"
@@ -136,7 +146,9 @@ def _setting(name: str) -> str:
 
 
 def _resource_from_environment() -> dict[str, str]:
-    """Return the attributes of the resource: ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``."""
+    """Return the attributes of the resource: ``OTEL_RESOURCE_ATTRIBUTES`` and
+    ``OTEL_SERVICE_NAME``.
+    """
     from opentelemetry.sdk.resources import OTELResourceDetector
 
     attributes = {"service.name": "graphrag-eval-async"}
@@ -146,7 +158,8 @@ def _resource_from_environment() -> dict[str, str]:
 
 
 class OtelSink:
-    """A stream whose results are also sent to an OpenTelemetry collector, while the context is open.
+    """A stream whose results are also sent to an OpenTelemetry collector, while the context is
+    open.
 
     An asynchronous context manager and iterator, in place of the stream::
 
@@ -154,24 +167,25 @@ class OtelSink:
             async for result in results:
                 ...
 
-    Each metric of a result is a log record with the event name ``gen_ai.evaluation.result``, and these
-    attributes:
+    Each metric of a result is a log record with the event name ``gen_ai.evaluation.result``, and
+    these attributes:
 
     - ``gen_ai.evaluation.name``: the metric, such as ``steps_score``
     - ``gen_ai.evaluation.score.value``: its value
-    - ``gen_ai.evaluation.score.label``, for metrics from 0 to 1: ``pass`` for 1, ``fail`` for 0, else
-      ``partial``
-    - ``gen_ai.evaluation.explanation``: why the response is wrong. What a judge said is sent only if
-      ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``.
+    - ``gen_ai.evaluation.score.label``, for metrics from 0 to 1: ``pass`` for 1, ``fail`` for 0,
+      else ``partial``
+    - ``gen_ai.evaluation.explanation``: why the response is wrong. What a judge said is sent only
+      if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``.
     - ``error.type``, in place of a value: why there is none, such as ``timeout``
     - ``gen_ai.response.id``: the ``id`` of the response
-    - ``graphrag_eval.template_id``, ``.question_id``, ``.sample`` and ``.status``, which identify the result
+    - ``graphrag_eval.template_id``, ``.question_id``, ``.sample`` and ``.status``, which identify
+      the result
 
-    If a response has the ids of the agent's span in its keys ``trace_id`` and ``span_id``, as responses from
-    OpenTelemetry traces do, that span is the parent. Results of an earlier run are not sent again. The
-    environment configures the export (``OTEL_EXPORTER_OTLP_ENDPOINT`` and so on); global providers are never
-    used. The stream never waits for the collector: at the end, a `GraphragEvalWarning` counts the records
-    that were not delivered. Needs the extra ``otel``.
+    If a response has the ids of the agent's span in its keys ``trace_id`` and ``span_id``, as
+    responses from OpenTelemetry traces do, that span is the parent. Results of an earlier run are
+    not sent again. The environment configures the export (``OTEL_EXPORTER_OTLP_ENDPOINT`` and so
+    on); global providers are never used. The stream never waits for the collector: at the end, a
+    `GraphragEvalWarning` counts the records that were not delivered. Needs the extra ``otel``.
     """
 
     @without_removed("metrics", "aggregates")

@@ -16,13 +16,17 @@ from graphrag_eval_async.steps.failure import NO_FAILURE
 MAX_EXPLANATION = 2048  # characters
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The environment variable that allows content of answers in telemetry, by OpenTelemetry's conventions."""
+"""The environment variable that allows content of answers in telemetry, by OpenTelemetry's
+conventions.
+"""
 
 Attributes: TypeAlias = dict[str, str | int | float]
 
 _TRACE_ID, _SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9a-f]{16}")
 _EXPLANATIONS = {
-    value: (f"{value}_reason", f"{metric.name}_reason") for metric in JUDGED for value in metric.values
+    value: (f"{value}_reason", f"{metric.name}_reason")
+    for metric in JUDGED
+    for value in metric.values
 } | {"steps_score": (REASON,), "answer_match": ("answer_match_reason",)}
 
 
@@ -32,10 +36,11 @@ def captures_content() -> bool:
 
 
 def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attributes]:
-    """Return the attributes of a record for each score of a result; of failed metrics with ``error.type``.
+    """Return the attributes of a record for each score of a result; of failed metrics with
+    ``error.type``.
 
-    A pending result has no records. A response without an answer may lack a judged score because nobody
-    asked for it, so it has no record of any.
+    A pending result has no records. A response without an answer may lack a judged score because
+    nobody asked for it, so it has no record of any.
 
     Args:
         with_content: whether records hold what judges said.
@@ -60,8 +65,13 @@ def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attribu
     return records
 
 
-def _scored(result: Mapping[str, Any], metric: str, value: float, *, with_content: bool) -> Attributes:
-    scored: Attributes = {"gen_ai.evaluation.name": metric, "gen_ai.evaluation.score.value": float(value)}
+def _scored(
+    result: Mapping[str, Any], metric: str, value: float, *, with_content: bool
+) -> Attributes:
+    scored: Attributes = {
+        "gen_ai.evaluation.name": metric,
+        "gen_ai.evaluation.score.value": float(value),
+    }
     if metric in BOUNDED_METRICS:
         label = {0.0: "fail", 1.0: "pass"}.get(value, "partial")
         scored["gen_ai.evaluation.score.label"] = label
@@ -86,7 +96,9 @@ def _about(result: Mapping[str, Any]) -> Attributes:
 
 
 def span_of(result: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the ids of the trace and of the agent's span; None unless the response has valid ones."""
+    """Return the ids of the trace and of the agent's span; None unless the response has valid
+    ones.
+    """
     metadata = result.get("metadata")
     if not isinstance(metadata, Mapping):
         return None

@@ -46,8 +46,8 @@ LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got 
 class Score(NamedTuple):
     """A metric of a group of results: its mean over questions, and that of the window.
 
-    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first` samples.
-    `trend` is the path of a sparkline.
+    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first`
+    samples. `trend` is the path of a sparkline.
     """
 
     name: str
@@ -76,18 +76,25 @@ def overview(
     reasons: Reasons,
     courses: Courses | None = None,
 ) -> dict[str, Any]:
-    """The names that `_overview.html` takes, besides those that differ between dashboard and report."""
+    """The names that `_overview.html` takes, besides those that differ between dashboard and
+    report.
+    """
     overall, window = facts["overall"], facts["window"]
     comparison = facts.get("comparison")  # Of a report with a baseline.
     metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
-    shown = [*metrics[:SHOWN_SCORES], *(name for name in RESOURCE_HEADINGS if name in overall["metrics"])]
+    shown = [
+        *metrics[:SHOWN_SCORES],
+        *(name for name in RESOURCE_HEADINGS if name in overall["metrics"]),
+    ]
     moved = {} if courses is None else courses.templates
     rows = [_row(name, group, shown, moved.get(name)) for name, group in facts["templates"].items()]
     every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
     restored = bool((facts.get("journal") or {}).get("restored"))
     return {
         "facts": facts,
-        "window": f"last {window.get('last') or duration_name(window['seconds'])}" if window else "",
+        "window": f"last {window.get('last') or duration_name(window['seconds'])}"
+        if window
+        else "",
         "starts_empty": bool(window) and "seconds" in window and restored,
         "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
         "more_scores": metrics[SHOWN_SCORES:],
@@ -118,7 +125,10 @@ def overview(
 
 def _repeats(overall: Mapping[str, Any], right: Iterable[Condition]) -> list[tuple[str, str]]:
     told = [
-        (plural(int(k), "sample"), f"pass@{k} {one}, pass^{k} {every}, {plural(int(of), 'question')}")
+        (
+            plural(int(k), "sample"),
+            f"pass@{k} {one}, pass^{k} {every}, {plural(int(of), 'question')}",
+        )
         for k, one, every, of in repeats_rows(overall)
     ]
     told += [("right", right_in_words(right))] if told else []
@@ -131,7 +141,9 @@ def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]
     return sorted(known, key=metric_position)[:most]
 
 
-def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str], course: Course | None = None) -> Row:
+def _row(
+    name: str, group: Mapping[str, Any], metrics: Iterable[str], course: Course | None = None
+) -> Row:
     rate, samples, errors = group["error_rate"], group["samples"]["total"], group["errors"]["total"]
     scores = [_score(metric, group["metrics"].get(metric), course) for metric in metrics]
     return Row(name, samples, errors, mean_of_questions(rate), rate["window"], scores)
@@ -143,7 +155,10 @@ def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) ->
     ends = value.get("confidence") or {}
     # A quarter of the results at each point, since few values vary by chance alone.
     trend = "" if course is None else sparkline(course.recents(name, course.results // 4))
-    mean, first = mean_of_questions(value), None if own_interval(value, "confidence") else ends.get("mean")
+    mean, first = (
+        mean_of_questions(value),
+        None if own_interval(value, "confidence") else ends.get("mean"),
+    )
     return Score(name, mean, ends.get("low"), ends.get("high"), value["window"], trend, first)
 
 
@@ -154,11 +169,17 @@ def _summary(
     courses: Courses | None,
     reasons: Reasons,
 ) -> Iterable[tuple[str, str, Any]]:
-    """What a person asks first: the question, the answer, and the template or question that it names."""
+    """What a person asks first: the question, the answer, and the template or question that it
+    names.
+    """
     names = _main_scores(facts, every)
     comparison = facts.get("comparison")
     if comparison is not None:
-        yield "Compared with the baseline", headline(comparison) + detectable(comparison["overall"]), None
+        yield (
+            "Compared with the baseline",
+            headline(comparison) + detectable(comparison["overall"]),
+            None,
+        )
     if nothing := facts.get("unscored"):
         yield "Score", nothing, None
     elif not names:
@@ -174,15 +195,22 @@ def _summary(
         most = max(failures.values())
         first = [reason_in_words(reason) for reason, count in failures.items() if count == most]
         each = " each" if len(first) > 1 else ""
-        yield "Most frequent failure", f"{'; '.join(first)}: {most} of {every.samples} results{each}", None
+        yield (
+            "Most frequent failure",
+            f"{'; '.join(first)}: {most} of {every.samples} results{each}",
+            None,
+        )
     if worst:
         yield "Worst question", worst[0].told, worst[0]
 
 
-def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Iterable[tuple[str, str, None]]:
+def _not_scored(
+    facts: Mapping[str, Any], every: Row, reasons: Reasons
+) -> Iterable[tuple[str, str, None]]:
     if every.errors:
         answer = (
-            f"{every.errors} of {every.samples} responses are errors ({every.errors / every.samples:.1%})"
+            f"{every.errors} of {every.samples} responses are errors "
+            f"({every.errors / every.samples:.1%})"
         )
         yield "Errors", answer + (f", the latest: {reasons.error}" if reasons.error else ""), None
     if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
@@ -195,7 +223,9 @@ def _not_scored(facts: Mapping[str, Any], every: Row, reasons: Reasons) -> Itera
 
 
 def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:
-    """The scores that are told first: those of `SCORES` with a value or asked for, or else any one."""
+    """The scores that are told first: those of `SCORES` with a value or asked for, or else any
+    one.
+    """
     known = [score.name for score in every.scores if is_score(score.name)]
     asked = {*known, *(name for name, _ in _without_value(facts["overall"]))}
     return [name for name in SCORES if name in asked] or known[:1]
@@ -212,7 +242,9 @@ def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
     """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
-    scores = [mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]]
+    scores = [
+        mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]
+    ]
     mean = fsum(scores) / len(scores) if scores else 1.0
     return mean * (1 - (mean_of_questions(group["error_rate"]) or 0.0))
 
@@ -264,8 +296,12 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     return told
 
 
-def judge_facts(judge: Mapping[str, Any] | None, *, restored: bool = False) -> list[tuple[str, str]]:
-    """What the judge did so far; nothing without a judge. `restored` says that earlier runs used it, too."""
+def judge_facts(
+    judge: Mapping[str, Any] | None, *, restored: bool = False
+) -> list[tuple[str, str]]:
+    """What the judge did so far; nothing without a judge. `restored` says that earlier runs used
+    it, too.
+    """
     if judge is None:
         return []
     budget = "" if judge.get("budget_usd") is None else f" of {dollars(judge['budget_usd'])}"

@@ -1,4 +1,6 @@
-"""A collector for Prometheus, which reads the state of a stream when it is scraped, and a server for it."""
+"""A collector for Prometheus, which reads the state of a stream when it is scraped, and a server
+for it.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,14 @@ SCRAPE_SECONDS = 5.0  # How long a scrape in another thread waits for the event 
 
 
 class PrometheusCollector:
-    """Exports the state of a stream to Prometheus, for ``REGISTRY.register(PrometheusCollector(stream))``.
+    """Exports the state of a stream to Prometheus, for
+    ``REGISTRY.register(PrometheusCollector(stream))``.
 
     A scrape reads the state at that time, so results cost nothing extra. Scrape from a thread, as
-    ``prometheus_client.start_http_server`` does: the state is then read on the event loop in small slices,
-    and the rest is computed in the thread. A scrape on the event loop itself blocks it for about a tenth of a
-    second. The stream never waits for a scrape. After the end of the stream, scrapes give the final values.
+    ``prometheus_client.start_http_server`` does: the state is then read on the event loop in small
+    slices, and the rest is computed in the thread. A scrape on the event loop itself blocks it for
+    about a tenth of a second. The stream never waits for a scrape. After the end of the stream,
+    scrapes give the final values.
 
     The first 50 templates have labels of their own; all others count as ``other``. Needs the extra
     ``prometheus``.
@@ -68,7 +72,8 @@ class PrometheusCollector:
             stream: the stream.
             recent: aggregates with a window, for the mean of recent results.
             source: the follower that the stream reads, for its lag.
-            alerts: returns the alerts by name, and whether each is active; called on the event loop.
+            alerts: returns the alerts by name, and whether each is active; called on the event
+                loop.
             reference: name of the reference set, for `graphrag_eval_info`.
             judge_model: name of the judge's model, for `graphrag_eval_info`.
 
@@ -80,10 +85,15 @@ class PrometheusCollector:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
             raise UsageError(
-                "PrometheusCollector: no event loop is running; make it in the coroutine that iterates over "
-                "the stream"
+                "PrometheusCollector: no event loop is running; make it in the coroutine that "
+                "iterates over the stream"
             ) from None
-        self._stream, self._recent, self._source, self._alerts = stream, recent, source, alerts or dict
+        self._stream, self._recent, self._source, self._alerts = (
+            stream,
+            recent,
+            source,
+            alerts or dict,
+        )
         self._about = (version(), reference, judge_model)
         self._labels: dict[str, str] = {}  # of the templates that have one
         self._results, self._last_result = 0, single(None)
@@ -132,10 +142,15 @@ class PrometheusCollector:
             self._results, self._last_result = results, single(time())
         samples = samples_of(stream, overall, groups, windowed, self._about)
         samples["last_result_timestamp_seconds"] = self._last_result
-        samples["alert_active"] = [((alert,), int(is_on)) for alert, is_on in self._alerts().items()]
+        samples["alert_active"] = [
+            ((alert,), int(is_on)) for alert, is_on in self._alerts().items()
+        ]
         if self._source is not None:
             lag = self._source.lag
-            samples |= {"source_lag_bytes": single(lag.bytes), "source_lag_seconds": single(lag.seconds)}
+            samples |= {
+                "source_lag_bytes": single(lag.bytes),
+                "source_lag_seconds": single(lag.seconds),
+            }
         return samples, histograms_of(aggregates, overall)
 
     def _choose_labels(self) -> int:
@@ -153,7 +168,9 @@ class PrometheusCollector:
                     self._labels[template] = label
         return len(templates) - len(self._labels)
 
-    def _by_label(self, aggregates: RunningAggregates, overall: Mapping[str, Any], dropped: int) -> Groups:
+    def _by_label(
+        self, aggregates: RunningAggregates, overall: Mapping[str, Any], dropped: int
+    ) -> Groups:
         """Return templates by their labels, and the rest of all results."""
         shown = aggregates.per_template(self._labels)
         rest = {OTHER: rest_of(overall, shown.values())} if dropped else {}
@@ -203,7 +220,9 @@ class MetricsServer:
 
 
 def _answering(app: Callable[..., Any], check: HostCheck) -> Callable[..., Any]:
-    """Return an application that answers 403 to what `check` refuses, 503 if metrics cannot be read."""
+    """Return an application that answers 403 to what `check` refuses, 503 if metrics cannot be
+    read.
+    """
 
     def answer(environ: Any, start_response: Callable[..., Any]) -> Any:
         if check.refuses(environ.get("HTTP_HOST", ""), environ.get("HTTP_ORIGIN")):

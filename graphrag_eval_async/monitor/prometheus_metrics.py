@@ -1,4 +1,6 @@
-"""The metrics for Prometheus: one table for the collector and the Grafana dashboard, and their values."""
+"""The metrics for Prometheus: one table for the collector and the Grafana dashboard, and their
+values.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ class ExportedMetric(NamedTuple):
 
 
 PREFIX = "graphrag_eval_"
-OTHER = "other"  # The label value of all templates beyond `MAX_TEMPLATES`, and of names outside a closed set.
-ABSENT = "none"  # The value of a label that has none: Prometheus takes an empty value for no label at all.
+# The label value of all templates beyond `MAX_TEMPLATES`, and of names outside a closed set.
+OTHER = "other"
+# The value of a label that has none: Prometheus takes an empty value for no label at all.
+ABSENT = "none"
 MAX_TEMPLATES = 50  # How many templates have metrics of their own.
 
 LABEL_CHARACTERS = 200
@@ -44,23 +48,24 @@ results_total | template status | Results, by status: success or error.
 rejects_total | reason | Rejects, by reason.
 failures_total | failure | Wrong responses, by reason.
 mean | template metric | Mean of all values so far: over results, not over questions.
-window_mean | template metric | Mean over the values, not the questions, in the window of recent results.
+window_mean | template metric | Mean over the values, not the questions, in the window of recent \
+results.
 score | metric | Values of metrics, except tokens, seconds and costs.
 response_seconds | | Seconds the agent took to respond.
-judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was missing), or \
-how they failed.
+judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was \
+missing), or how they failed.
 judge_retries_total | kind | Requests to judges that failed and were retried, by kind.
-judge_tokens_total | kind | Tokens of judges: input (not from the server's cache), cached_input, output, \
-embedding.
-judge_cost_usd_total | | Cost of judging in US dollars, including restored results; absent if a price is \
-unknown.
+judge_tokens_total | kind | Tokens of judges: input (not from the server's cache), cached_input, \
+output, embedding.
+judge_cost_usd_total | | Cost of judging in US dollars, including restored results; absent if a \
+price is unknown.
 judge_in_flight | | Requests to judges in flight.
 in_flight | | Responses that were read and have no result yet.
 source_lag_bytes | | Bytes in the logs that are not evaluated yet.
 source_lag_seconds | | Seconds since the log was last fully evaluated.
 alert_active | alert | Whether an alert is active: 0 or 1.
-last_result_timestamp_seconds | | Unix time of the scrape that first saw the latest result; absent before \
-the first result.
+last_result_timestamp_seconds | | Unix time of the scrape that first saw the latest result; \
+absent before the first result.
 info | version reference judge_model | 1, with facts about the run as labels.
 """
 
@@ -69,7 +74,9 @@ def _exported(line: str) -> ExportedMetric:
     """The metric of a line: its name, its labels and its description."""
     name, labels, text = map(str.strip, line.split("|"))
     kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
-    return ExportedMetric(name, "histogram" if name in _HISTOGRAMS else kind, tuple(labels.split()), text)
+    return ExportedMetric(
+        name, "histogram" if name in _HISTOGRAMS else kind, tuple(labels.split()), text
+    )
 
 
 METRICS = tuple(map(_exported, _TABLE.splitlines()))
@@ -106,7 +113,9 @@ def _values(stats: Mapping[str, Any]) -> int:
 
 
 def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the aggregates of all templates but those in `groups`, without a look at each of them."""
+    """Return the aggregates of all templates but those in `groups`, without a look at each of
+    them.
+    """
     rest: dict[str, Any] = {
         key: overall[key] - sum(group[key] for group in groups)
         for key in ("number_of_success_samples", "number_of_error_samples")
@@ -114,12 +123,17 @@ def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -
     for metric, stats in means_of(overall).items():
         parts = [group[metric] for group in groups if "mean" in group.get(metric, ())]
         if count := _values(stats) - sum(map(_values, parts)):
-            sums = [stats["mean"] * _values(stats), *(-part["mean"] * _values(part) for part in parts)]
+            sums = [
+                stats["mean"] * _values(stats),
+                *(-part["mean"] * _values(part) for part in parts),
+            ]
             rest[metric] = {"mean": fsum(sums) / count, "coverage": {"values": count}}
     return rest
 
 
-def families(samples: Mapping[str, Samples], histograms: Mapping[str, Histograms]) -> Iterator[Metric]:
+def families(
+    samples: Mapping[str, Samples], histograms: Mapping[str, Histograms]
+) -> Iterator[Metric]:
     """Yield the metrics of the table."""
     from prometheus_client.metrics_core import (
         CounterMetricFamily,
@@ -159,7 +173,9 @@ def samples_of(
         "rejects_total": _closed(
             {str(each): n for each, n in stream.rejects.counts.items()}, get_args(Reason)
         ),
-        "failures_total": _closed(failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)),
+        "failures_total": _closed(
+            failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)
+        ),
         "mean": _means(groups),
         "window_mean": _means(recent),
         "info": [(tuple(each or ABSENT for each in about), 1)],
@@ -189,7 +205,9 @@ def single(value: float | None) -> Samples:
     return [] if value is None else [((), value)]
 
 
-def histograms_of(aggregates: RunningAggregates, overall: Mapping[str, Any]) -> dict[str, Histograms]:
+def histograms_of(
+    aggregates: RunningAggregates, overall: Mapping[str, Any]
+) -> dict[str, Histograms]:
     """Labels, cumulative counts by bucket, and the sum, of each histogram, by name."""
 
     def histogram(metric: str, ends: Sequence[float]) -> tuple[list[tuple[str, float]], float]:

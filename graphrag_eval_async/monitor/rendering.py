@@ -75,7 +75,11 @@ def cell(value: Any) -> str:
         return str(value)
     if value == 0 or abs(value) >= 1000:
         return f"{value:.0f}"
-    return f"{value:.{max(0, 2 - floor(log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.2g}"
+    return (
+        f"{value:.{max(0, 2 - floor(log10(abs(value))))}f}"
+        if abs(value) >= 1e-4
+        else f"{value:.2g}"
+    )
 
 
 def ago(time: str) -> str:

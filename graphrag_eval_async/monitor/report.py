@@ -1,4 +1,6 @@
-"""A run as one HTML file that needs nothing else: it opens from disk, and can be sent and printed."""
+"""A run as one HTML file that needs nothing else: it opens from disk, and can be sent and
+printed.
+"""
 
 from __future__ import annotations
 
@@ -69,12 +71,16 @@ class ReportResults:
                 return
             names, sample = result_names(result), result.get("sample")
             room -= len(repr(names))
-            title = text_of(result) or str(result.get("question_id") or "a result without a question")
+            title = text_of(result) or str(
+                result.get("question_id") or "a result without a question"
+            )
             more = f" (sample {sample})" if sample not in (None, 1) else ""
             yield {"place": place, "anchor": f"result-{place}", "title": title + more, **names}
 
     def listed(self, anchors: Mapping[int, str]) -> list[dict[str, Any]]:
-        """Results in short, in the order in which they were added, with the anchors of their details."""
+        """Results in short, in the order in which they were added, with the anchors of their
+        details.
+        """
         found = {place: short for _, place, short in nsmallest(LISTED, self.shorts)}
         return [found[n] | ({"anchor": anchors[n]} if n in anchors else {}) for n in sorted(found)]
 
@@ -97,8 +103,8 @@ def html_report(
     """A run as an HTML page without any reference to other files.
 
     `snapshot` has details and intervals; `results` are those that it counts, and `worst` are from
-    `worst_questions`. Tags of the key `by` are shown, or of all keys. `state` has keys of `STATE`, and
-    may have a `comparison`: a snapshot of one with a baseline.
+    `worst_questions`. Tags of the key `by` are shown, or of all keys. `state` has keys of `STATE`,
+    and may have a `comparison`: a snapshot of one with a baseline.
     """
     from markupsafe import Markup
 
@@ -113,7 +119,9 @@ def html_report(
         "agreement": snapshot.get("agreement"),
     }
     details = [*results.details()]
-    of_questions = {str(each["result"]["question_id"]): each["anchor"] for each in reversed(details)}
+    of_questions = {
+        str(each["result"]["question_id"]): each["anchor"] for each in reversed(details)
+    }
     listed = results.listed({each["place"]: each["anchor"] for each in details})
     hidden = results.count - len(listed)
     style, script = static("style.css"), static("live.js")
@@ -122,7 +130,9 @@ def html_report(
         "base-uri 'none'; form-action 'none'"
     )
     kinds = {
-        each["interval"]["kind"] for each in micro.values() if isinstance(each, dict) and "interval" in each
+        each["interval"]["kind"]
+        for each in micro.values()
+        if isinstance(each, dict) and "interval" in each
     }
     return render(
         "report.html",

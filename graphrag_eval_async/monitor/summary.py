@@ -38,9 +38,9 @@ MAX_ERROR = 300  # characters of an error, or of why an answer is wrong, that ar
 class Question(NamedTuple):
     """A question and its outcome.
 
-    It is "failed" if a mean does not meet a condition, or the agent did not answer; "error" if a response is
-    an error, unless another failure is more frequent, or a score has no value for another reason; "skipped"
-    if there is nothing to decide it; or else "passed".
+    It is "failed" if a mean does not meet a condition, or the agent did not answer; "error" if a
+    response is an error, unless another failure is more frequent, or a score has no value for
+    another reason; "skipped" if there is nothing to decide it; or else "passed".
     """
 
     template_id: str
@@ -56,7 +56,11 @@ class Question(NamedTuple):
     @property
     def is_explained(self) -> bool:
         """Whether `kind` and `score` say everything that `told` says."""
-        return self.outcome == "failed" and self.kind != "score" and f"{ANSWER_MATCH} is" not in self.told
+        return (
+            self.outcome == "failed"
+            and self.kind != "score"
+            and f"{ANSWER_MATCH} is" not in self.told
+        )
 
 
 @dataclass(slots=True)
@@ -76,9 +80,10 @@ class _Samples:
 class Questions:
     """The questions of a run, each with its outcome, in the order in which they came.
 
-    A question passes if its means over all samples meet the `conditions` that apply to its template. Without
-    conditions, it passes if `compare` calls it right: `steps_score` is 1, and `answer_match`,
-    `answer_f1` and `ragas_answer_correctness` are at least 0.5, as far as the run has these metrics.
+    A question passes if its means over all samples meet the `conditions` that apply to its
+    template. Without conditions, it passes if `compare` calls it right: `steps_score` is 1, and
+    `answer_match`, `answer_f1` and `ragas_answer_correctness` are at least 0.5, as far as the run
+    has these metrics.
     """
 
     def __init__(self, conditions: Sequence[Condition] = ()) -> None:
@@ -104,7 +109,9 @@ class Questions:
         samples.count += 1
         samples.why = samples.why or _why(seen, result)
         seconds = result.get("elapsed_sec")
-        samples.seconds += seconds if isinstance(seconds, int | float) and 0 <= seconds < inf else 0.0
+        samples.seconds += (
+            seconds if isinstance(seconds, int | float) and 0 <= seconds < inf else 0.0
+        )
         if seen.failed:
             error = result.get("error")
             text = one_line(error, limit=MAX_ERROR) if isinstance(error, str) else ""
@@ -123,11 +130,17 @@ class Questions:
 
     def __iter__(self) -> Iterator[Question]:
         for (template, question), samples in self._samples.items():
-            means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
+            means = {
+                metric: fsum(values) / len(values) for metric, values in samples.values.items()
+            }
             apply = [each for each in self._conditions if each.template in (None, template)]
             apply = [each for each in apply if each.metric in self._scored]
             known = [each for each in apply if each.metric in means]
-            unmet = [each for each in known if not OPERATORS[each.operator](means[each.metric], each.bound)]
+            unmet = [
+                each
+                for each in known
+                if not OPERATORS[each.operator](means[each.metric], each.bound)
+            ]
             score, rank = None, -inf
             if known:
                 decisive = (unmet or known)[0]
@@ -137,7 +150,9 @@ class Questions:
             whys = {ANSWER_MATCH: samples.why}
             told = [_told(each, means[each.metric]) + whys.get(each.metric, "") for each in unmet]
             outcome = _outcome(samples, missing, told, is_scored=bool(known))
-            yield Question(template, question, *outcome, score, rank, samples.count, samples.seconds)
+            yield Question(
+                template, question, *outcome, score, rank, samples.count, samples.seconds
+            )
 
 
 def _why(seen: Evaluation, result: Mapping[str, Any]) -> str:
@@ -160,7 +175,8 @@ def _outcome(
 ) -> tuple[Outcome, str, str]:
     """Return the outcome of a question, its kind, and the same in words.
 
-    `missing` tells by metric why it has no value in a result, `unmet` in words which conditions are not met.
+    `missing` tells by metric why it has no value in a result, `unmet` in words which conditions are
+    not met.
     """
     if not samples.count:
         kind = "pending" if samples.pending else NO_RESPONSE
@@ -171,12 +187,18 @@ def _outcome(
         return "error", RESPONSE_ERROR, samples.errors[0] + of
     unanswered = [kind for kind in missing.values() if kind in OF_AGENT]
     if unmet or unanswered:
-        kind = next((reason for reason, count in reasons if count), None) or next(iter(unanswered), "score")
+        kind = next((reason for reason, count in reasons if count), None) or next(
+            iter(unanswered), "score"
+        )
         return "failed", kind, "; ".join(unmet) or kind.replace("_", " ")
     for metric, why in missing.items():
         if why is not None:
             return "error", why, f"{metric} has no value: {why}"
-    return ("passed", "", "") if is_scored else ("skipped", "no_score", "no score decides whether it passed")
+    return (
+        ("passed", "", "")
+        if is_scored
+        else ("skipped", "no_score", "no score decides whether it passed")
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,7 +211,9 @@ class Summary:
     comparison: Mapping[str, Any] | None = None
     rejected: Mapping[str, int] = field(default_factory=dict)  # by reason
     rejects: Sequence[str] = ()  # the first, with their places and reasons
-    places: Mapping[str, str] = field(default_factory=dict)  # ``NAME:LINE`` of results of listed questions
+    places: Mapping[str, str] = field(
+        default_factory=dict
+    )  # ``NAME:LINE`` of results of listed questions
     texts: Mapping[str, str] = field(default_factory=dict)  # of listed questions
     listed: int = LISTED  # the most questions in each list of the worst
     lowest: Sequence[QuestionScore] = ()  # the worst, whether they passed or not
@@ -209,7 +233,9 @@ class Summary:
 
     @property
     def worst(self) -> list[Question]:
-        """The worst questions that did not pass: those of `lowest`, then others by their own scores."""
+        """The worst questions that did not pass: those of `lowest`, then others by their own
+        scores.
+        """
         wrong = [each for each in self.questions if each.outcome in {"failed", "error"}]
         wrong.sort(key=lambda each: each.rank)
         others = {(each.template_id, each.question_id): each for each in wrong}
@@ -224,7 +250,9 @@ class Summary:
     @property
     def listed_questions(self) -> set[str]:
         """The ids of the questions whose places a summary may show."""
-        regressions = [] if self.comparison is None else self.comparison["regressions"][: self.listed]
+        regressions = (
+            [] if self.comparison is None else self.comparison["regressions"][: self.listed]
+        )
         worse = [row["question_id"] for _, row in self.got_worse]
         return {*regressions, *worse, *(question.question_id for question in self.worst)}
 
@@ -235,7 +263,9 @@ class Summary:
 
 
 class Reading:
-    """Collects from results what a summary says; `comparison` is with the baseline, if there is one."""
+    """Collects from results what a summary says; `comparison` is with the baseline, if there is
+    one.
+    """
 
     def __init__(
         self,
@@ -249,7 +279,9 @@ class Reading:
         self._reference, self._names = reference, StepNames()
         self._conditions = conditions
         self._aggregates = RunningAggregates()
-        self.comparison = RunningComparison(primary=primary, non_inferior=non_inferior) if compares else None
+        self.comparison = (
+            RunningComparison(primary=primary, non_inferior=non_inferior) if compares else None
+        )
         self._aggregates._decide_by(conditions or OF_RIGHT)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
@@ -276,7 +308,12 @@ class Reading:
             self._not_run = f"{seen.question_id}: {result[EXECUTION_ERROR]}"
 
     def summary(
-        self, *, level: float = 0.95, interval: Interval | None = None, listed: int = LISTED, **more: Any
+        self,
+        *,
+        level: float = 0.95,
+        interval: Interval | None = None,
+        listed: int = LISTED,
+        **more: Any,
     ) -> Summary:
         """Return a summary of all results, which are those of finished runs."""
         comparison = self.comparison
@@ -284,7 +321,9 @@ class Reading:
         snapshot = self._aggregates.snapshot(detail=True, level=level, interval=interval)
         return Summary(
             snapshot=snapshot,
-            comparison=None if comparison is None else comparison.snapshot(level=level, by=more.get("by")),
+            comparison=None
+            if comparison is None
+            else comparison.snapshot(level=level, by=more.get("by")),
             questions=[*self._questions],
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             misnamed=misnamed_steps(self._reference or self._names, self._aggregates._step_names()),

@@ -28,10 +28,11 @@ LOGGED = 50  # changes that are kept
 class Watched:
     """One alert, and the values in its `window`.
 
-    It starts when the condition holds for a full window. A window of n values is full with n values; a window
-    of s seconds is full s seconds after its first value. It ends when the condition has not held for n values
-    or s seconds; then the window has to fill again. The condition never holds for a window without values.
-    A mean is over the questions in the window, each the mean of its values there.
+    It starts when the condition holds for a full window. A window of n values is full with n
+    values; a window of s seconds is full s seconds after its first value. It ends when the
+    condition has not held for n values or s seconds; then the window has to fill again. The
+    condition never holds for a window without values. A mean is over the questions in the window,
+    each the mean of its values there.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
@@ -104,7 +105,9 @@ class Watched:
         return self.alert.change(state, value=value, window=self.window, samples=len(self._values))
 
     def _value(self) -> float | None:
-        """The mean or quantile of the values, interpolated as in aggregates; None without values."""
+        """The mean or quantile of the values, interpolated as in aggregates; None without
+        values.
+        """
         if not self._values:
             return None
         if self.alert.percent is None:
@@ -116,7 +119,9 @@ class Watched:
 
 
 class Silence:
-    """An alert that starts when no line has arrived for `bound` seconds, and ends at the next line."""
+    """An alert that starts when no line has arrived for `bound` seconds, and ends at the next
+    line.
+    """
 
     def __init__(self, alert: Alert) -> None:
         self.alert = alert
@@ -147,13 +152,17 @@ class Silence:
 
 
 class Alerts:
-    """All alerts of a run; `window` is for those without one, and `on_change` is called with each change."""
+    """All alerts of a run; `window` is for those without one, and `on_change` is called with
+    each change.
+    """
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
         self.on_change: Callable[[Change], object] = lambda _: None
         self.log: deque[Change] = deque(maxlen=LOGGED)  # The newest first.
         alerts = [*alerts]
-        self._watched = [Watched(each, each.window or window) for each in alerts if each.metric != NO_LINES]
+        self._watched = [
+            Watched(each, each.window or window) for each in alerts if each.metric != NO_LINES
+        ]
         silences = [Silence(each) for each in alerts if each.metric == NO_LINES]
         self._all: list[Watched | Silence] = [*self._watched, *silences]
 
@@ -170,7 +179,10 @@ class Alerts:
             template, metric = watched.alert.template, watched.alert.metric
             if template is None or template == seen.template_id:
                 for name, value in failed if metric == ERROR_RATE else values:
-                    if name == metric and (change := watched.add(value, now, seen.question_id)) is not None:
+                    if (
+                        name == metric
+                        and (change := watched.add(value, now, seen.question_id)) is not None
+                    ):
                         self._tell(change)
 
     def look(self, now: float, lines: object = None) -> None:
@@ -184,7 +196,9 @@ class Alerts:
         self.on_change(change)
 
     def facts(self) -> list[Change]:
-        """The alerts that have started and not ended: as they are now, with the time of their start."""
+        """The alerts that have started and not ended: as they are now, with the time of their
+        start.
+        """
         return [
             each.change("started") | {"time": each.started["time"]}
             for each in self._all

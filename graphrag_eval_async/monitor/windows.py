@@ -36,7 +36,9 @@ def parse_window(text: str) -> Last | Seconds:
             return Last(int(text))
         if text[-1:].isalpha():
             return Seconds(parse_duration(text))
-    raise ValueError(f"{text!r}: expected a number, such as 200, or a duration with a unit, such as 5m")
+    raise ValueError(
+        f"{text!r}: expected a number, such as 200, or a duration with a unit, such as 5m"
+    )
 
 
 def duration_name(seconds: float) -> str:
@@ -57,7 +59,9 @@ class Trends:
     def __init__(self, window: Last | Seconds) -> None:
         self._size = window.count if isinstance(window, Last) else window.seconds
         self._counts = isinstance(window, Last)
-        self._points: defaultdict[Any, deque[float | None]] = defaultdict(lambda: deque(maxlen=POINTS))
+        self._points: defaultdict[Any, deque[float | None]] = defaultdict(
+            lambda: deque(maxlen=POINTS)
+        )
         self._due = 0.0
 
     def add_to(self, facts: Mapping[str, Any]) -> None:

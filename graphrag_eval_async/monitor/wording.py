@@ -29,9 +29,9 @@ RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
 CHANGES = ("regression", "improvement")
 NOTHING_SCORED = (
-    "Nothing scored the responses: there are no steps to compare, and no scores of answers. To compare "
-    "answers, set `match` on questions, or evaluate with --llm PROVIDER/MODEL or --config FILE. To compare "
-    "steps, questions need reference_steps, and responses actual_steps."
+    "Nothing scored the responses: there are no steps to compare, and no scores of answers. To "
+    "compare answers, set `match` on questions, or evaluate with --llm PROVIDER/MODEL or "
+    "--config FILE. To compare steps, questions need reference_steps, and responses actual_steps."
 )
 NO_SCORE = "no question has a primary score on both sides"
 VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
@@ -74,7 +74,9 @@ def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:
     own = group.get("repeats") or {}
     shown = [k for k in range(1, len(own) // 3 + 1) if k <= 5 or k in (10, 20, 50, len(own) // 3)]
     rates = ([f"{own[f'{key}{k}']:.3f}" for key in ("pass@", "pass^")] for k in shown)
-    return [[str(k), *each, str(own[f"questions@{k}"])] for k, each in zip(shown, rates, strict=True)]
+    return [
+        [str(k), *each, str(own[f"questions@{k}"])] for k, each in zip(shown, rates, strict=True)
+    ]
 
 
 def right_in_words(conditions: Iterable[Condition]) -> str:
@@ -95,11 +97,15 @@ def variances(group: Mapping[str, Any]) -> dict[str, str]:
 
 
 def unscored(micro: Mapping[str, Any]) -> str:
-    """Return why no response has a score, and the cure; empty if one has, or a judge failed or works."""
+    """Return why no response has a score, and the cure; empty if one has, or a judge failed or
+    works.
+    """
     scores = [each for name, each in micro.items() if isinstance(each, dict) and is_score(name)]
     covered = [each["coverage"] for each in scores if "coverage" in each]
     results, errors = counts_of(micro)
-    judged = any(each["values"] or each["pending"] or {*each["failed"]} - OF_AGENT for each in covered)
+    judged = any(
+        each["values"] or each["pending"] or {*each["failed"]} - OF_AGENT for each in covered
+    )
     told = f"Errors: {errors} of {plural(results, 'response')}. " if errors else ""
     return told + NOTHING_SCORED if results > errors and not judged else ""
 
@@ -125,7 +131,13 @@ def mean_cell(stats: Mapping[str, Any]) -> str:
         return ""
     mean, interval = mean_of_questions(stats), own_interval(stats)
     if interval is None:
-        return number(mean) if abs(mean) >= 1000 else f"{mean:.3f}" if "interval" in stats else f"{mean:.3g}"
+        return (
+            number(mean)
+            if abs(mean) >= 1000
+            else f"{mean:.3f}"
+            if "interval" in stats
+            else f"{mean:.3g}"
+        )
     return f"{mean:.3f} {interval_cell(interval['low'], interval['high'])}"
 
 
@@ -180,9 +192,13 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what only one side has, besides `missing` questions: others, pending ones, values of metrics."""
+    """Yield what only one side has, besides `missing` questions: others, pending ones, values of
+    metrics.
+    """
     lone = {"only in the candidate": snapshot["only_in_candidate"]}
-    lone |= {f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()}
+    lone |= {
+        f"pending in the {side}, and not compared": ids for side, ids in snapshot["pending"].items()
+    }
     for told, ids in lone.items():
         if ids:
             yield f"{told}: {plural(len(ids), 'question')}: {_listed(ids)}"
@@ -192,7 +208,10 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
             if ids := sides[side]:
                 alike[side, (*ids,)].append(metric)
     for (where, same), metrics in alike.items():
-        yield f"{', '.join(metrics)} only in the {where}: {plural(len(same), 'question')}: {_listed(same)}"
+        yield (
+            f"{', '.join(metrics)} only in the {where}: {plural(len(same), 'question')}: "
+            f"{_listed(same)}"
+        )
     for metric, sides in snapshot["without_pair"].items():
         if sides.get("verdict", UNDECIDED) != UNDECIDED:
             yield f"{metric} {_values(sides)}: {sides['verdict']}"
@@ -203,10 +222,16 @@ def _listed(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str:
     return ", ".join(map(name, ids[:LISTED_IDS])) + more
 
 
-def greatest_losses(comparison: Mapping[str, Any], count: int) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of `worse` that changed most, each with its metric: first those that are decided."""
+def greatest_losses(
+    comparison: Mapping[str, Any], count: int
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the rows of `worse` that changed most, each with its metric: first those that are
+    decided.
+    """
     worse, overall = comparison["worse"], comparison["overall"]
-    every = [("verdict" not in overall[metric], metric, row) for metric in worse for row in worse[metric]]
+    every = [
+        ("verdict" not in overall[metric], metric, row) for metric in worse for row in worse[metric]
+    ]
     every.sort(key=lambda each: (each[0], -abs(each[2]["difference"])))
     return [(metric, row) for _, metric, row in every[:count]]
 
@@ -219,18 +244,28 @@ def ends(interval: Mapping[str, float] | None) -> str:
 def detectable(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Sentences about the changes that a comparison could have seen, each after a space."""
     known = {metric: row["detectable"] for metric, row in rows.items() if "detectable" in row}
-    seen = [f"{signed(change)[1:]} in {metric}" for metric, change in known.items() if change is not None]
+    seen = [
+        f"{signed(change)[1:]} in {metric}"
+        for metric, change in known.items()
+        if change is not None
+    ]
     unseen = [metric for metric, change in known.items() if change is None]
     told = f" {percent(POWER)} power for a change of {_listed_metrics(seen)}." if seen else ""
-    return told + (f" Too few questions to see any change of {_listed_metrics(unseen)}." if unseen else "")
+    return told + (
+        f" Too few questions to see any change of {_listed_metrics(unseen)}." if unseen else ""
+    )
 
 
 def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
-    """Sentences about the intervals and p of rows, and about the changes that they could have seen."""
+    """Sentences about the intervals and p of rows, and about the changes that they could have
+    seen.
+    """
     primary = [metric for metric, row in rows.items() if "verdict" in row]
     if not primary:
         return f"Each interval is at {percent(level)}, for its row alone."
-    alone = " Intervals of other rows are each for one row alone." if len(primary) < len(rows) else ""
+    alone = (
+        " Intervals of other rows are each for one row alone." if len(primary) < len(rows) else ""
+    )
     told = f"Intervals and p of {_listed_metrics(primary)} hold together, at {percent(level)}."
     return told + alone + detectable(rows)
 
@@ -246,7 +281,9 @@ def _counts(row: Mapping[str, Any]) -> str:
 
 def _values(sides: Mapping[str, Any]) -> str:
     lost, gained = plural(len(sides["baseline"]), "question"), len(sides["candidate"])
-    return f"has lost its value in {lost}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
+    return (
+        f"has lost its value in {lost}, gained it in {gained}; sign test p {_p_value(sides['p'])}"
+    )
 
 
 def change_of(row: Mapping[str, Any]) -> str:
@@ -256,7 +293,13 @@ def change_of(row: Mapping[str, Any]) -> str:
 
 def signed(value: float) -> str:
     """A difference with its sign, in two or three digits."""
-    text = number(value) if abs(value) >= 1000 else f"{value:.2g}" if abs(value) < 0.1 else f"{value:.3g}"
+    text = (
+        number(value)
+        if abs(value) >= 1000
+        else f"{value:.2g}"
+        if abs(value) < 0.1
+        else f"{value:.3g}"
+    )
     return text if text.startswith("-") or not value else f"+{text}"
 
 

@@ -23,7 +23,8 @@ LISTED, OF_TEMPLATE = 10, 200
 
 
 def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[QuestionScore]:
-    """Return the questions with the lowest means of the first of `SCORES`, the lowest first, if below 1.
+    """Return the questions with the lowest means of the first of `SCORES`, the lowest first, if
+    below 1.
 
     Errors count as 0, unless their metrics count.
     """
@@ -36,7 +37,9 @@ def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[
 async def questions_in_slices(
     aggregates: RunningAggregates, template: str | None = None
 ) -> list[QuestionScore]:
-    """Return the same in slices for other tasks to run; of a template, also questions that are right."""
+    """Return the same in slices for other tasks to run; of a template, also questions that are
+    right.
+    """
     found: list[QuestionScore] = []
     count, below = (LISTED, 1.0) if template is None else (OF_TEMPLATE, inf)
     await work_in_slices(_finding(found, aggregates, template, count, below))
@@ -44,7 +47,11 @@ async def questions_in_slices(
 
 
 def _finding(
-    found: list[QuestionScore], aggregates: RunningAggregates, template: str | None, count: int, below: float
+    found: list[QuestionScore],
+    aggregates: RunningAggregates,
+    template: str | None,
+    count: int,
+    below: float,
 ) -> Iterator[None]:
     for metric in SCORES:
         for each in aggregates.question_scores(metric, template):
@@ -79,13 +86,17 @@ class WorstQuestion(NamedTuple):
 def explained(
     reasons: Reasons, scores: Iterable[QuestionScore], anchors: Mapping[str, str] | None = None
 ) -> list[WorstQuestion]:
-    """Questions with their texts and most frequent reasons; `anchors` are those of details, by question."""
+    """Questions with their texts and most frequent reasons; `anchors` are those of details, by
+    question.
+    """
     found = []
     for score in scores:
         question, why = score.question, ""
         if counts := reasons.counts.get(question):
             reason = min(counts, key=lambda each, counts=counts: (-counts[each], each))  # type: ignore[misc]
-            told = f"error: {reasons.errors[question]}" if reason == ERROR else reason_in_words(reason)
+            told = (
+                f"error: {reasons.errors[question]}" if reason == ERROR else reason_in_words(reason)
+            )
             total = counts.total()
             why = f"{told} ({counts[reason]} of {total} failures)" if total > 1 else told
         anchor = (anchors or {}).get(question)

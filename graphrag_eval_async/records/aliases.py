@@ -1,4 +1,6 @@
-"""Renaming of response steps to the names in the reference set, since agents choose their own tool names."""
+"""Renaming of response steps to the names in the reference set, since agents choose their own
+tool names.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ MAX_LISTED = 20
 UNNAMED = "unknown"
 """Name of a step of a trace that names no tool."""
 
-BENCHMARK_STEP = "sparql"  # The only step of questions of TEXT2SPARQL and QALD, and of answers to them.
+BENCHMARK_STEP = (
+    "sparql"  # The only step of questions of TEXT2SPARQL and QALD, and of answers to them.
+)
 _SAME = {"sparql": "sparqlquery", "sparqlquery": "sparql"}  # Unless the reference set has both.
 
 _IGNORED = str.maketrans("", "", "-_ ")
@@ -28,14 +32,18 @@ _IGNORED = str.maketrans("", "", "-_ ")
 
 @remember(entries=1024)
 def plain_name(name: str) -> str:
-    """The part of a step's name that counts: names match in any case, with or without `-`, `_` and spaces."""
+    """The part of a step's name that counts: names match in any case, with or without `-`, `_`
+    and spaces.
+    """
     return name.casefold().translate(_IGNORED)
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
     """A dict from each alias to the name of its step; names of reference steps are `reserved`."""
     if not isinstance(aliases, Mapping):
-        raise UsageError(f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}")
+        raise UsageError(
+            f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}"
+        )
     found: dict[str, str] = {}
     for name, others in aliases.items():
         place = f"step_aliases[{name!r}]"
@@ -52,12 +60,18 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
     return found
 
 
-def step_names(aliases: Mapping[str, str], known: Collection[str], others: Iterable[str]) -> dict[str, str]:
-    """The `known` name of a step by its plain name, and by its aliases, which may be plain or not."""
+def step_names(
+    aliases: Mapping[str, str], known: Collection[str], others: Iterable[str]
+) -> dict[str, str]:
+    """The `known` name of a step by its plain name, and by its aliases, which may be plain or
+    not.
+    """
     plain = {plain_name(alias): name for alias, name in aliases.items()}
     own = {plain_name(name): name for name in sorted(known)}
     same = {
-        _SAME[name]: own[name] for name in own.keys() & _SAME if _SAME[name] not in map(plain_name, others)
+        _SAME[name]: own[name]
+        for name in own.keys() & _SAME
+        if _SAME[name] not in map(plain_name, others)
     }
     return same | plain | own | {**aliases}
 
@@ -68,7 +82,9 @@ def meant_name(name: str, names: Mapping[str, str]) -> str | None:
 
 
 def rename_steps(response: Response, known: Collection[str], names: Mapping[str, str]) -> None:
-    """Rename steps without a `known` name by `step_names`; they keep their own name under the key `alias`."""
+    """Rename steps without a `known` name by `step_names`; they keep their own name under the
+    key `alias`.
+    """
     usable = response.usable
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")
@@ -85,7 +101,9 @@ def rename_steps(response: Response, known: Collection[str], names: Mapping[str,
 
 
 def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
-    """What to say if the agent used `tools`, but no name that `unseen` has by name of the reference step."""
+    """What to say if the agent used `tools`, but no name that `unseen` has by name of the
+    reference step.
+    """
     listed = sorted(tools)[:MAX_LISTED]
     free, aliases = dict.fromkeys(listed), {}
     for name in unseen.values():
@@ -95,7 +113,7 @@ def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
     names, shown = ([json.dumps(name)[1:-1] for name in each] for each in (unseen, listed))
     more = [f"{len(tools) - MAX_LISTED} more"] if len(tools) > MAX_LISTED else []
     return (
-        f"no step of the agent is named like these reference steps: {', '.join(names)}; its other tools: "
-        f"{', '.join(shown + more)}. If a tool is such a step, `aliases` in the configuration must say so, "
-        f"for example\naliases: {json.dumps(aliases)}"
+        f"no step of the agent is named like these reference steps: {', '.join(names)}; its other "
+        f"tools: {', '.join(shown + more)}. If a tool is such a step, `aliases` in the "
+        f"configuration must say so, for example\naliases: {json.dumps(aliases)}"
     )

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[[Any], Any]")
 
 MAX_CHARACTERS = 4096
-"""Maximum length of a cached key, as `repr`. Text that an agent writes may be as long as its line."""
+"""Maximum length of a cached key, as `repr`. Text that an agent writes may be as long as its
+line.
+"""
 
 
 def remember(entries: int) -> Callable[[F], F]:

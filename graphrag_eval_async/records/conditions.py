@@ -24,17 +24,25 @@ RIGHT_ANSWER = 0.5
 """Least F1 of a right answer: at least half of its claims or items match."""
 
 OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
-"""The metrics that say whether an answer is right; the first that a response has decides its failure."""
+"""The metrics that say whether an answer is right; the first that a response has decides its
+failure.
+"""
 
 RIGHT = {"steps_score": 1.0} | dict.fromkeys(OF_ANSWERS, RIGHT_ANSWER)
 """The least values of a response that is right, for those of these metrics that it has."""
 
-CONDITION = re.compile(r"(?:(.*):)?\s*([^\s:<>=!\[\]]+)(?:\[(.*)\])?\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL)
-"""Template, metric, tag, operator and bound. A template's name may hold colons, spaces and operators."""
+CONDITION = re.compile(
+    r"(?:(.*):)?\s*([^\s:<>=!\[\]]+)(?:\[(.*)\])?\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL
+)
+"""Template, metric, tag, operator and bound. A template's name may hold colons, spaces and
+operators.
+"""
 
 
 class Condition(NamedTuple):
-    """The parts of a condition; `template` is None for all results, `operator` one of `OPERATORS`."""
+    """The parts of a condition; `template` is None for all results, `operator` one of
+    `OPERATORS`.
+    """
 
     template: str | None
     metric: str
@@ -85,7 +93,9 @@ def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse a condition; another form, or a bound outside the range of the metric, is a `ValueError`."""
+    """Parse a condition; another form, or a bound outside the range of the metric, is a
+    `ValueError`.
+    """
     condition = parse_gate(text)
     if condition.tag is not None:
         raise ValueError(f"{text!r}: only a gate can be on a tag, [{tag_name(condition.tag)}]")
@@ -105,7 +115,9 @@ def parse_gate(text: str) -> Condition:
 
 
 def parse_bound(text: str, value: str, metric: str) -> float:
-    """Parse the `value` in a `text`; one that a mean of the metric cannot have is a `ValueError`."""
+    """Parse the `value` in a `text`; one that a mean of the metric cannot have is a
+    `ValueError`.
+    """
     bound = to_float(value)
     if not math.isfinite(bound):
         raise ValueError(f"{text!r}: {value!r} is not a finite number")

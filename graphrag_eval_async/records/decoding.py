@@ -16,11 +16,15 @@ LARGE_BYTES = 1 << 18
 """Minimum size of text whose values are counted before it is decoded."""
 
 BYTES_PER_VALUE = 64
-"""Bytes of the maximum line length per list, object or comma. A line with more of them is rejected: Python
-would build them all, and its garbage collector walk them, in one go, and block the event loop."""
+"""Bytes of the maximum line length per list, object or comma. A line with more of them is rejected:
+Python would build them all, and its garbage collector walk them, in one go, and block the event
+loop.
+"""
 
 MAX_DEPTH = 200
-"""Maximum nesting of arrays and objects in a record. orjson reads 1,024 levels but writes only 254."""
+"""Maximum nesting of arrays and objects in a record. orjson reads 1,024 levels but writes only
+254.
+"""
 
 CONTAINERS = frozenset({dict, list})
 
@@ -34,7 +38,9 @@ class InvalidRecord(GraphragEvalError):  # noqa: N818
 
 
 def decode(data: bytes) -> Any:
-    """The JSON value of one line, which nests at most `MAX_DEPTH` deep; else raises `InvalidRecord`."""
+    """The JSON value of one line, which nests at most `MAX_DEPTH` deep; else raises
+    `InvalidRecord`.
+    """
     value = load(data)
     if nests_deeper(value, MAX_DEPTH):
         raise too_deep()
@@ -58,7 +64,9 @@ def load(data: bytes, max_bytes: int = MAX_LINE_BYTES) -> Any:
 
 
 def count_values(text: bytes) -> int:
-    """Number of lists, objects and commas in JSON text, including those in strings. Estimates its values."""
+    """Number of lists, objects and commas in JSON text, including those in strings. Estimates
+    its values.
+    """
     count = 0
     for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
         piece = text[start : start + LARGE_BYTES]
@@ -71,7 +79,9 @@ def _undecodable(data: bytes, problem: str) -> InvalidRecord:
         data.decode()
     except UnicodeDecodeError as error:
         return InvalidRecord("invalid_utf8", f"{error.reason} at byte {error.start} of the line")
-    if " limit " in problem:  # "depth limit exceeded", or "Recursion limit reached" of older versions.
+    if (
+        " limit " in problem
+    ):  # "depth limit exceeded", or "Recursion limit reached" of older versions.
         return too_deep()
     return InvalidRecord("invalid_json", problem)
 

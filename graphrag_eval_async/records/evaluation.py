@@ -29,8 +29,9 @@ MANY_STEPS = 1000
 """Maximum number of steps of one response that are kept one by one and counted by name."""
 
 StepKinds: TypeAlias = "tuple[tuple[str | None, int, int], ...]"
-"""Names of actual steps, `RETURNED`, `EMPTY` or `FAILED`, and how many. The name is None if it is longer than
-`LONGEST_NAME` characters, and for the steps after `MANY_STEPS`."""
+"""Names of actual steps, `RETURNED`, `EMPTY` or `FAILED`, and how many. The name is None if it is
+longer than `LONGEST_NAME` characters, and for the steps after `MANY_STEPS`.
+"""
 
 MAX_ERRORS = 10
 """Maximum number of failed comparisons listed in `steps_score_error`."""
@@ -52,11 +53,14 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     metrics: tuple[str, ...] = ()  # Those that have a value. Metrics of retrieval steps may repeat.
     numbers: tuple[float, ...] = ()  # Their values, int or float.
     steps: StepKinds = ()
-    # Metrics that apply but have no value, with the kind of failure; and why steps or answer are wrong.
+    # Metrics that apply but have no value, with the kind of failure; and why steps or answer are
+    # wrong.
     outcomes: Outcomes = ()
     outcomes_of_error: Outcomes = ()  # The same if the values of failed responses do not count.
     fractions: tuple[str, ...] = ()  # Outputs of custom evaluations defined to be from 0 to 1.
-    votes: tuple[tuple[str, Mapping[str, float]], ...] = ()  # Scores that several judges gave a metric.
+    votes: tuple[
+        tuple[str, Mapping[str, float]], ...
+    ] = ()  # Scores that several judges gave a metric.
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
     is_answered: bool = False  # Whether there is an answer that is not blank.
     tags: Tags = ()  # Those of its question.
@@ -69,7 +73,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     # Of each reference step matched in part: its group, its index there, and what differs.
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
     score: float | None = None  # Steps score, from 0 to 1; None if no steps were compared.
-    of_steps: Mapping[str, float | None] = NOTHING  # `TOOL_CALLS` and `VALUES`, those that are asked for.
+    of_steps: Mapping[str, float | None] = (
+        NOTHING  # `TOOL_CALLS` and `VALUES`, those that are asked for.
+    )
     errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
     failure: str | None = None  # Why the steps or the answer are wrong; None if nothing decides.
     facts: Any = None  # What `failure` is derived from, again after judging.
@@ -79,9 +85,13 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     provenance: dict[str, Any] | None = None  # What the result records about its judge.
     execution: Mapping[str, Any] | None = None  # Where and when queries were run; None if none was.
     execution_error: str | None = None  # Why its steps have no score, as queries could not be run.
-    executed_steps: Mapping[int, Mapping[str, Any]] = NOTHING  # What running queries adds to actual steps.
+    executed_steps: Mapping[int, Mapping[str, Any]] = (
+        NOTHING  # What running queries adds to actual steps.
+    )
     source: dict[str, Any] | None = None  # File and position of the response.
-    result: Mapping[str, Any] | None = None  # Once `as_dict` has built it, or what this was read from.
+    result: Mapping[str, Any] | None = (
+        None  # Once `as_dict` has built it, or what this was read from.
+    )
 
     @property
     def values(self) -> list[tuple[str, float]]:
@@ -89,7 +99,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         return list(zip(self.metrics, self.numbers, strict=True))
 
     def without_values(self) -> Evaluation:
-        """A copy without metrics and steps, for when the values of failed responses do not count."""
+        """A copy without metrics and steps, for when the values of failed responses do not
+        count.
+        """
         return msgspec.structs.replace(
             self, metrics=(), numbers=(), steps=(), outcomes=self.outcomes_of_error
         )
@@ -137,7 +149,9 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     if steps is not None:
         result["actual_steps"] = steps
         for more in filter(None, (evaluation.executed_steps, evaluation.judged_steps)):
-            result["actual_steps"] = [step | more.get(i, {}) for i, step in enumerate(result["actual_steps"])]
+            result["actual_steps"] = [
+                step | more.get(i, {}) for i, step in enumerate(result["actual_steps"])
+            ]
     result["steps_score"] = evaluation.score
     if evaluation.errors:
         result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
@@ -173,7 +187,9 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
 
 
 def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any]]]:
-    """Copies of the steps with what was found. Changing a result does not change the reference set."""
+    """Copies of the steps with what was found. Changing a result does not change the reference
+    set.
+    """
     copied = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
     for group, index, actual in evaluation.matches:
         copied[group][index]["matches"] = steps[actual].get("id")
@@ -183,7 +199,9 @@ def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any
 
 
 def part_of(evaluation: Evaluation, pending: Sequence[str]) -> Evaluation:
-    """A preliminary copy with `pending` metrics, safe to deliver early: its result shares no data."""
+    """A preliminary copy with `pending` metrics, safe to deliver early: its result shares no
+    data.
+    """
     part = msgspec.structs.replace(evaluation, pending=pending, result=None)
     part.result = copy_json(part.as_dict())
     return part

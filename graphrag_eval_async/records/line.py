@@ -50,7 +50,8 @@ class FileId:
     """A file, shared by all lines that are read from it."""
 
     path: str  # When it was opened.
-    key: str  # Identifies it, even if it is renamed. That of a followed file changes when it is truncated.
+    # Identifies it, even if it is renamed. That of a followed file changes when it is truncated.
+    key: str
     followed: bool = False  # Whether it is read as it grows.
     is_part: bool = False  # Whether a part of it is read, so that numbers of lines are not known.
 
@@ -63,8 +64,8 @@ class Position(NamedTuple):
         file: the `FileId.key` of the file.
         offset: bytes of the file before the line.
         length: length of the line in bytes, without the newline.
-        sha256: hexadecimal digest of the line, without the newline. Distinguishes a file that was rewritten
-            from one that was appended to.
+        sha256: hexadecimal digest of the line, without the newline. Distinguishes a file that was
+            rewritten from one that was appended to.
     """
 
     path: str
@@ -129,7 +130,9 @@ def _position(file: FileId | None, *rest: Any) -> Position | None:
 
 
 class Unwritable(NamedTuple):
-    """A record that has no JSON text, such as a Python object that cannot be written; `data` shows it."""
+    """A record that has no JSON text, such as a Python object that cannot be written; `data`
+    shows it.
+    """
 
     number: int
     offset: int
@@ -145,13 +148,17 @@ Record = Line | LongLine | Unwritable
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     """A Python object as a line of JSON text; an `Unwritable` if it cannot be written as JSON.
 
-    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums, `Decimal` as a
-    number, and the scalars and arrays of NumPy.
+    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums,
+    `Decimal` as a number, and the scalars and arrays of NumPy.
     """
     reason: Reason = "invalid_field"
     try:
         data = orjson.dumps(item, default=_plain)
-        if b"null" not in data or not _may_hold_infinity(item) or (message := _problem(item, "")) is None:
+        if (
+            b"null" not in data
+            or not _may_hold_infinity(item)
+            or (message := _problem(item, "")) is None
+        ):
             return Line(number, offset, data)
     except (TypeError, ValueError) as error:
         message = str(error)
@@ -160,7 +167,9 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
         else:
             with suppress(RecursionError):
                 message = _problem(item, "") or message
-    return Unwritable(number, offset, repr_of(item).encode(errors="backslashreplace"), reason, message)
+    return Unwritable(
+        number, offset, repr_of(item).encode(errors="backslashreplace"), reason, message
+    )
 
 
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
@@ -175,7 +184,9 @@ def _plain(value: Any) -> Any:
         if not value.is_finite():
             raise ValueError(f"{value} is not a finite number")
         return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, date) and value == value:  # Of pandas, whose missing time does not equal itself.
+    if (
+        isinstance(value, date) and value == value
+    ):  # Of pandas, whose missing time does not equal itself.
         return value.isoformat()
     for method in ("tolist", "model_dump"):  # NumPy's scalars and arrays; pydantic's models.
         if callable(convert := getattr(value, method, None)) and not isinstance(value, type):
@@ -184,7 +195,9 @@ def _plain(value: Any) -> Any:
 
 
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-"""First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers may."""
+"""First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers
+may.
+"""
 
 
 def _may_hold_infinity(item: Any) -> bool:
@@ -196,7 +209,9 @@ def _may_hold_infinity(item: Any) -> bool:
 
 
 def _problem(value: Any, place: str) -> str | None:
-    """Place and problem of the first part of a value that cannot be written as JSON; None if all can."""
+    """Place and problem of the first part of a value that cannot be written as JSON; None if all
+    can.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     elif not isinstance(value, str | int | float | list | tuple | None):
@@ -207,7 +222,9 @@ def _problem(value: Any, place: str) -> str | None:
     parts: Iterable[tuple[str, Any]] = ()
     if isinstance(value, dict):
         parts = (
-            (f"{place}.{key}" if place else key, part) for key, part in value.items() if type(key) is str
+            (f"{place}.{key}" if place else key, part)
+            for key, part in value.items()
+            if type(key) is str
         )
     elif isinstance(value, list | tuple):
         parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))

@@ -16,9 +16,11 @@ class JudgedMetric(NamedTuple):
 
     name: str  # Its section of the configuration.
     values: tuple[str, ...]  # Keys of its values in a result or a retrieval step.
-    needs: str  # What a response and its question must have, in words; without it, the metric is skipped.
+    # What a response and its question must have, in words; without it, the metric is skipped.
+    needs: str
     more: tuple[str, ...] = ()  # Other keys that it may add.
-    # By key of an error, the values that it leaves out; without entries, ``<name>_error`` leaves out all.
+    # By key of an error, the values that it leaves out; without entries, ``<name>_error`` leaves
+    # out all.
     errors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     needs_reference: bool = False  # Whether it needs a reference answer or reference steps.
     counts_unanswered: bool = False  # Whether an absent answer counts as a missing value.
@@ -27,8 +29,14 @@ class JudgedMetric(NamedTuple):
 
 
 def _retrieval(name: str, needs: str) -> JudgedMetric:
-    recall, precision, f1 = parts = tuple(f"{name}_{part}" for part in ("recall", "precision", "f1"))
-    errors = {f"{name}_error": parts, f"{recall}_error": (recall, f1), f"{precision}_error": (precision, f1)}
+    recall, precision, f1 = parts = tuple(
+        f"{name}_{part}" for part in ("recall", "precision", "f1")
+    )
+    errors = {
+        f"{name}_error": parts,
+        f"{recall}_error": (recall, f1),
+        f"{precision}_error": (precision, f1),
+    }
     more = tuple(f"{part}{suffix}" for part in parts for suffix in ("_reason", "_error", "_cost"))
     return JudgedMetric(name, parts, needs, more, errors, needs_reference=True, of_step=True)
 
@@ -39,7 +47,11 @@ JUDGED = (
         ("answer_recall", "answer_precision", "answer_f1"),
         "an answer and a reference answer",
         (
-            *("answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"),
+            *(
+                "answer_reference_claims_count",
+                "answer_actual_claims_count",
+                "answer_matching_claims_count",
+            ),
             *("answer_correctness_reason", "answer_eval_error"),
         ),
         {"answer_eval_error": ("answer_recall", "answer_precision", "answer_f1")},
@@ -47,22 +59,32 @@ JUDGED = (
         counts_unanswered=True,
     ),
     JudgedMetric(
-        "answer_relevance", ("answer_relevance",), "an answer", counts_unanswered=True, is_bounded=False
+        "answer_relevance",
+        ("answer_relevance",),
+        "an answer",
+        counts_unanswered=True,
+        is_bounded=False,
     ),
     JudgedMetric(
         "ragas_answer_correctness",
         ("ragas_answer_correctness",),
         "an answer and a reference answer",
-        tuple(f"ragas_answer_correctness{suffix}" for suffix in ("_tp", "_fp", "_fn", "_similarity")),
+        tuple(
+            f"ragas_answer_correctness{suffix}" for suffix in ("_tp", "_fp", "_fn", "_similarity")
+        ),
         needs_reference=True,
         counts_unanswered=True,
         is_bounded=False,
     ),
     JudgedMetric("faithfulness", ("faithfulness",), "an answer and the texts of a retrieval step"),
     JudgedMetric("context_relevance", ("context_relevance",), "the texts of a retrieval step"),
-    JudgedMetric("sparql_groundedness", ("sparql_groundedness",), "an answer and the rows of a SPARQL query"),
+    JudgedMetric(
+        "sparql_groundedness", ("sparql_groundedness",), "an answer and the rows of a SPARQL query"
+    ),
     _retrieval("retrieval_answer", "the texts of a retrieval step and a reference answer"),
-    _retrieval("retrieval_context", "the texts of a retrieval step that matches one of the reference"),
+    _retrieval(
+        "retrieval_context", "the texts of a retrieval step that matches one of the reference"
+    ),
 )
 """The built-in metrics that a judge computes, in the order in which aggregates show them."""
 
@@ -77,13 +99,17 @@ TOOL_CALLS = ("tool_calls_precision", "tool_calls_recall", "tool_calls_f1")
 
 VALUES_F1 = "values_f1"
 VALUES = ("values_precision", "values_recall", VALUES_F1)
-"""Metrics of reference steps with ``score: values_f1``, which compares results as sets of values."""
+"""Metrics of reference steps with ``score: values_f1``, which compares results as sets of
+values.
+"""
 
 OF_STEPS = ("steps_score", *TOOL_CALLS, *VALUES)
 """Metrics of the steps, which need no judge."""
 
 ANSWER_MATCH = "answer_match"
-"""The metric of answers that needs no judge. A result has this key if it applies, null without a value."""
+"""The metric of answers that needs no judge. A result has this key if it applies, null without a
+value.
+"""
 
 _OF_ANSWERS = [value for metric in JUDGED if not metric.of_step for value in metric.values]
 RESULT_METRICS = (*OF_STEPS, ANSWER_MATCH, *RESOURCES, *_OF_ANSWERS)
@@ -93,13 +119,17 @@ RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value
 BOUNDED_METRICS = frozenset(
     {*OF_STEPS, ANSWER_MATCH, *(v for metric in JUDGED if metric.is_bounded for v in metric.values)}
 )
-"""Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from one."""
+"""Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from
+one.
+"""
 
 COST = "_cost"
 """Suffix of the names of costs, which are in US dollars."""
 
 BY, DISAGREEMENT = "_by", "_disagreement"
-"""Suffixes of the keys that several judges add: what each says, and how far their scores are apart."""
+"""Suffixes of the keys that several judges add: what each says, and how far their scores are
+apart.
+"""
 
 ERROR_RATE = "error_rate"
 """Name of the share of responses that are errors; not a key of a result."""
@@ -111,23 +141,32 @@ is_of_repeats = re.compile(r"pass[@^](?:[1-9]\d?|100)").fullmatch
 """Whether a name is that of a rate of repeats, such as ``pass@2``; not a key of a result."""
 
 PRIMARY = (
-    *(ERROR_RATE, "steps_score", ANSWER_MATCH, "answer_f1", "answer_relevance", "ragas_answer_correctness"),
+    *(
+        ERROR_RATE,
+        "steps_score",
+        ANSWER_MATCH,
+        "answer_f1",
+        "answer_relevance",
+        "ragas_answer_correctness",
+    ),
     *("faithfulness", "sparql_groundedness"),
 )
 """The metrics that comparisons decide by default: one score for each way to judge an answer."""
 
 _OWN_KEYS = """
-    template_id question_id question_text reference_steps reference_answer status error actual_answer
-    actual_steps steps_score_error sample response_id metadata judge pending matches diff failure source
-    failure_detail execution execution_error trace_problems tags custom_metrics answer_match_reason
-    steps number_of_error_samples number_of_success_samples error_rate repeats
+    template_id question_id question_text reference_steps reference_answer status error
+    actual_answer actual_steps steps_score_error sample response_id metadata judge pending matches
+    diff failure source failure_detail execution execution_error trace_problems tags custom_metrics
+    answer_match_reason steps number_of_error_samples number_of_success_samples error_rate repeats
 """
 _SUFFIXES = ("_reason", "_error", COST, BY, DISAGREEMENT)
 RESULT_KEYS = frozenset({*_OWN_KEYS.split(), *RESULT_METRICS, *RETRIEVAL_METRICS}).union(
     (key for metric in JUDGED for key in metric.more),
     (f"{metric.name}{suffix}" for metric in JUDGED for suffix in _SUFFIXES),
 )
-"""Keys of results, their steps and groups of aggregates. Outputs of custom evaluations may not use them."""
+"""Keys of results, their steps and groups of aggregates. Outputs of custom evaluations may not
+use them.
+"""
 
 _POSITIONS = {metric: i for i, metric in enumerate(RESULT_METRICS + RETRIEVAL_METRICS)}
 
@@ -143,7 +182,9 @@ def is_score(name: str) -> bool:
 
 
 def is_primary(name: str, chosen: Collection[str] | None, fractions: Collection[str]) -> bool:
-    """Whether comparisons decide a metric: those that a configuration has `chosen`, or else the primary."""
+    """Whether comparisons decide a metric: those that a configuration has `chosen`, or else the
+    primary.
+    """
     return name in chosen if chosen is not None else name in PRIMARY or name in fractions
 
 
@@ -166,7 +207,9 @@ _SECTIONS = {value: metric.name for metric in JUDGED for value in (*metric.value
 
 
 def section_of(metric: str) -> str | None:
-    """The configuration section that enables a built-in metric or its cost; None if it needs no judge."""
+    """The configuration section that enables a built-in metric or its cost; None if it needs no
+    judge.
+    """
     return _SECTIONS.get(metric.removesuffix(COST))
 
 
@@ -191,7 +234,9 @@ def counts_of(group: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def mean_of_questions(stats: Mapping[str, Any]) -> float:
-    """The mean to show or check: over questions; over all values if some results do not name theirs."""
+    """The mean to show or check: over questions; over all values if some results do not name
+    theirs.
+    """
     mean: float = stats.get("mean_of_questions", stats["mean"])
     return mean
 
@@ -199,11 +244,16 @@ def mean_of_questions(stats: Mapping[str, Any]) -> float:
 def own_interval(stats: Mapping[str, Any], kind: str = "interval") -> Mapping[str, Any] | None:
     """The interval of a metric if it is about the mean to show, not about that of first samples."""
     interval: Mapping[str, Any] | None = stats.get(kind)
-    if interval is None or abs(interval.get("mean", stats["mean"]) - mean_of_questions(stats)) > 1e-9:
+    if (
+        interval is None
+        or abs(interval.get("mean", stats["mean"]) - mean_of_questions(stats)) > 1e-9
+    ):
         return None
     return interval
 
 
 def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The metrics of a group of aggregates that have a mean, each with its statistics."""
-    return {name: stats for name, stats in group.items() if isinstance(stats, dict) and "mean" in stats}
+    return {
+        name: stats for name, stats in group.items() if isinstance(stats, dict) and "mean" in stats
+    }

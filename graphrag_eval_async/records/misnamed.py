@@ -1,4 +1,6 @@
-"""Keys of responses and steps that are probably misnamed. Without these checks they would score zero."""
+"""Keys of responses and steps that are probably misnamed. Without these checks they would score
+zero.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ OTHER_NAMES = {
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
     """The error for a response without a question id."""
     if "trace_format" in record:  # Its keys are of this package.
-        key = "qname" if record["trace_format"] == "text2sparql" else "question_id (--question-id PATH)"
+        key = (
+            "qname"
+            if record["trace_format"] == "text2sparql"
+            else "question_id (--question-id PATH)"
+        )
         message = f"its question is not found; add it to the reference set, or give its {key}"
         return InvalidRecord("missing_question_id", message)
     message = "no question_id; every response must name its question"
@@ -48,21 +54,29 @@ def check_is_response(record: Mapping[str, Any]) -> None:
     if "question_text" in record and ("steps_score" in record or "failure" in record):
         raise InvalidRecord(
             "not_a_response",
-            "this is a result, as it has template_id, question_text and its score; evaluate the responses "
-            "that it was made from (aggregate, report and compare read results)",
+            "this is a result, as it has template_id, question_text and its score; evaluate the "
+            "responses that it was made from (aggregate, report and compare read results)",
         )
     if "question_id" not in record and _is_list_of_objects(record.get("questions")):
         raise InvalidRecord(
             "not_a_response",
-            "this is a template of a reference set; the reference set comes first, then the responses",
+            "this is a template of a reference set; the reference set comes first, then the "
+            "responses",
         )
 
 
 def what_else(result: Mapping[str, Any]) -> str:
     """What a result without a template or question is, if it is no result at all; else ""."""
     if _is_list_of_objects(result.get("questions")):
-        return "this is a template of a reference set, not a result; `evaluate` makes results of responses"
-    if "question_id" in result and not result.keys() & {"template_id", "question_text", "steps_score"}:
+        return (
+            "this is a template of a reference set, not a result; `evaluate` makes results of "
+            "responses"
+        )
+    if "question_id" in result and not result.keys() & {
+        "template_id",
+        "question_text",
+        "steps_score",
+    }:
         return "this is a response, not a result; `evaluate` makes results of responses"
     return ""
 
@@ -81,13 +95,15 @@ def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
 
 
 def check_step(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step without a name or output that has it under another key, or is a call without a result."""
+    """Refuse a step without a name or output that has it under another key, or is a call without
+    a result.
+    """
     is_call = step.get("type") in ("tool_use", "tool_call", "function_call")
     if is_call or isinstance(step.get("function"), dict):
         raise InvalidRecord(
             "invalid_field",
-            f"{place}: this is a tool call without its result; a step has name, args, status and output. "
-            "To convert messages to steps, use response_from_trace or --format auto",
+            f"{place}: this is a tool call without its result; a step has name, args, status and "
+            "output. To convert messages to steps, use response_from_trace or --format auto",
         )
     if step.get("name") is None:
         _check_key(step, place, "name")
@@ -96,9 +112,13 @@ def check_step(step: Mapping[str, Any], place: str) -> None:
 
 
 def check_args(step: Mapping[str, Any], place: str) -> None:
-    """Refuse a step, of a kind compared by arguments, whose arguments are text or under another key."""
+    """Refuse a step, of a kind compared by arguments, whose arguments are text or under another
+    key.
+    """
     if isinstance(args := step.get("args"), str):
-        raise InvalidRecord("invalid_field", f"{place}.args: expected an object, got a string; parse it")
+        raise InvalidRecord(
+            "invalid_field", f"{place}.args: expected an object, got a string; parse it"
+        )
     if args is None:
         _check_key(step, place, "args")
 

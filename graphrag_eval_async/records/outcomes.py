@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = tuple[str, str]
 
 OUTPUTS = "judge"
-"""Stands for the outputs of all custom evaluations in a result that was not judged, which names none of them.
-Such a result lacks this key.
+"""Stands for the outputs of all custom evaluations in a result that was not judged, which names
+none of them. Such a result lacks this key.
 """
 
 CUSTOM_METRICS = "custom_metrics"
@@ -39,7 +39,12 @@ REASON = "failure"
 EXECUTION_ERROR = "execution_error"
 """Key of the reason why queries could not be run, which leaves the steps without a score."""
 
-RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = "response_error", "no_answer", "no_steps", "not_scored"
+RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = (
+    "response_error",
+    "no_answer",
+    "no_steps",
+    "not_scored",
+)
 NOT_RUN = "not_run"
 
 OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
@@ -59,7 +64,9 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
-"""The metrics that an error leaves without a value, by the key of the error in a result or retrieval step."""
+"""The metrics that an error leaves without a value, by the key of the error in a result or
+retrieval step.
+"""
 
 OF_PENDING: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
 """The metrics by their name in `pending`."""
@@ -79,9 +86,11 @@ def answer_state(answer: Any) -> int:
 def _expected(
     failed: bool, answer: int, has_answer: bool, has_steps: bool, took_steps: bool
 ) -> dict[str, str]:
-    """The metrics that a result should have, judged or not, with the kind of failure if one has no value.
+    """The metrics that a result should have, judged or not, with the kind of failure if one has no
+    value.
 
-    `has_answer` and `has_steps` are about the reference. A blank answer has correctness: it makes no claims.
+    `has_answer` and `has_steps` are about the reference. A blank answer has correctness: it makes
+    no claims.
     """
     state = ABSENT if failed else answer
     kinds: dict[str, str] = {}
@@ -97,10 +106,14 @@ def _expected(
 
 
 def _switched_on(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
-    """The same for metrics that a result has as null rather than not at all, of which `keys` has some."""
+    """The same for metrics that a result has as null rather than not at all, of which `keys` has
+    some.
+    """
     of_steps = NOT_SCORED if took_steps else NO_STEPS
     kinds = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys((*TOOL_CALLS, *VALUES), of_steps)
-    return {name: RESPONSE_ERROR if failed else kind for name, kind in kinds.items() if name in keys}
+    return {
+        name: RESPONSE_ERROR if failed else kind for name, kind in kinds.items() if name in keys
+    }
 
 
 Outcomes: TypeAlias = tuple[Outcome, ...]
@@ -118,11 +131,15 @@ def outcomes_of(
     not_run: bool,
     keys: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
-    """The metrics before judging, the outcomes, and those if the values of failed responses do not count."""
+    """The metrics before judging, the outcomes, and those if the values of failed responses do
+    not count.
+    """
     kinds = _expected(failed, answer, has_answer, has_steps, took_steps)
     kinds = kinds | _switched_on(keys, failed, took_steps) if keys else kinds
     if not_run:
-        kinds = kinds | {name: NOT_RUN for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in kinds}
+        kinds = kinds | {
+            name: NOT_RUN for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in kinds
+        }
     reason = () if failure is None else ((REASON, failure),)
     counted = tuple(outcome for outcome in kinds.items() if outcome[0] not in metrics)
     uncounted = kinds | {metric: RESPONSE_ERROR for metric in metrics if metric in RESOURCES}
@@ -134,22 +151,32 @@ def failures_of(
 ) -> list[Outcome]:
     """The outcomes of a result itself, not of its steps and custom evaluations.
 
-    `errors` are its keys that are in `ERRORS_OF_RESULT`; `counts` says whether the values that it has count.
+    `errors` are its keys that are in `ERRORS_OF_RESULT`; `counts` says whether the values that it
+    has count.
     """
     groups, steps = result.get("reference_steps"), result.get("actual_steps")
-    answer, has_answer = answer_state(result.get("actual_answer")), result.get("reference_answer") is not None
+    answer, has_answer = (
+        answer_state(result.get("actual_answer")),
+        result.get("reference_answer") is not None,
+    )
     kinds = _expected(failed, answer, has_answer, groups is not None, bool(steps))
     if ANSWER_MATCH in result or TOOL_CALLS[0] in result or VALUES_F1 in result:
         kinds = kinds | _switched_on(result, failed, bool(steps))
     for key in errors:
         if result[key] is not None:
             kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])
-            left_out = (name for name in ERRORS_OF_RESULT[key] if name not in VALUES or name in result)
+            left_out = (
+                name for name in ERRORS_OF_RESULT[key] if name not in VALUES or name in result
+            )
             kinds = kinds | dict.fromkeys(left_out, kind)
     if not counts:
-        kinds = kinds | {metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None}
+        kinds = kinds | {
+            metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None
+        }
     found = [
-        each for each in kinds.items() if result.get(each[0]) is None or not (counts or each[0] == OUTPUTS)
+        each
+        for each in kinds.items()
+        if result.get(each[0]) is None or not (counts or each[0] == OUTPUTS)
     ]
     if isinstance(reason := result.get(REASON), str):
         found.append((REASON, reason))
@@ -157,7 +184,9 @@ def failures_of(
 
 
 def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
-    """Metrics of a retrieval step without a value. F1 fails as recall does, or else as precision."""
+    """Metrics of a retrieval step without a value. F1 fails as recall does, or else as
+    precision.
+    """
     kinds = {
         metric: _kind(step[key])
         for key in reversed(errors)
@@ -167,8 +196,12 @@ def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Out
     return [item for item in kinds.items() if step.get(item[0]) is None]
 
 
-def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str], place: str) -> Iterator[Outcome]:
-    """Outputs listed at `place` that have no number. A failed one is null and comes before its error."""
+def failures_of_outputs(
+    result: Mapping[str, Any], outputs: Iterable[str], place: str
+) -> Iterator[Outcome]:
+    """Outputs listed at `place` that have no number. A failed one is null and comes before its
+    error.
+    """
     other = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
     for output in outputs:
         value = result.get(output)
@@ -177,7 +210,9 @@ def failures_of_outputs(result: Mapping[str, Any], outputs: Iterable[str], place
         elif value is None and output in result:
             keys = [*result]
             after = keys[keys.index(output) :]
-            error = next((key for key in after if isinstance(key, str) and key.endswith("_error")), "")
+            error = next(
+                (key for key in after if isinstance(key, str) and key.endswith("_error")), ""
+            )
             yield output, _kind(result.get(error) if error not in RESULT_KEYS else None, other)
         elif output not in result and answer_state(result.get("actual_answer")) != ANSWERED:
             yield output, NO_ANSWER

@@ -33,7 +33,8 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
 
 
 def is_empty(output: Any) -> bool:
-    """Whether the output of a step, as text or decoded, is an empty list or SPARQL results without rows.
+    """Whether the output of a step, as text or decoded, is an empty list or SPARQL results without
+    rows.
 
     Results may be JSON, XML or TSV. A header of CSV cannot be told from other text.
     """

@@ -26,21 +26,24 @@ NAMES_OF_QUESTION = {
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
-    """One question of a reference set. `evaluate_agent` passes it to an agent; a `Reference` yields it.
+    """One question of a reference set. `evaluate_agent` passes it to an agent; a `Reference` yields
+    it.
 
-    An agent needs `text`, and maybe `id`. Do not show the reference answer and steps to its model. Questions
-    are immutable; each access to `reference_steps` returns a new copy.
+    An agent needs `text`, and maybe `id`. Do not show the reference answer and steps to its model.
+    Questions are immutable; each access to `reference_steps` returns a new copy.
 
     Attributes:
         template_id: id of its template.
         id: its own id; `question_id` in responses.
         text: the question; `question_text` in the reference set.
-        reference_answer: the correct answer, its texts on lines if it is a list; None if there is none.
+        reference_answer: the correct answer, its texts on lines if it is a list; None if there is
+            none.
         data: groups of reference steps, encoded as MessagePack; use `reference_steps`.
         tags: pairs of a key and its value as text, those of the template included, sorted by key.
         forbidden_steps: names of steps that the agent must not execute.
         max_steps: maximum number of steps that the agent may execute; None if there is none.
-        match: how answers are matched with the reference answer; None leaves that to the configuration.
+        match: how answers are matched with the reference answer; None leaves that to the
+            configuration.
         tolerance: for `match` "number", as a share of the reference number; None means the default.
     """
 
@@ -72,10 +75,14 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         return None if self.data is None else decode_steps(self.data)
 
     def as_dict(self) -> dict[str, Any]:
-        """The question as a dict, with decoded reference steps; tags and limits only if it has any."""
+        """The question as a dict, with decoded reference steps; tags and limits only if it has
+        any.
+        """
         names = ("template_id", "id", "text", "reference_answer", "reference_steps")
         tags = {"tags": dict(self.tags)} if self.tags else {}
-        more = {name: own for name in ("match", "tolerance") if (own := getattr(self, name)) is not None}
+        more = {
+            name: own for name in ("match", "tolerance") if (own := getattr(self, name)) is not None
+        }
         return {name: getattr(self, name) for name in names} | tags | self.limits | more
 
 
@@ -94,11 +101,16 @@ def question_of(record: Mapping[str, Any]) -> Question:
     """
     given: dict[str, str | None] = {}
     for name, keys in NAMES_OF_QUESTION.items():
-        value = given[name] = next((record[key] for key in keys if record.get(key) is not None), None)
+        value = given[name] = next(
+            (record[key] for key in keys if record.get(key) is not None), None
+        )
         if value is not None and (type(value) is not str or not value.strip()):
             raise InvalidRecord("invalid_field", f"{name}: expected a string that is not empty")
     if (text := given["question"]) is None:
-        problem = "question: missing; without a reference set, each response needs the text of its question"
+        problem = (
+            "question: missing; without a reference set, each response needs the text of its "
+            "question"
+        )
         raise InvalidRecord("invalid_field", problem)
     question_id = given["question_id"] or sha256(text.encode(errors="surrogatepass")).hexdigest()
     return Question(given["template"] or "all", question_id, text, None, None)

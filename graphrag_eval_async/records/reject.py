@@ -8,7 +8,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.records.line import SHORTEN, Reason, Unwritable  # `Reason`, to decode rejects.
+from graphrag_eval_async.records.line import (
+    SHORTEN,
+    Reason,
+    Unwritable,
+)  # `Reason`, to decode rejects.
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.line import Line, LongLine, Record
@@ -20,7 +24,9 @@ MESSAGE_CHARACTERS = 500
 """Maximum length of a message, which may quote a key or an id of any length."""
 
 KEPT_REJECTS = 10_000
-"""Maximum number of rejects that a stream keeps. More are only counted, so that memory stays bounded."""
+"""Maximum number of rejects that a stream keeps. More are only counted, so that memory stays
+bounded.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,8 +34,8 @@ class Reject:
     """One line, or one record of an iterable, that could not be evaluated.
 
     Attributes:
-        line: number of the line, or of the record in its iterable, from 1; 0 if it is not known, since only a
-            part of the file is read.
+        line: number of the line, or of the record in its iterable, from 1; 0 if it is not known,
+            since only a part of the file is read.
         offset: bytes of the source before the line.
         reason: one of the words of `Reason`.
         message: what is wrong, with the key if there is one, and what to do.
@@ -66,7 +72,9 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
     if len(message) > MESSAGE_CHARACTERS:
         message = message[:MESSAGE_CHARACTERS] + "..."
     message = in_utf8(message)  # A key may hold a lone surrogate.
-    return _at(line, reason, message, data[:HEAD_BYTES], len(data), hashlib.sha256(data).hexdigest(), data)
+    return _at(
+        line, reason, message, data[:HEAD_BYTES], len(data), hashlib.sha256(data).hexdigest(), data
+    )
 
 
 def reject_unread(record: LongLine | Unwritable) -> Reject:
@@ -103,7 +111,9 @@ class Rejects(list[Reject]):
         return self.counts.total()
 
     def add(self, reject: Reject, *, keep: bool = True) -> None:
-        """Count one reject. If fewer than `KEPT_REJECTS` are kept, `keep` it too, without its content."""
+        """Count one reject. If fewer than `KEPT_REJECTS` are kept, `keep` it too, without its
+        content.
+        """
         self.counts[reject.reason] += 1
         if keep and len(self) < KEPT_REJECTS:
             self.append(dataclasses.replace(reject, content=None))

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.errors import describe
-from graphrag_eval_async.records.decoding import MAX_DEPTH, InvalidRecord, load, nests_deeper, too_deep
+from graphrag_eval_async.records.decoding import (
+    MAX_DEPTH,
+    InvalidRecord,
+    load,
+    nests_deeper,
+    too_deep,
+)
 from graphrag_eval_async.records.line import Line, Record
 from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
@@ -18,7 +24,12 @@ from graphrag_eval_async.records.misnamed import (
     missing_question_id,
 )
 from graphrag_eval_async.records.outcomes import ERRORS_OF_STEP
-from graphrag_eval_async.records.question import NAMES_OF_QUESTION, AnyQuestion, Question, question_of
+from graphrag_eval_async.records.question import (
+    NAMES_OF_QUESTION,
+    AnyQuestion,
+    Question,
+    question_of,
+)
 from graphrag_eval_async.records.reject import MESSAGE_CHARACTERS, Reject, reject, reject_unread
 
 if TYPE_CHECKING:
@@ -30,7 +41,16 @@ BEYOND_64_BITS = 2.0**63
 _NUMBERS = frozenset({int, float})
 _OF_RETRIEVAL = frozenset({*RETRIEVAL_METRICS, *ERRORS_OF_STEP})
 _KNOWN = frozenset(
-    {"question_id", "id", "status", "error", "actual_answer", "actual_steps", "trace_problems", *RESOURCES}
+    {
+        "question_id",
+        "id",
+        "status",
+        "error",
+        "actual_answer",
+        "actual_steps",
+        "trace_problems",
+        *RESOURCES,
+    }
 )
 _OF_QUESTION = frozenset(key for keys in NAMES_OF_QUESTION.values() for key in keys)
 _WITH_ARGS = frozenset({"retrieve_time_series", "retrieve_data_points"})
@@ -50,7 +70,9 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     failed: bool  # Whether the agent failed to answer.
     metrics: tuple[str, ...]  # Names of the metrics that it contains.
     numbers: tuple[float, ...]  # Values of these metrics.
-    usable: Sequence[str | None]  # The name of each step; None if it did not succeed or has no output.
+    usable: Sequence[
+        str | None
+    ]  # The name of each step; None if it did not succeed or has no output.
     question: Question | None = None  # If there is no reference set to look it up.
 
 
@@ -64,19 +86,28 @@ def read_record(record: Record, known: Mapping[str, Any], decoded: Any = None) -
     try:
         return read_response(record.data, known, decoded)
     except InvalidRecord as error:
-        if not record.whole and error.reason in ("invalid_utf8", "invalid_json"):  # Its rest may mend it.
+        if not record.whole and error.reason in (
+            "invalid_utf8",
+            "invalid_json",
+        ):  # Its rest may mend it.
             return reject(record, "incomplete", f"no newline yet; so far: {error}")
-        return reject(record, error.reason, _SPANS_LINES if record.data.strip() == b"{" else str(error))
+        return reject(
+            record, error.reason, _SPANS_LINES if record.data.strip() == b"{" else str(error)
+        )
 
 
 def read_response(data: bytes, known: Mapping[str, Any], decoded: Any = None) -> Response:
-    """Decode and check one response; raises `InvalidRecord`. The keys of `known` are ids of questions."""
+    """Decode and check one response; raises `InvalidRecord`. The keys of `known` are ids of
+    questions.
+    """
     record = load(data) if decoded is None else decoded
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
         raise too_deep()
     if type(record) is not dict:
         hint = '; agent traces need format="auto" or --format auto' if type(record) is list else ""
-        raise InvalidRecord("not_an_object", f"expected a JSON object, got {describe(record)}{hint}")
+        raise InvalidRecord(
+            "not_an_object", f"expected a JSON object, got {describe(record)}{hint}"
+        )
     if "template_id" in record:
         check_is_response(record)
     question = None
@@ -112,7 +143,9 @@ def _check_question_id(record: dict[str, Any], known: Mapping[str, Any]) -> str:
         raise _invalid("question_id", "a string", question_id)
     if question_id not in known:
         quoted = repr(question_id[:MESSAGE_CHARACTERS])
-        raise InvalidRecord("unknown_question_id", f"question_id {quoted} is not in the reference set")
+        raise InvalidRecord(
+            "unknown_question_id", f"question_id {quoted} is not in the reference set"
+        )
     return question_id
 
 
@@ -149,7 +182,11 @@ def check_steps(steps: Any) -> list[str | None]:
         raise _invalid("actual_steps", "an array", steps)
     usable: list[str | None] = []
     for index, step in enumerate(steps):
-        if type(step) is dict and step.get("status") == "success" and step.get("output") is not None:
+        if (
+            type(step) is dict
+            and step.get("status") == "success"
+            and step.get("output") is not None
+        ):
             name = step.get("name")
             if type(name) is str and name not in _SPECIAL:  # As most are.
                 usable.append(name)
@@ -184,7 +221,9 @@ def _check_step(step: Any, place: str) -> str | None:
 
 
 def set_metrics_aside(step: dict[str, Any]) -> None:
-    """Move an agent's own metrics of its retrieval to `metadata`, so that they are not aggregated."""
+    """Move an agent's own metrics of its retrieval to `metadata`, so that they are not
+    aggregated.
+    """
     if claimed := [key for key in step if key in _OF_RETRIEVAL or key.endswith(COST)]:
         metadata = {key: step.pop(key) for key in claimed}
         if "metadata" in step:

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
-from graphrag_eval_async.records.metrics import BY, COST, RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS, fits
+from graphrag_eval_async.records.metrics import (
+    BY,
+    COST,
+    RESULT_KEYS,
+    RESULT_METRICS,
+    RETRIEVAL_METRICS,
+    fits,
+)
 from graphrag_eval_async.records.misnamed import what_else
 from graphrag_eval_async.records.outcomes import (
     ANSWERED,
@@ -30,11 +37,12 @@ Values: TypeAlias = list[tuple[str, float]]
 
 
 def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = False) -> Evaluation:
-    """The countable data of a result. Skips values and steps of failed responses unless `include_errors`.
+    """The countable data of a result. Skips values and steps of failed responses unless
+    `include_errors`.
 
     Raises:
-        AggregationError: `result` is not a result, or one of its metrics is not a finite number of at most
-            64 bits.
+        AggregationError: `result` is not a result, or one of its metrics is not a finite number of
+            at most 64 bits.
     """
     if isinstance(result, Evaluation):
         return result if include_errors or not result.failed else result.without_values()
@@ -69,7 +77,9 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = Fa
 
 
 def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
-    """The result, with the outputs of custom evaluations that it may have added if it does not list them."""
+    """The result, with the outputs of custom evaluations that it may have added if it does not
+    list them.
+    """
     judge = (result.get("judge") or {}) if isinstance(result, Mapping) else None
     if not isinstance(judge, Mapping) or "outputs" in judge:
         return result
@@ -89,7 +99,9 @@ def count_metrics(
         listed = result.get(place)
         if listed is not None and isinstance(listed, (dict, Mapping)) and "outputs" in listed:
             texts = _outputs(listed, place, "texts", result)
-            names = [name for name in _outputs(listed, place, "outputs", result) if name not in texts]
+            names = [
+                name for name in _outputs(listed, place, "outputs", result) if name not in texts
+            ]
             failures += failures_of_outputs(result, names, place)
             numbers = [name for name in names if isinstance(result.get(name), Real)]
             values += _values(result, numbers, result)
@@ -115,7 +127,9 @@ class _Layout(NamedTuple):
 
 @remember(entries=512)
 def _layout(keys: tuple[Any, ...]) -> _Layout:
-    """The layout of a result or, if the first of `keys` is True, of a retrieval step. Layouts are few."""
+    """The layout of a result or, if the first of `keys` is True, of a retrieval step. Layouts
+    are few.
+    """
     of_step = keys[0] is True
     metrics = RETRIEVAL_METRICS if of_step else RESULT_METRICS
     errors = ERRORS_OF_STEP if of_step else ERRORS_OF_RESULT
@@ -131,14 +145,18 @@ def _values(item: Mapping[str, Any], metrics: Sequence[str], result: Mapping[str
         value = item[key]
         if value is not None:
             # Nearly all values pass this fast check; `_number` handles the rest.
-            if not (-inf < value < inf if type(value) is float else type(value) is int and fits(value)):
+            if not (
+                -inf < value < inf if type(value) is float else type(value) is int and fits(value)
+            ):
                 value = _number(item, key, result)
             values.append((key, value))
     return values
 
 
 def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Yield the scores that several judges gave a metric of a result or step, if two or more did."""
+    """Yield the scores that several judges gave a metric of a result or step, if two or more
+    did.
+    """
     each = item[key]
     if not isinstance(each, Mapping) or not all(isinstance(own, Mapping) for own in each.values()):
         return
@@ -150,8 +168,12 @@ def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str
                 yield metric, votes
 
 
-def _outputs(listed: Mapping[str, Any], place: str, key: str, result: Mapping[str, Any]) -> list[str]:
-    """The names of outputs of custom evaluations or metrics in code. Outputs that are numbers are metrics."""
+def _outputs(
+    listed: Mapping[str, Any], place: str, key: str, result: Mapping[str, Any]
+) -> list[str]:
+    """The names of outputs of custom evaluations or metrics in code. Outputs that are numbers
+    are metrics.
+    """
     names = listed.get(key, [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise _error(result, f"{place}.{key}", "a list of names", names)
@@ -177,4 +199,6 @@ def _tags(result: Mapping[str, Any]) -> Tags:
 
 def _error(result: Mapping[str, Any], place: str, wanted: str, value: Any) -> AggregationError:
     question = describe(result.get("question_id"))
-    return AggregationError(f"question {question}: {place}: must be {wanted}, not {describe(value)}")
+    return AggregationError(
+        f"question {question}: {place}: must be {wanted}, not {describe(value)}"
+    )

@@ -25,7 +25,9 @@ MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 STRICT = "strict"
-"""The `order` of a group of reference steps, kept in its first step, that must come one after the other."""
+"""The `order` of a group of reference steps, kept in its first step, that must come one after
+the other.
+"""
 
 MAX_LISTED = 15
 """How many known names a message lists if it suggests none."""
@@ -36,11 +38,15 @@ OF_EVALUATIONS = ("matches", "diff", "query_similarity", "executed_at")
 
 def plain_type(media_type: Any) -> Any:
     """A media type in lower case and without parameters such as `charset`."""
-    return media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else media_type
+    return (
+        media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else media_type
+    )
 
 
 def did_you_mean(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
-    """End of a message that suggests the known name closest to `name` or, if none is close, lists some."""
+    """End of a message that suggests the known name closest to `name` or, if none is close,
+    lists some.
+    """
     folded = {each.casefold(): each for each in known}
     if close := get_close_matches(name[:64].casefold(), folded, 1, cutoff):
         return f"did you mean {folded[close[0]]}?"

@@ -20,12 +20,15 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uf
 
 
 def escape_formula(cell: str) -> str:
-    """A cell that spreadsheets read as text: an apostrophe is put before anything that could be a formula."""
+    """A cell that spreadsheets read as text: an apostrophe is put before anything that could be
+    a formula.
+    """
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
 def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A flat row for each result, for example for `pandas.DataFrame`. Lists and dicts become JSON text.
+    """A flat row for each result, for example for `pandas.DataFrame`. Lists and dicts become JSON
+    text.
 
     Skips results with metrics in `pending`: each is followed by the complete result.
 
@@ -65,13 +68,21 @@ def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
-    """HTML table of samples, errors and means over questions by template, and of micro and macro."""
-    groups = [*snapshot["per_template"].items(), ("micro", snapshot["micro"]), ("macro", snapshot["macro"])]
+    """HTML table of samples, errors and means over questions by template, and of micro and
+    macro.
+    """
+    groups = [
+        *snapshot["per_template"].items(),
+        ("micro", snapshot["micro"]),
+        ("macro", snapshot["macro"]),
+    ]
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
     rows = []
     for name, group in groups:
         counts = counts_of(group) if "number_of_error_samples" in group else (None, None)
-        rows.append([name, *counts, *(mean_of_questions(group[m]) if m in group else None for m in metrics)])
+        rows.append(
+            [name, *counts, *(mean_of_questions(group[m]) if m in group else None for m in metrics)]
+        )
     return html_table(("template", "samples", "errors", *metrics), rows)
 
 

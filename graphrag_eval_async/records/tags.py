@@ -33,7 +33,8 @@ ALL = "tags"
 
 
 def read_tags(given: Any, of_template: Tags = ()) -> Tags:
-    """The tags of a question or a result: a dict of keys and values, or a list of names, whose value is true.
+    """The tags of a question or a result: a dict of keys and values, or a list of names, whose
+    value is true.
 
     Values that are not strings become JSON text. Spaces around keys and values do not count.
 
@@ -51,7 +52,9 @@ def read_tags(given: Any, of_template: Tags = ()) -> Tags:
         if not isinstance(key, str) or not key.strip() or not {*"=[]"}.isdisjoint(key):
             raise ValueError(f"tags: expected a key without =, [ and ], got {describe(key)}")
         if not isinstance(value, str | int | float):
-            raise ValueError(f"tags.{key}: expected a string, a number or a boolean, got {describe(value)}")
+            raise ValueError(
+                f"tags.{key}: expected a string, a number or a boolean, got {describe(value)}"
+            )
         if key.strip() in tags:
             raise ValueError(f"tags.{key.strip()}: given twice; spaces around it do not count")
         tags[key.strip()] = (value if isinstance(value, str) else json.dumps(value)).strip()
@@ -83,8 +86,8 @@ def tag_position(tag: Tag) -> tuple[str, float, str]:
 def counted_tags(tags: Collection[Tag], *, is_cut: bool = False) -> list[Tag]:
     """The tags by which results are grouped, in order: all of these, unless they exceed the limits.
 
-    Beyond the limits, or if `is_cut`, the first keys count, and the same number of first values of each. A
-    dropped tag never counts again, so the order of arrival does not matter.
+    Beyond the limits, or if `is_cut`, the first keys count, and the same number of first values of
+    each. A dropped tag never counts again, so the order of arrival does not matter.
     """
     ordered, keys = sorted(tags, key=tag_position), {key for key, _ in tags}
     if is_cut or len(tags) > MOST_VALUES or len(keys) > MOST_KEYS:

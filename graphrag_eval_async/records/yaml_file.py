@@ -31,7 +31,9 @@ _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnreadableFile(ValueError):  # noqa: N818
-    """A file that cannot be read or parsed. The message quotes only duplicate keys: text may be secret."""
+    """A file that cannot be read or parsed. The message quotes only duplicate keys: text may be
+    secret.
+    """
 
 
 def read_bytes(path: str) -> bytes:
@@ -39,14 +41,18 @@ def read_bytes(path: str) -> bytes:
     try:
         text = Path(path).read_bytes().removeprefix(BOM_UTF8)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-        raise UnreadableFile(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise UnreadableFile(
+            f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
     if text.startswith(b"\x1f\x8b"):
         raise UnreadableFile("compressed by gzip; unpack it first")
     return text
 
 
 def read_file(path: str) -> Any:
-    """The contents of a YAML file, or of a JSON file if the suffix is ``.json``; raises `UnreadableFile`."""
+    """The contents of a YAML file, or of a JSON file if the suffix is ``.json``; raises
+    `UnreadableFile`.
+    """
     text = read_bytes(path)
     if not path.endswith(".json"):
         return read_yaml(text)
@@ -87,11 +93,15 @@ def check_keys(text: bytes) -> None:
 def _check_object(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) < len(pairs):
         names = [name for name, _ in pairs]
-        raise UnreadableFile(f"not JSON: duplicate key {max(names, key=names.count)!r} in an object")
+        raise UnreadableFile(
+            f"not JSON: duplicate key {max(names, key=names.count)!r} in an object"
+        )
 
 
 def read_yaml(text: bytes) -> Any:
-    """The value of the only document in YAML text, None if there is none; raises `UnreadableFile`."""
+    """The value of the only document in YAML text, None if there is none; raises
+    `UnreadableFile`.
+    """
     try:
         loader = _Loader(text)
         try:
@@ -105,7 +115,9 @@ def read_yaml(text: bytes) -> Any:
     except (yaml.YAMLError, RecursionError) as error:
         raise UnreadableFile(f"not YAML: {_without_quotations(error)}") from None
     except (ArithmeticError, AttributeError, LookupError, ValueError):  # As for "!!bool maybe".
-        raise UnreadableFile("not YAML: a value is not of its type; put strings in quotes") from None
+        raise UnreadableFile(
+            "not YAML: a value is not of its type; put strings in quotes"
+        ) from None
 
 
 def _error(problem: str, node: Any) -> yaml.YAMLError:
@@ -117,7 +129,9 @@ def _without_quotations(error: Exception) -> str:
         return "nests too deep" if isinstance(error, RecursionError) else str(error)
     is_own = type(error) is yaml.MarkedYAMLError
     problem = str(error.problem) if is_own else _QUOTATION.sub("...", str(error.problem))
-    return f"{problem}, in line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+    return (
+        f"{problem}, in line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+    )
 
 
 def _size(node: Any, sizes: dict[int, float]) -> float:
@@ -149,9 +163,11 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def with_lines(problems: Sequence[str], path: Path) -> list[str]:
-    """Problems that begin with a place such as ``templates[0].questions: ``, each with its line in a file.
+    """Problems that begin with a place such as ``templates[0].questions: ``, each with its line in
+    a file.
 
-    If a place is not found, it is the line of what holds it. JSON is read as YAML, which it nearly always is.
+    If a place is not found, it is the line of what holds it. JSON is read as YAML, which it nearly
+    always is.
     """
     try:
         # YAML has no surrogate pairs.

@@ -46,7 +46,8 @@ class Prepared(NamedTuple):
 class PreparedSteps:
     """Reference steps by question id, prepared on access; only of questions that have any.
 
-    Steps of a large set are prepared each time. Caching them would make the garbage collector walk them all.
+    Steps of a large set are prepared each time. Caching them would make the garbage collector walk
+    them all.
     """
 
     def __init__(
@@ -81,7 +82,15 @@ class Reference:
         doubts: what is probably a mistake, such as an unknown key, each with its place.
     """
 
-    __slots__ = ("_contents", "comparators", "doubts", "prepared", "questions", "step_names", "templates")
+    __slots__ = (
+        "_contents",
+        "comparators",
+        "doubts",
+        "prepared",
+        "questions",
+        "step_names",
+        "templates",
+    )
 
     def __init__(
         self,
@@ -95,15 +104,17 @@ class Reference:
         Args:
             templates: the dicts.
             source: names their file in errors.
-            comparators: your own comparison of steps, by name of reference step; see `Evaluator`. The output
-                of such a step may be anything.
+            comparators: your own comparison of steps, by name of reference step; see `Evaluator`.
+                The output of such a step may be anything.
 
         Raises:
             ReferenceDataError: with the first problem of each question.
         """
         contents = read_templates(templates, comparators or {})
         if source is not None and (contents.problems or contents.doubts):
-            from graphrag_eval_async.records.yaml_file import with_lines  # YAML takes long to import
+            from graphrag_eval_async.records.yaml_file import (
+                with_lines,
+            )  # YAML takes long to import
 
             contents.problems = with_lines(contents.problems, Path(source))
             contents.doubts = with_lines(contents.doubts, Path(source))
@@ -120,7 +131,9 @@ class Reference:
         self._contents = contents
         self.questions: Mapping[str, Question] = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)
-        self.step_names = frozenset(contents.step_names).union(*map(accepted_names, contents.step_names))
+        self.step_names = frozenset(contents.step_names).union(
+            *map(accepted_names, contents.step_names)
+        )
         self.comparators = contents.comparators
         self.prepared = PreparedSteps(contents.questions, contents.comparators)
         self.doubts = tuple(contents.doubts)
@@ -136,7 +149,9 @@ class Reference:
 
 
 class StepNames:
-    """Names of the reference steps that results hold, in place of a `Reference` for `misnamed_steps`."""
+    """Names of the reference steps that results hold, in place of a `Reference` for
+    `misnamed_steps`.
+    """
 
     def __init__(self) -> None:
         self.step_names: set[str] = set()
@@ -155,15 +170,19 @@ class StepNames:
 def misnamed_steps(
     reference: Reference | StepNames, seen: Mapping[str, tuple[Collection[str], Collection[str]]]
 ) -> str | None:
-    """Return a warning if no actual step has the name of a reference step, but agents use other tools.
+    """Return a warning if no actual step has the name of a reference step, but agents use other
+    tools.
 
-    `seen` are the names of actual steps, and the ids of answered questions, by template. Reference steps
-    count if they are in the last group of an answered question of a template in which there are other tools.
+    `seen` are the names of actual steps, and the ids of answered questions, by template. Reference
+    steps count if they are in the last group of an answered question of a template in which there
+    are other tools.
     """
     known = {UNNAMED, *map(plain_name, reference.step_names)}
     actual = frozenset(plain_name(name) for names, _ in seen.values() for name in names)
     accepted = {name: accepted_names(name) for name in sorted(reference.step_names)}
-    unseen = {name: own for name, own in accepted.items() if actual.isdisjoint(map(plain_name, own))}
+    unseen = {
+        name: own for name, own in accepted.items() if actual.isdisjoint(map(plain_name, own))
+    }
     tools: set[str] = set()
     expected: dict[str, str] = {}
     for template, (own, answered) in seen.items() if unseen else ():
@@ -174,7 +193,9 @@ def misnamed_steps(
     return misnamed(dict(sorted(expected.items())), tools) if expected else None
 
 
-def _expects(reference: Reference | StepNames, name: str, template: str, answered: Iterable[str]) -> bool:
+def _expects(
+    reference: Reference | StepNames, name: str, template: str, answered: Iterable[str]
+) -> bool:
     """Whether the last group of an answered question of a template has a step of this name."""
     if isinstance(reference, StepNames):
         return name in reference.last_names[template]
@@ -185,13 +206,18 @@ def _expects(reference: Reference | StepNames, name: str, template: str, answere
     if name not in last_names.get(template, ()):
         return False
     found = (reference.questions[each] for each in answered if each in reference.questions)
-    return any(step["name"] == name for each in found for step in (each.reference_steps or [[]])[-1])
+    return any(
+        step["name"] == name for each in found for step in (each.reference_steps or [[]])[-1]
+    )
 
 
 def idle_comparators(comparators: Collection[str], names: Collection[str]) -> list[str]:
     """Say which comparators are for none of the reference steps, which have these names."""
     return [
-        f"comparators[{name!r}]: no reference step has this name; {did_you_mean(name, sorted(names))}"
+        (
+            f"comparators[{name!r}]: no reference step has this name; "
+            f"{did_you_mean(name, sorted(names))}"
+        )
         for name in comparators
         if name not in names
     ]
@@ -212,7 +238,9 @@ def check_outputs(reference: Reference) -> None:
 
 
 def check_matches(reference: Reference, match: Matching, tolerance: float | None) -> None:
-    """Raise a `ReferenceDataError` if reference answers cannot be matched as a configuration says."""
+    """Raise a `ReferenceDataError` if reference answers cannot be matched as a configuration
+    says.
+    """
     problems = []
     for question in reference:
         if question.match is None and question.reference_answer is not None:
@@ -252,22 +280,29 @@ def load_reference(
     Args:
         reference: the path or the dicts; a `Reference` is returned as it is.
         comparators: your own comparison of steps, by name of reference step; see `Reference`.
-        strict: whether what is probably a mistake, such as an unknown key, is an error rather than a
-            `GraphragEvalWarning`.
+        strict: whether what is probably a mistake, such as an unknown key, is an error rather than
+            a `GraphragEvalWarning`.
         format: of the file of a public benchmark: "text2sparql", or "qald" for QALD-9 and QALD-10.
-        language: with `format`: of the questions. Default: all of "text2sparql", English ("en") of "qald".
-        score: with `format`: the `score` of the steps with SELECT and ASK: "exact", "f1" or "values_f1".
+        language: with `format`: of the questions. Default: all of "text2sparql", English ("en") of
+            "qald".
+        score: with `format`: the `score` of the steps with SELECT and ASK: "exact", "f1" or
+            "values_f1".
 
     Raises:
-        ReferenceDataError: it cannot be read, or is invalid; the first problem of each question is listed.
+        ReferenceDataError: it cannot be read, or is invalid; the first problem of each question is
+            listed.
         UsageError: an argument has an invalid value.
     """
     if format is not None:
-        from graphrag_eval_async.reference.benchmarks import read_benchmark  # YAML takes long to import
+        from graphrag_eval_async.reference.benchmarks import (
+            read_benchmark,
+        )  # YAML takes long to import
 
         reference = read_benchmark(reference, format, language=language, score=score)
     elif language is not None or score is not None:
-        raise UsageError(f"{'score' if language is None else 'language'}: only for benchmarks, with `format`")
+        raise UsageError(
+            f"{'score' if language is None else 'language'}: only for benchmarks, with `format`"
+        )
     try:
         read = reference if isinstance(reference, Reference) else _read(reference, comparators)
     except ReferenceDataError as error:
@@ -301,7 +336,12 @@ def _read(
 ) -> Reference:
     if not isinstance(reference, str | os.PathLike):
         return Reference(reference, comparators=comparators)
-    from graphrag_eval_async.records.yaml_file import UnreadableFile, check_keys, read_bytes, read_yaml
+    from graphrag_eval_async.records.yaml_file import (
+        UnreadableFile,
+        check_keys,
+        read_bytes,
+        read_yaml,
+    )
 
     source = os.fspath(reference)
     try:

@@ -37,8 +37,8 @@ def reference_step_from_sparql(
 
     Args:
         name: of the step, such as ``sparql_query``.
-        results: what rdflib's ``Graph.query()`` or SPARQLWrapper's ``query()`` returns; SPARQL JSON as a
-            dict, text or bytes; or the `Path` of a file of it.
+        results: what rdflib's ``Graph.query()`` or SPARQLWrapper's ``query()`` returns; SPARQL JSON
+            as a dict, text or bytes; or the `Path` of a file of it.
         query: the query, which becomes the step's argument of that name.
         required_columns: the variables that must match; None means all.
         ordered: whether the order of the rows matters.
@@ -76,7 +76,9 @@ def _sparql_json(results: Any) -> str:
         document = dict(results) if isinstance(results, Mapping) else orjson.loads(results)
         return orjson.dumps(document).decode()
     except (TypeError, ValueError) as error:
-        raise UsageError(f"results: expected SPARQL JSON, got {describe(results)}: {error}") from None
+        raise UsageError(
+            f"results: expected SPARQL JSON, got {describe(results)}: {error}"
+        ) from None
 
 
 def save_reference(reference: Reference | Templates, path: str | os.PathLike[str]) -> None:
@@ -91,14 +93,20 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
     """
     target = Path(path)
     if target.suffix not in {".yaml", ".yml", ".json"}:
-        raise UsageError(f"path: expected a name that ends in .yaml, .yml or .json, got {str(path)!r}")
+        raise UsageError(
+            f"path: expected a name that ends in .yaml, .yml or .json, got {str(path)!r}"
+        )
     if isinstance(reference, Reference):
         templates = _templates_of(reference)
     else:  # Unknown keys are written, too.
         Reference(reference)
         templates = orjson.loads(orjson.dumps(reference))
     is_json = target.suffix == ".json"
-    text = orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n" if is_json else to_yaml(templates)
+    text = (
+        orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n"
+        if is_json
+        else to_yaml(templates)
+    )
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(text)
@@ -114,7 +122,9 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
         names = ("reference_answer", "match", "tolerance", "reference_steps")
         more = {name: getattr(question, name) for name in names} | question.limits
         more["tags"] = dict(question.tags) or None
-        templates[question.template_id].append(keys | {k: v for k, v in more.items() if v is not None})
+        templates[question.template_id].append(
+            keys | {k: v for k, v in more.items() if v is not None}
+        )
     return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
 
 

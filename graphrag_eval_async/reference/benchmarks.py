@@ -72,7 +72,10 @@ class _Question(Struct, kw_only=True):
             step |= {"output": _output(self.answers), "output_media_type": SPARQL_RESULTS}
         if "RESULT_ORDER_MATTERS" in (self.features or ()):
             step["ordered"] = True
-        if score is not None and form_of(step.get("reference_query", "ASK {}")) in ("SELECT", "ASK"):
+        if score is not None and form_of(step.get("reference_query", "ASK {}")) in (
+            "SELECT",
+            "ASK",
+        ):
             step["score"] = score
         return step
 
@@ -97,15 +100,22 @@ def _output(answers: list[_Answer]) -> str:
 
 
 def read_benchmark(
-    path: Any, form: Literal["text2sparql", "qald"], *, language: str | None = None, score: str | None = None
+    path: Any,
+    form: Literal["text2sparql", "qald"],
+    *,
+    language: str | None = None,
+    score: str | None = None,
 ) -> list[dict[str, Any]]:
     """Read the questions of a benchmark; return templates, as `save_reference` writes them.
 
-    Arguments and errors are those of `load_reference`. Each problem has the id of its question in the file.
+    Arguments and errors are those of `load_reference`. Each problem has the id of its question in
+    the file.
     """
     for key, value, known in (("format", form, FORMATS), ("score", score, (None, *SCORES))):
         if value not in known:
-            raise UsageError(f"{key}: expected {', '.join(filter(None, known))}, got {describe(value)}")
+            raise UsageError(
+                f"{key}: expected {', '.join(filter(None, known))}, got {describe(value)}"
+            )
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"reference: with a format, expected a path, got {type(path).__name__}")
     source = os.fspath(path)
@@ -115,12 +125,18 @@ def read_benchmark(
     except UnreadableFile as error:
         raise ReferenceDataError([str(error)], source) from error
     except ValidationError as error:
-        hint = "; answers are read by evaluate, with --format text2sparql" * isinstance(document, list)
+        hint = "; answers are read by evaluate, with --format text2sparql" * isinstance(
+            document, list
+        )
         raise ReferenceDataError([f"format {form}: {_said(error)}{hint}"], source) from None
     dataset = file.dataset or _Dataset()
     if form == "text2sparql" and not (dataset.id and dataset.prefix):
-        raise ReferenceDataError(["dataset: expected id and prefix, which only text2sparql has"], source)
-    template: dict[str, Any] = {"template_id": (dataset.id or form) if form == "qald" else dataset.prefix}
+        raise ReferenceDataError(
+            ["dataset: expected id and prefix, which only text2sparql has"], source
+        )
+    template: dict[str, Any] = {
+        "template_id": (dataset.id or form) if form == "qald" else dataset.prefix
+    }
     if dataset.id:
         template["tags"] = {"dataset": dataset.id}
     return _Reader(form, dataset.prefix, language, score).read(file.questions, template, source)
@@ -129,7 +145,9 @@ def read_benchmark(
 class _Reader:
     """Collects the questions of a file, and what is wrong with them."""
 
-    def __init__(self, form: str, prefix: str | None, language: str | None, score: str | None) -> None:
+    def __init__(
+        self, form: str, prefix: str | None, language: str | None, score: str | None
+    ) -> None:
         self._is_qald, self._score = form == "qald", score
         self._language = "en" if language is None and self._is_qald else language
         self._prefix = prefix
@@ -150,12 +168,16 @@ class _Reader:
         templates = [{**template, "questions": questions}]
         for problem in read_templates(templates, {}).problems:  # One of each question.
             found = re.match(r"templates\[0\]\.questions\[(\d+)\][.:] ?(.*)", problem, re.DOTALL)
-            problems.append(f"question {questions[int(found[1])]['id']!r}: {found[2]}" if found else problem)
+            problems.append(
+                f"question {questions[int(found[1])]['id']!r}: {found[2]}" if found else problem
+            )
         if not items:
             problems = ["questions: the list is empty"]
         elif not problems and not questions:
             known = f"the file has {sorted(self._languages)}"
-            problems = [f"no question with a query or answers in language {self._language!r}; {known}"]
+            problems = [
+                f"no question with a query or answers in language {self._language!r}; {known}"
+            ]
         if problems:
             raise ReferenceDataError(problems, source)
         for note, ids in self._noted.items():
@@ -164,7 +186,9 @@ class _Reader:
         return templates
 
     def _read(self, given: _Question, own: str | int) -> list[dict[str, Any]]:
-        """Return a question in each language that is asked for; a `ValueError` says what is wrong."""
+        """Return a question in each language that is asked for; a `ValueError` says what is
+        wrong.
+        """
         if isinstance(given.question, list) != self._is_qald:
             raise ValueError(f"question: it is of the format {FORMATS[not self._is_qald]}")
         texts, step = given.texts(), given.step(self._score)

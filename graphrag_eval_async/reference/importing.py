@@ -24,7 +24,9 @@ COLUMNS = {
     "template": "template_id",
     "question_id": "id",
 }
-COLUMNS |= {name: name for name in (*COLUMNS.values(), "match", "tolerance", "tags", "actual_answer")}
+COLUMNS |= {
+    name: name for name in (*COLUMNS.values(), "match", "tolerance", "tags", "actual_answer")
+}
 
 _MORE = ("reference_answer", "tags", "tolerance")
 """What may be something else than text in a log."""
@@ -34,10 +36,11 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Read questions from a file; return templates, as `save_reference` writes them.
 
     Args:
-        path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`, and any of
-            `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`; or, with suffix ``.jsonl``,
-            responses or results: each different text is a question. A question without a reference answer
-            gets the first answer that is not an error, with ``reviewed: false``.
+        path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`,
+            and any of `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`; or,
+            with suffix ``.jsonl``, responses or results: each different text is a question. A
+            question without a reference answer gets the first answer that is not an error, with
+            ``reviewed: false``.
 
     Raises:
         ReferenceDataError: the file cannot be read, or is wrong; each problem has its line.
@@ -67,11 +70,15 @@ def _questions(source: str, problems: list[str]) -> list[dict[str, Any]]:
             texts |= {name: cells[name] for name in _MORE if name in cells and name not in texts}
             row = {COLUMNS[name]: each for name, each in texts.items() if each and name in COLUMNS}
             if (question := row.get("question_text")) is None:
-                problems += [f"line {line}: no question; add it; `convert` traces"] if row or is_log else []
+                problems += (
+                    [f"line {line}: no question; add it; `convert` traces"] if row or is_log else []
+                )
             elif question not in rows or is_log:
                 rows[question] = {"line": line, **row, **rows.get(question, {})}
             else:
-                problems.append(f"line {line}: the question of line {rows[question]['line']}; remove one")
+                problems.append(
+                    f"line {line}: the question of line {rows[question]['line']}; remove one"
+                )
     except UnicodeDecodeError:
         problems.append("not text in UTF-8; unpack it, or save it as such: in Excel, CSV UTF-8")
     except csv.Error as error:
@@ -89,7 +96,9 @@ def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
     name += f"-{sha256(text.encode()).hexdigest()[:8]}" if name in ids else ""
     ids[name] = row["line"]
     question: dict[str, Any] = {"id": name, "question_text": text}
-    question |= {key: row[key] for key in ("reference_answer", "match", "tolerance", "tags") if key in row}
+    question |= {
+        key: row[key] for key in ("reference_answer", "match", "tolerance", "tags") if key in row
+    }
     if "reference_answer" not in row and "actual_answer" in row:
         question |= {"reference_answer": row["actual_answer"], "reviewed": False}
     elif isinstance(answer := row.get("reference_answer"), list) and "match" not in row:
@@ -124,18 +133,25 @@ def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         known = [COLUMNS[name] for name in names if name in COLUMNS]
         if "question_text" not in known or len({*known}) < len(known):
             raise ValueError(
-                f"line 1: expected a column question, and none twice, got {', '.join(names) or 'nothing'}"
+                "line 1: expected a column question, and none twice, got "
+                f"{', '.join(names) or 'nothing'}"
             )
         if unknown := [name for name in names if name and name not in COLUMNS]:
-            warn_caller(f"{path}: ignored columns: {', '.join(unknown)}; known: {', '.join(COLUMNS)}")
+            warn_caller(
+                f"{path}: ignored columns: {', '.join(unknown)}; known: {', '.join(COLUMNS)}"
+            )
         for row in reader:
             if any(row.pop(None, ())):
-                raise ValueError(f"line {reader.line_num}: too many cells; put texts in double quotes")
+                raise ValueError(
+                    f"line {reader.line_num}: too many cells; put texts in double quotes"
+                )
             yield reader.line_num, row
 
 
 def _responses(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The responses or results of a log with their lines, without what is not about their questions."""
+    """The responses or results of a log with their lines, without what is not about their
+    questions.
+    """
     with open(path, "rb") as file:
         for line, text in enumerate(file, 1):
             try:  # The key `id` is that of the response.

@@ -1,6 +1,8 @@
-"""Reading and checking of templates: quickly if all are usual, else with care, which says what is wrong.
+"""Reading and checking of templates: quickly if all are usual, else with care, which says what is
+wrong.
 
-The quick way decodes typed JSON in one pass and gives up at whatever is unusual. Both read equal questions.
+The quick way decodes typed JSON in one pass and gives up at whatever is unusual. Both read equal
+questions.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import Matching, Question, encode_steps
-from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, OF_EVALUATIONS, did_you_mean, plain_type
+from graphrag_eval_async.records.shapes import (
+    GRAPHS,
+    MEDIA_TYPES,
+    OF_EVALUATIONS,
+    did_you_mean,
+    plain_type,
+)
 from graphrag_eval_async.records.tags import Tags, read_tags
 from graphrag_eval_async.reference.shapes import (
     CountShape,
@@ -49,13 +57,17 @@ MAX_DOUBTS = 1000
 
 @dataclass(slots=True)
 class Contents:
-    """What a reference set holds, what makes it invalid (``place: what``), and what is probably a mistake."""
+    """What a reference set holds, what makes it invalid (``place: what``), and what is probably
+    a mistake.
+    """
 
     comparators: Mapping[str, Comparator]
     questions: dict[str, Question] = field(default_factory=dict)
     templates: list[str] = field(default_factory=list)
     step_names: set[str] = field(default_factory=set)
-    last_names: dict[str, set[str]] = field(default_factory=dict)  # By template; filled when needed.
+    last_names: dict[str, set[str]] = field(
+        default_factory=dict
+    )  # By template; filled when needed.
     tags: dict[Tags, Tags] = field(default_factory=dict)  # Each once; many questions share them.
     lacks_output: bool = False
     problems: list[str] = field(default_factory=list)
@@ -65,7 +77,11 @@ class Contents:
         """Check a step whose keys have the right types. Raises `MalformedStep`."""
         check_step(step, self.comparators)
         self.step_names.add(step["name"])
-        if step.get("output") is None and needs_execution(step) and step["name"] not in self.comparators:
+        if (
+            step.get("output") is None
+            and needs_execution(step)
+            and step["name"] not in self.comparators
+        ):
             self.lacks_output = True
 
     def add_question(
@@ -82,7 +98,9 @@ class Contents:
         answer, match, tolerance = shape.reference_answer, shape.match, shape.tolerance
         if type(answer) is list:
             if match not in ("contains", "list"):
-                raise ValueError("reference_answer: a list needs `match: contains` or `match: list`")
+                raise ValueError(
+                    "reference_answer: a list needs `match: contains` or `match: list`"
+                )
             answer = "\n".join(answer)
         if match is not None or tolerance is not None:
             check_match(match, answer, tolerance)
@@ -91,7 +109,9 @@ class Contents:
 
 
 def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Contents:
-    """The contents of templates, whatever they are; a JSON file is `Raw`, or an `UnreadableFile` error."""
+    """The contents of templates, whatever they are; a JSON file is `Raw`, or an `UnreadableFile`
+    error.
+    """
     text = templates if isinstance(templates, Raw) else None
     if text is None:
         with suppress(TypeError):
@@ -197,7 +217,11 @@ _TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
     tuple(sorted(each.__struct_fields__))
     for each in (TemplateShape, QuestionShape, GroupShape, ReferenceStepShape)
 )
-_OF_TABLES: Mapping[str, Any] = {"ordered": False, "required_columns": [], "ignore_duplicates": True}
+_OF_TABLES: Mapping[str, Any] = {
+    "ordered": False,
+    "required_columns": [],
+    "ignore_duplicates": True,
+}
 _CHOICES = {
     "score": "exact, f1 or values_f1",
     "args_match": "exact, subset or none",
@@ -224,15 +248,25 @@ class _CarefulReader:
 
     def read(self, templates: Any) -> Contents:
         contents = self._contents
-        if not isinstance(templates, Sequence) or isinstance(templates, str | bytes) or not templates:
-            hint = "; read a benchmark with convert --from, or format=" * isinstance(templates, dict)
+        if (
+            not isinstance(templates, Sequence)
+            or isinstance(templates, str | bytes)
+            or not templates
+        ):
+            hint = "; read a benchmark with convert --from, or format=" * isinstance(
+                templates, dict
+            )
             found = f"{describe(templates)}{hint}"
-            contents.problems.append(f"templates: expected a list of at least one template, got {found}")
+            contents.problems.append(
+                f"templates: expected a list of at least one template, got {found}"
+            )
             return contents
         for index, template in enumerate(templates):
             self._read_template(template, f"templates[{index}]")
         places: dict[tuple[str, str], list[str]] = {}
-        for name, place, what in () if contents.problems else _doubts_of(templates, contents.comparators):
+        for name, place, what in (
+            () if contents.problems else _doubts_of(templates, contents.comparators)
+        ):
             places.setdefault((name, what), []).append(place)
             if len(places) == MAX_DOUBTS:
                 break
@@ -268,7 +302,9 @@ class _CarefulReader:
             except _Problem as problem:
                 contents.problems.append(str(problem))
 
-    def _read_question(self, question: Any, template_id: str, of_template: Tags, place: str) -> None:
+    def _read_question(
+        self, question: Any, template_id: str, of_template: Tags, place: str
+    ) -> None:
         shape = _converted(question, QuestionShape, place)
         self._claim("id", shape.id, place)
         groups = []
@@ -277,7 +313,9 @@ class _CarefulReader:
             groups.append(steps)
             for where, step in _steps_of(group, f"{place}.reference_steps[{outer}]"):
                 if steps and step.get("order") is not None:
-                    raise _Problem(f"{where}.order: is the group's; write {{order: strict, steps: [...]}}")
+                    raise _Problem(
+                        f"{where}.order: is the group's; write {{order: strict, steps: [...]}}"
+                    )
                 steps.append(step)
                 for key in OF_EVALUATIONS:
                     step.pop(key, None)
@@ -307,7 +345,9 @@ _meant = lru_cache(MAX_DOUBTS)(did_you_mean)
 
 
 def _doubts_of(templates: Any, comparators: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """Each unknown name, and each key that does nothing, in valid templates: name, place and what to say."""
+    """Each unknown name, and each key that does nothing, in valid templates: name, place and
+    what to say.
+    """
     for place, members, known in _objects(templates):
         if known is _STEP_KEYS and members["name"] in comparators:
             continue  # It may have any keys.
@@ -324,7 +364,9 @@ def _doubts_of(templates: Any, comparators: Collection[str]) -> Iterator[tuple[s
             yield media_type, f"{place}.output_media_type", what
         for key, default in _OF_TABLES.items() if media_type in GRAPHS else ():
             if members.get(key) not in (None, default):
-                what = "ignored, since the output is a graph, which has no rows and columns; remove it"
+                what = (
+                    "ignored, since the output is a graph, which has no rows and columns; remove it"
+                )
                 yield key, f"{place}.{key}", what
 
 

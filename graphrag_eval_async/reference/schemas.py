@@ -30,7 +30,11 @@ ActualStepShape = shape(
     "ActualStepShape",
     "A step that the agent executed.",
     key("name", str | None, "the name of the step, such as sparql_query"),
-    key("status", Status | None, "whether it succeeded; by default, whether it has an output, and no error"),
+    key(
+        "status",
+        Status | None,
+        "whether it succeeded; by default, whether it has an output, and no error",
+    ),
     key("args", Any, "the arguments of the step"),
     key("output", Any, "what it returned"),
     key("output_media_type", str | None, "format of a graph, or of CSV that may be a header alone"),
@@ -54,22 +58,37 @@ ResponseShape = shape(
 
 ResultShape = shape(
     "Result",
-    "A result: one line of a JSONL file. Outputs of custom evaluations and metrics in code are other keys.",
+    "A result: one line of a JSONL file. Outputs of custom evaluations and metrics in code are "
+    "other keys.",
     ("template_id", str),
     ("question_id", Any, None),
     ("question_text", str | None, None),
     ("reference_answer", str | None, None),
     key("tags", dict[str, str | int | float | bool] | list[str] | None, "those of its question"),
-    key("reference_steps", list[list[dict[str, Any]]] | None, "reference steps, with what was found of each"),
+    key(
+        "reference_steps",
+        list[list[dict[str, Any]]] | None,
+        "reference steps, with what was found of each",
+    ),
     ("status", Status, "success"),
     ("actual_answer", Any, None),
     ("actual_steps", list[Any] | None, None),
     ("trace_problems", list[str] | None, None),
-    key("execution", dict[str, str] | None, "where and when queries were run: endpoint or graph, and at"),
-    key("failure", str | None, "why it failed; null if steps were not compared", examples=[*CLASSES]),
+    key(
+        "execution",
+        dict[str, str] | None,
+        "where and when queries were run: endpoint or graph, and at",
+    ),
+    key(
+        "failure", str | None, "why it failed; null if steps were not compared", examples=[*CLASSES]
+    ),
     key("failure_detail", str | None, "which step is missing, or why a query failed, for example"),
     key("execution_error", str | None, "why the steps have no score, as queries could not be run"),
-    key("custom_metrics", dict[str, list[str]] | None, "metrics in code: names, outputs and fractions"),
+    key(
+        "custom_metrics",
+        dict[str, list[str]] | None,
+        "metrics in code: names, outputs and fractions",
+    ),
     *((name, Number | None, None) for name in RESULT_METRICS),
 )
 
@@ -83,7 +102,8 @@ Statistics = shape(
 
 
 _METRICS = [
-    (name, Statistics | None, None) for name in sorted(filter(is_metric, RESULT_KEYS), key=metric_position)
+    (name, Statistics | None, None)
+    for name in sorted(filter(is_metric, RESULT_KEYS), key=metric_position)
 ]
 
 Group = shape(
@@ -91,7 +111,9 @@ Group = shape(
     "Counts and statistics of results.",
     ("number_of_error_samples", int),
     ("number_of_success_samples", int),
-    key("error_rate", float | None, "share of errors, over questions, each the mean of its samples"),
+    key(
+        "error_rate", float | None, "share of errors, over questions, each the mean of its samples"
+    ),
     ("steps", dict[str, dict[str, int]], {}),
     key("repeats", dict[str, float] | None, "pass@k, pass^k and their questions@k, for k samples"),
     *_METRICS,
@@ -99,9 +121,14 @@ Group = shape(
 
 AggregatesShape = shape(
     "AggregatesShape",
-    "Aggregates of results; outputs of custom evaluations and metrics in code are other keys of groups.",
+    "Aggregates of results; outputs of custom evaluations and metrics in code are other keys of "
+    "groups.",
     ("per_template", GenericAlias(dict, (str, Group))),
-    key("per_tag", GenericAlias(dict, (str, GenericAlias(dict, (str, Group)))) | None, "by key and value"),
+    key(
+        "per_tag",
+        GenericAlias(dict, (str, GenericAlias(dict, (str, Group)))) | None,
+        "by key and value",
+    ),
     key("tags_are_cut", bool | None, "whether per_tag lacks tags beyond the limits"),
     ("micro", Group),
     ("macro", shape("Macro", "Means over templates.", *_METRICS)),
@@ -118,8 +145,8 @@ SHAPES: dict[str, Any] = {
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of a ``reference`` set, the ``configuration`` or ``aggregates``, or of one line of
-    ``responses`` or ``results``.
+    """The JSON Schema of a ``reference`` set, the ``configuration`` or ``aggregates``, or of one
+    line of ``responses`` or ``results``.
 
     Raises:
         UsageError: there is no schema of that name.
@@ -133,5 +160,7 @@ def json_schema(name: str) -> dict[str, Any]:
             model["properties"]["api_base"] = model["properties"]["base_url"]
     if name == "results":  # Those of other programs may lack these keys.
         schema["$defs"]["Result"]["required"] += ["steps_score", "failure"]
-    text = orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")  # As ECMAScript has them.
+    text = (
+        orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")
+    )  # As ECMAScript has them.
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **orjson.loads(text)}

@@ -1,4 +1,6 @@
-"""The keys of a reference set and their types, from which its checks and its JSON Schema are made."""
+"""The keys of a reference set and their types, from which its checks and its JSON Schema are
+made.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,30 @@ ReferenceStepShape = shape(
     key(
         "args_match",
         Literal["exact", "subset", "none"] | None,
-        "whether the arguments must be equal, or have at least these; by default, they are not compared",
+        "whether the arguments must be equal, or have at least these; by default, they are not "
+        "compared",
     ),
     key("output", Any, "the expected output"),
     key("output_media_type", str | None, "how the output is compared", examples=list(MEDIA_TYPES)),
     key("ordered", bool | None, "whether the order of SPARQL rows matters"),
-    key("required_columns", list[str] | None, "the SPARQL variables that must match; all by default"),
-    key("ignore_duplicates", bool | None, "whether duplicate SPARQL rows count once, as by default"),
-    key("score", Score, "whether a match is 0 or 1, as by default, or F1 of rows and cells, or of values"),
+    key(
+        "required_columns", list[str] | None, "the SPARQL variables that must match; all by default"
+    ),
+    key(
+        "ignore_duplicates", bool | None, "whether duplicate SPARQL rows count once, as by default"
+    ),
+    key(
+        "score",
+        Score,
+        "whether a match is 0 or 1, as by default, or F1 of rows and cells, or of values",
+    ),
     key("order", _Order, "of its group, where it is the first step; see there"),
     key("reference_query", str | None, "the SPARQL query that gives the output"),
-    key("ignore_graph_names", bool | None, "whether all graphs of an RDF dataset are compared as one"),
+    key(
+        "ignore_graph_names",
+        bool | None,
+        "whether all graphs of an RDF dataset are compared as one",
+    ),
     *(key(name, Any, "left over from an evaluation; ignored") for name in OF_EVALUATIONS),
 )
 
@@ -61,7 +76,9 @@ GroupShape = shape(
     "GroupShape",
     "A group of steps with an order.",
     key("steps", _Steps, "the steps"),
-    key("order", _Order, "whether the agent must take them in this order, or in any, as by default"),
+    key(
+        "order", _Order, "whether the agent must take them in this order, or in any, as by default"
+    ),
 )
 
 NamesShape: Any = list[Annotated[str, Meta(min_length=1)]] | None
@@ -78,9 +95,17 @@ QuestionShape = shape(
     "A question, and the answer and steps that are expected.",
     key("id", str, "unique in the whole set", min_length=1),
     key("question_text", str, "the question as the agent gets it"),
-    key("reference_answer", str | list[str] | None, "the expected answer, or the texts that it must have"),
+    key(
+        "reference_answer",
+        str | list[str] | None,
+        "the expected answer, or the texts that it must have",
+    ),
     key("match", Matching | None, "how answers are matched with it, without a judge"),
-    key("tolerance", _Amount | None, "maximum difference of a number, as a share of it; 1e-6 by default"),
+    key(
+        "tolerance",
+        _Amount | None,
+        "maximum difference of a number, as a share of it; 1e-6 by default",
+    ),
     key("reviewed", bool | None, "false if nobody has reviewed the reference answer, which warns"),
     key("reference_steps", list_of(_Steps | GroupShape) | None, "groups of steps, in order"),
     key("tags", TagsShape | None, "keys and values, or names, by which results are grouped"),
@@ -92,8 +117,14 @@ TemplateShape = shape(
     "Questions of one kind.",
     key("template_id", str, "unique in the whole set", min_length=1),
     key("questions", list_of(QuestionShape), "may be empty"),
-    key("tags", TagsShape | None, "tags of all its questions; a question's own values take precedence"),
+    key(
+        "tags",
+        TagsShape | None,
+        "tags of all its questions; a question's own values take precedence",
+    ),
     *_Limits,
 )
 
-ReferenceShape: Any = Annotated[list_of(TemplateShape), Meta(min_length=1, description="a reference set")]
+ReferenceShape: Any = Annotated[
+    list_of(TemplateShape), Meta(min_length=1, description="a reference set")
+]

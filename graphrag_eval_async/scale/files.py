@@ -70,35 +70,40 @@ async def evaluate_file(
 ) -> EvaluatedFile:
     """Evaluate files of responses, on several cores.
 
-    With more than one job, worker processes evaluate shards of the files, and this process joins them in the
-    order of the input. Results, rejects and aggregates do not depend on `jobs`. Standard input, pipes,
-    addresses and spans of traces are evaluated in this process, whatever `jobs` is.
+    With more than one job, worker processes evaluate shards of the files, and this process joins
+    them in the order of the input. Results, rejects and aggregates do not depend on `jobs`.
+    Standard input, pipes, addresses and spans of traces are evaluated in this process, whatever
+    `jobs` is.
 
-    Finished shards stay in a folder beside `results`, with the suffix ``.shards``, until all are joined. If a
-    run was killed, the same call evaluates only the shards that are missing. If a file, the reference set,
-    the configuration or the version has changed, it evaluates its shards again, and a warning says so.
+    Finished shards stay in a folder beside `results`, with the suffix ``.shards``, until all are
+    joined. If a run was killed, the same call evaluates only the shards that are missing. If a
+    file, the reference set, the configuration or the version has changed, it evaluates its shards
+    again, and a warning says so.
 
     Rates, concurrency and the budget of the configuration are divided among the workers.
 
-    Worker processes import the main module of the program, as `multiprocessing` does: a script calls this
-    below ``if __name__ == "__main__":``. Arguments not listed are as in `evaluate_stream`.
+    Worker processes import the main module of the program, as `multiprocessing` does: a script
+    calls this below ``if __name__ == "__main__":``. Arguments not listed are as in
+    `evaluate_stream`.
 
     Args:
         responses: paths as for `read_jsonl`.
-        jobs: how many worker processes there may be; 1 evaluates in this process, 0 means one for each core.
-        results: the file that results are written to as JSONL, in the order of the input; what it holds is
-            overwritten. None writes no results.
-        shard: which part of the responses to read, as for `read_jsonl`; the others are for other processes.
-        on_reject: "collect" keeps rejects, "raise" ends the run at the first, and a callable is called with
-            each, in the order of the input. With several jobs, "raise" ends the run after the results of the
-            shard that has the reject.
-        options: as in `Evaluator`. With more than one job, comparators, judges and aliases must be picklable,
-            and metrics importable.
+        jobs: how many worker processes there may be; 1 evaluates in this process, 0 means one for
+            each core.
+        results: the file that results are written to as JSONL, in the order of the input; what it
+            holds is overwritten. None writes no results.
+        shard: which part of the responses to read, as for `read_jsonl`; the others are for other
+            processes.
+        on_reject: "collect" keeps rejects, "raise" ends the run at the first, and a callable is
+            called with each, in the order of the input. With several jobs, "raise" ends the run
+            after the results of the shard that has the reject.
+        options: as in `Evaluator`. With more than one job, comparators, judges and aliases must be
+            picklable, and metrics importable.
 
     Raises:
         RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
-        WorkerError: a worker process died. The message names the file and the bytes of its shard; the results
-            before them are written.
+        WorkerError: a worker process died. The message names the file and the bytes of its shard;
+            the results before them are written.
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
         UsageError: an argument has an invalid value, or `results` is among the responses.
@@ -174,7 +179,8 @@ class FileEvaluation:
 
         Raises:
             JournalLocked: another run uses `shards_path`.
-            UsageError: an option cannot be sent to other processes, or `shards_path` cannot be made.
+            UsageError: an option cannot be sent to other processes, or `shards_path` cannot be
+                made.
         """
         require_posix("jobs other than 1")
         self._files, self._part = files, part or Shard(0, 1)
@@ -195,7 +201,8 @@ class FileEvaluation:
         """Evaluate the files; raises the errors of `evaluate_file`.
 
         Args:
-            send: takes results as lines of JSON, in the order of the input; None if they are not wanted.
+            send: takes results as lines of JSON, in the order of the input; None if they are not
+                wanted.
             advance: called for each result.
         """
         self.outcome.send, self.outcome.advance = send, advance
@@ -239,4 +246,6 @@ def why_one_process(files: Sequence[str], traces: TraceFormat | None) -> str | N
 
 def check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -> None:
     if results is not None and os.path.realpath(results) in map(os.path.realpath, files):
-        raise UsageError(f"results: {os.fspath(results)!r} is among the responses; it would be overwritten")
+        raise UsageError(
+            f"results: {os.fspath(results)!r} is among the responses; it would be overwritten"
+        )

@@ -77,8 +77,8 @@ class ShardFolder:
 def finished_in(folder: str, name: str) -> Iterator[Path]:
     """Yield a new folder, which becomes that of the finished shard `name` if the context ends well.
 
-    So the folder of a shard is complete or absent, even if two workers evaluate the shard: one that was
-    presumed dead may still be running.
+    So the folder of a shard is complete or absent, even if two workers evaluate the shard: one that
+    was presumed dead may still be running.
     """
     draft = Path(folder, f"{DRAFT}{name}.{token_hex(4)}")
     finished = Path(folder, name)

@@ -18,7 +18,9 @@ def budget_of(config: Config | None) -> float | None:
 
 
 def most_workers(config: Config | None, wanted: int) -> int:
-    """Return how many workers a run may have, up to `wanted`: each needs one of the allowed requests."""
+    """Return how many workers a run may have, up to `wanted`: each needs one of the allowed
+    requests.
+    """
     if config is None:
         return wanted
     workers = wanted
@@ -77,7 +79,8 @@ class Budget:
             self._left -= dollars
 
     def reserve(self, size: int, size_beside: int) -> float | None:
-        """Reserve and return the share of a shard, in proportion to its bytes; None without a limit.
+        """Reserve and return the share of a shard, in proportion to its bytes; None without a
+        limit.
 
         Args:
             size: bytes of the shard.

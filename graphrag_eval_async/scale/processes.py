@@ -28,7 +28,10 @@ QUEUED_PER_WORKER = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that workers ignore: Ctrl-C reaches all processes of a group, but the parent decides."""
 
-GUARD = '; each worker imports the script that starts it, so put the call under `if __name__ == "__main__":`'
+GUARD = (
+    "; each worker imports the script that starts it, so put the call under `if __name__ == "
+    '"__main__":`'
+)
 
 
 class ProcessPool:
@@ -38,14 +41,15 @@ class ProcessPool:
         """Prepare the processes; they start when shards are submitted.
 
         Raises:
-            UsageError: an option cannot be sent to another process, such as a comparator that is a lambda.
+            UsageError: an option cannot be sent to another process, such as a comparator that is a
+                lambda.
         """
         try:
             pickled_job = pickle.dumps(job)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UsageError(
-                "jobs: comparators, judges and aliases are sent to other processes, so each must be a "
-                f"function or an object of a class of a module: {error}"
+                "jobs: comparators, judges and aliases are sent to other processes, so each must "
+                f"be a function or an object of a class of a module: {error}"
             ) from error
         self.capacity = workers * (1 + QUEUED_PER_WORKER)
         self._has_finished_one = False
@@ -59,7 +63,8 @@ class ProcessPool:
         return asyncio.wrap_future(future)
 
     def _submit(self, shard: FileShard, budget_usd: float | None) -> Future[float]:
-        # Signals are blocked until the process ignores them, or Ctrl-C would end it while it starts.
+        # Signals are blocked until the process ignores them, or Ctrl-C would end it while it
+        # starts.
         mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             return self._executor.submit(_evaluate, shard, budget_usd)
@@ -80,8 +85,8 @@ class ProcessPool:
             return error
         hint = "" if self._has_finished_one else GUARD
         failure = WorkerError(
-            f"{shard}, or after: a worker process died, perhaps because memory ran out; finished shards are "
-            f"kept for the next run{hint}"
+            f"{shard}, or after: a worker process died, perhaps because memory ran out; finished "
+            f"shards are kept for the next run{hint}"
         )
         failure.__cause__ = error
         return failure
@@ -101,7 +106,9 @@ _worker: ShardWorker
 
 
 def _begin(pickled_job: bytes) -> None:
-    """Prepare a worker process, which leaves signals and warnings to its parent and ends with it."""
+    """Prepare a worker process, which leaves signals and warnings to its parent and ends with
+    it.
+    """
     global _worker
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -74,28 +74,28 @@ def evaluate_dataset(
     """Evaluate responses on a Ray cluster; without one, Ray starts on this machine.
 
     Workers evaluate shards of the files, or batches of the rows, and this process joins them, as
-    `evaluate_file` does with several jobs. If a worker dies, Ray gives its shard to another one, up to three
-    times.
+    `evaluate_file` does with several jobs. If a worker dies, Ray gives its shard to another one, up
+    to three times.
 
-    If a run over files was killed, the same call evaluates only the shards that are missing. A run over a
-    dataset starts over, since nothing identifies the rows that are done.
+    If a run over files was killed, the same call evaluates only the shards that are missing. A run
+    over a dataset starts over, since nothing identifies the rows that are done.
 
     Args:
         reference: as for `Evaluator`.
-        responses: paths of files, as for `read_jsonl`; or a Ray dataset, each row of which is a response, or
-            has a line of JSON in its only column. In rows, null means that a key is absent, and steps may be
-            JSON text. All hosts need files under the same path.
-        results: the file that results are written to as JSONL: those of files in the order of the input.
-            Finished shards stay beside it, in the folder with the suffix ``.shards``, until all are joined.
-            All hosts need this folder under the same path.
-        concurrency: how many workers there may be. Rates, concurrency and the budget of the configuration are
-            divided among them.
-        num_cpus: cores that Ray reserves for a worker. Default: 1, or less, so that one core of the cluster
-            stays free for what makes a dataset.
+        responses: paths of files, as for `read_jsonl`; or a Ray dataset, each row of which is a
+            response, or has a line of JSON in its only column. In rows, null means that a key is
+            absent, and steps may be JSON text. All hosts need files under the same path.
+        results: the file that results are written to as JSONL: those of files in the order of the
+            input. Finished shards stay beside it, in the folder with the suffix ``.shards``, until
+            all are joined. All hosts need this folder under the same path.
+        concurrency: how many workers there may be. Rates, concurrency and the budget of the
+            configuration are divided among them.
+        num_cpus: cores that Ray reserves for a worker. Default: 1, or less, so that one core of the
+            cluster stays free for what makes a dataset.
         on_reject: as in `evaluate_file`.
         max_in_flight: how many responses a worker judges at once.
-        options: as in `Evaluator`. Functions in `metrics` must be importable by their paths. What is not a
-            plain value must be picklable.
+        options: as in `Evaluator`. Functions in `metrics` must be importable by their paths. What
+            is not a plain value must be picklable.
 
     Raises:
         UsageError: an argument has an invalid value, or Ray is not installed.
@@ -104,7 +104,8 @@ def evaluate_dataset(
         SourceError: the responses cannot be read.
         JudgeUnavailable: the judge will not answer any call.
         ExecutionUnavailable: the configured queries cannot be run.
-        WorkerError: a worker died on a shard, and so did each one that tried it again; or Ray failed.
+        WorkerError: a worker died on a shard, and so did each one that tried it again; or Ray
+            failed.
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
     """
@@ -164,7 +165,11 @@ class RayEvaluation:
         self._num_cpus = num_cpus
         self._folder = ShardFolder(f"{results}{SUFFIX}")
         self._job = make_job(
-            evaluator, options, self._workers, folder=str(self._folder.path), max_in_flight=max_in_flight
+            evaluator,
+            options,
+            self._workers,
+            folder=str(self._folder.path),
+            max_in_flight=max_in_flight,
         )
         self.outcome = ShardedRun(self._job, self._folder, on_reject)
 
@@ -225,13 +230,17 @@ def _check_files(responses: Any, results: str) -> list[str]:
         raise UsageError(f"responses: {reason}; pass a dataset, such as that of ray.data.read_text")
     for path in files:
         if not os.path.exists(path):
-            raise SourceError(f"{path}: does not exist; all hosts of the cluster need it under the same path")
+            raise SourceError(
+                f"{path}: does not exist; all hosts of the cluster need it under the same path"
+            )
     check_apart(results, files)
     return [*map(os.path.abspath, files)]
 
 
 def _start_ray() -> None:
-    """Connect to the cluster that RAY_ADDRESS names, or start Ray on this machine; it logs trouble only."""
+    """Connect to the cluster that RAY_ADDRESS names, or start Ray on this machine; it logs
+    trouble only.
+    """
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     import ray
 
@@ -314,12 +323,15 @@ class RowWorker:
 
 
 def responses_in(table: Any) -> list[Mapping[str, Any] | str]:
-    """Return the responses in the rows of a table: lines of JSON in the only column, or an object each.
+    """Return the responses in the rows of a table: lines of JSON in the only column, or an object
+    each.
 
     Of objects, keys with null are left out, and steps that are JSON text are decoded.
     """
     rows: list[dict[str, Any]] = table.to_pylist()
-    if table.num_columns == 1 and all(isinstance(text, str) for row in rows for text in row.values()):
+    if table.num_columns == 1 and all(
+        isinstance(text, str) for row in rows for text in row.values()
+    ):
         return [text for row in rows for text in row.values()]
     return [_response_in(row) for row in rows]
 
@@ -336,12 +348,16 @@ def _response_in(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value of Arrow as a line of JSON would have it: structs hold a null for each absent key."""
+    """Return a value of Arrow as a line of JSON would have it: structs hold a null for each
+    absent key.
+    """
     if isinstance(value, dict):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
         is_map = bool(value) and all(isinstance(member, tuple) for member in value)
-        return _without_nulls(dict(value)) if is_map else [_without_nulls(member) for member in value]
+        return (
+            _without_nulls(dict(value)) if is_map else [_without_nulls(member) for member in value]
+        )
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value
@@ -358,6 +374,6 @@ def _explain(error: BaseException, what: str) -> BaseException:
         wrapped = wrapped.__cause__
     text = str(error)[-2000:]
     return WorkerError(
-        f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died on it, perhaps because memory ran out; "
-        f"finished shards are kept for the next run: {text}"
+        f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died on it, perhaps because memory ran "
+        f"out; finished shards are kept for the next run: {text}"
     )

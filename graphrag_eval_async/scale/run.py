@@ -70,7 +70,8 @@ class ShardedRun:
         size: number of bytes to read.
         consumed: how many of these bytes were joined.
         folder: path of the folder with finished shards.
-        send: takes results as lines of JSON, in the order of the input; None if they are not wanted.
+        send: takes results as lines of JSON, in the order of the input; None if they are not
+            wanted.
         advance: called for each result that was joined.
     """
 
@@ -81,7 +82,9 @@ class ShardedRun:
         self._on_reject = on_reject
         self.send: Send | None = None
         self.advance: Callable[[], object] = lambda: None
-        self.aggregates = RunningAggregates(templates=job.reference.templates, steps=job.reference.step_names)
+        self.aggregates = RunningAggregates(
+            templates=job.reference.templates, steps=job.reference.step_names
+        )
         self.rejects = Rejects()
         self.samples: dict[str, int] = {}
         self.usage = JudgeUsage(FREE)
@@ -96,10 +99,14 @@ class ShardedRun:
 
     @property
     def missing(self) -> list[str]:
-        """The ids of the questions without a response; none if other runs may have the responses."""
+        """The ids of the questions without a response; none if other runs may have the
+        responses.
+        """
         if self._job.is_part:
             return []
-        return [question for question in self._job.reference.questions if question not in self.samples]
+        return [
+            question for question in self._job.reference.questions if question not in self.samples
+        ]
 
     async def evaluate_files(self, shards: Sequence[FileShard], pool: Pool) -> None:
         """Evaluate the shards that are not finished, and join all in their order.
@@ -155,12 +162,15 @@ class ShardedRun:
         return usage.spent or 0.0
 
     def discard_shards(self, keep: Collection[str] = ()) -> None:
-        """Delete the shards that earlier runs have left, except those to `keep`, and warn of them."""
+        """Delete the shards that earlier runs have left, except those to `keep`, and warn of
+        them.
+        """
         discarded = self._folder.keep_only(keep)
         if discarded:
             warn_or_log(
-                f"{self._folder.path}: not using {plural(discarded, 'finished shard')}: the responses, the "
-                "reference set, the configuration or the version has changed; evaluating these again"
+                f"{self._folder.path}: not using {plural(discarded, 'finished shard')}: the "
+                "responses, the reference set, the configuration or the version has changed; "
+                "evaluating these again"
             )
 
     async def _join_file_shard(self, shard: FileShard, folder: Path) -> None:
@@ -176,7 +186,8 @@ class ShardedRun:
         """Add what a finished shard has left to this run, and return its outcome.
 
         Args:
-            line_shift: what to add to the numbers of lines of rejects; None if the lines have no numbers.
+            line_shift: what to add to the numbers of lines of rejects; None if the lines have no
+                numbers.
         """
         outcome = await write_in_thread(partial(read_outcome, folder))
         aggregates = RunningAggregates.from_bytes(outcome.aggregates)
@@ -191,9 +202,13 @@ class ShardedRun:
         await self._take_rejects(folder, line_shift)
         return outcome
 
-    async def _take_results(self, folder: Path, outcome: Outcome, aggregates: RunningAggregates) -> None:
+    async def _take_results(
+        self, folder: Path, outcome: Outcome, aggregates: RunningAggregates
+    ) -> None:
         """Send the results of a shard, and number their samples as in one process."""
-        repeats = not self._job.is_part and any(question in self.samples for question in outcome.samples)
+        repeats = not self._job.is_part and any(
+            question in self.samples for question in outcome.samples
+        )
         if self.send is None and not repeats:
             return
         async with aiofiles.open(folder / RESULTS, "rb") as file:
@@ -289,7 +304,9 @@ class _Submitted:
 
 
 def _read_reject(line: bytes, line_shift: int | None) -> Reject:
-    """Return the reject that a worker has written, with the number of its line in the whole file."""
+    """Return the reject that a worker has written, with the number of its line in the whole
+    file.
+    """
     reject = msgspec.json.decode(line, type=Reject)
     if line_shift is None or not reject.line:
         return replace(reject, line=0)

@@ -43,8 +43,9 @@ SHARDS = 64
 MIN_SHARD_BYTES, MAX_SHARD_BYTES = 1 << 16, 4 << 20
 """Files are cut into about `SHARDS` parts, within these sizes.
 
-The cuts do not depend on the number of workers, so a run may be repeated with another number. A shard takes
-some milliseconds to start; a run that is killed loses at most one shard for each worker.
+The cuts do not depend on the number of workers, so a run may be repeated with another number. A
+shard takes some milliseconds to start; a run that is killed loses at most one shard for each
+worker.
 """
 
 
@@ -100,7 +101,8 @@ class Job:
         budget_usd: what the judge may spend on all shards; None without a limit.
         folder: where the folders of finished shards are.
         max_in_flight: how many responses a worker may have in progress.
-        is_part: whether other runs evaluate the rest of the responses, so that results have no `sample`.
+        is_part: whether other runs evaluate the rest of the responses, so that results have no
+            `sample`.
     """
 
     reference: Reference
@@ -165,7 +167,9 @@ def cut_into_shards(windows: Iterable[Window]) -> list[FileShard]:
 
         end = status.st_size if window.end is None else window.end
         for start, shard_end in _line_ranges(window.path, window.start, end):
-            shards.append(FileShard(window.path, start, shard_end, status.st_size, status.st_mtime_ns))
+            shards.append(
+                FileShard(window.path, start, shard_end, status.st_size, status.st_mtime_ns)
+            )
     return shards
 
 
@@ -206,7 +210,11 @@ class ShardWorker:
         return self.evaluate(source, name, budget_usd, shard)
 
     def evaluate(
-        self, responses: Responses, name: str, budget_usd: float | None, shard: FileShard | None = None
+        self,
+        responses: Responses,
+        name: str,
+        budget_usd: float | None,
+        shard: FileShard | None = None,
     ) -> float:
         """Evaluate responses as the shard `name`; return the US dollars that the judge spent."""
         evaluator = self._evaluator
@@ -223,7 +231,9 @@ class ShardWorker:
     async def _evaluate(
         self, evaluator: Evaluator, responses: Responses, draft: Path
     ) -> tuple[Outcome, float]:
-        """Write results and rejects as an ordinary stream finds them; return the outcome and the cost."""
+        """Write results and rejects as an ordinary stream finds them; return the outcome and the
+        cost.
+        """
         samples = Counter[str]()
         with LineFile(draft / RESULTS) as results, LineFile(draft / REJECTS) as rejects:
 
@@ -251,7 +261,8 @@ class ShardWorker:
 
 
 def _count_lines(shard: FileShard) -> int:
-    """Return the number of line ends in a part of a file; 0 for a whole file, after which another begins.
+    """Return the number of line ends in a part of a file; 0 for a whole file, after which another
+    begins.
 
     Raises:
         SourceError: the file has become shorter since the run began.

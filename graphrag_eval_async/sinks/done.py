@@ -31,7 +31,9 @@ Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class DoneLine(msgspec.Struct):
-    """A line that an earlier run has evaluated or rejected, from the `source` of its result or reject."""
+    """A line that an earlier run has evaluated or rejected, from the `source` of its result or
+    reject.
+    """
 
     sha256: Annotated[str, msgspec.Meta(min_length=64, max_length=64)]
     offset: Size
@@ -46,13 +48,16 @@ class DoneLine(msgspec.Struct):
 class Contents:
     """A set of occurrences of contents: SHA-256 digests in hex, with numbers from 1.
 
-    Each takes 8 bytes, the process's own keyed hash of it: of a million, two are equal with a probability of
-    10^-7. Buckets of hashes are searched linearly; with a million lines, each has half a kilobyte.
+    Each takes 8 bytes, the process's own keyed hash of it: of a million, two are equal with a
+    probability of 10^-7. Buckets of hashes are searched linearly; with a million lines, each has
+    half a kilobyte.
     """
 
     def __init__(self) -> None:
         self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self._counts: dict[int, int] = {}  # Of contents that were counted several times, by their hashes.
+        self._counts: dict[
+            int, int
+        ] = {}  # Of contents that were counted several times, by their hashes.
 
     def has(self, sha256: str, number: int = 1) -> bool:
         """Whether an occurrence is there."""
@@ -79,7 +84,9 @@ class Contents:
 
 
 class _File:
-    """The lines of one file that earlier runs have done, as stretches: memory grows with gaps, not lines."""
+    """The lines of one file that earlier runs have done, as stretches: memory grows with gaps,
+    not lines.
+    """
 
     def __init__(self) -> None:
         self._by_start: dict[int, tuple[int, int]] = {}  # End and number of lines of each stretch.
@@ -125,10 +132,10 @@ class _File:
 class Done:
     """The lines that this run and earlier runs of the same journal have evaluated or rejected.
 
-    With "content", a line is done if its content is. With "position", a line of a followed file is done if
-    its file, offset and content are. Other sources are read again from their start: there, a line is done if
-    the journal has that occurrence of its content. Takes 10 bytes of memory per line; in the last case, twice
-    as much once there are earlier runs.
+    With "content", a line is done if its content is. With "position", a line of a followed file is
+    done if its file, offset and content are. Other sources are read again from their start: there,
+    a line is done if the journal has that occurrence of its content. Takes 10 bytes of memory per
+    line; in the last case, twice as much once there are earlier runs.
 
     Attributes:
         skipped: number of lines not admitted.
@@ -167,7 +174,9 @@ class Done:
         if file is not None and self._is_in(self._files.get(file.key), record, sha256):
             return 0
         if self._by_content:
-            return int(not (self._is_resumed and self._earlier.has(sha256)) and self._read.add(sha256))
+            return int(
+                not (self._is_resumed and self._earlier.has(sha256)) and self._read.add(sha256)
+            )
         number = self._read.count(sha256)
         while self._is_resumed and self._earlier.has(sha256, number):
             if file is None:

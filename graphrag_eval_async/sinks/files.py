@@ -1,4 +1,6 @@
-"""Files that are written: line by line, by one process at a time, or as drafts that replace them whole."""
+"""Files that are written: line by line, by one process at a time, or as drafts that replace them
+whole.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,16 @@ PATIENCE_SECONDS = 0.5
 """How long a cancelled `send` waits for its reader to take the rest of a line."""
 
 LARGE_BYTES = 1 << 16
-"""From this size on, a thread writes to the file; below, switching threads costs more than writing."""
+"""From this size on, a thread writes to the file; below, switching threads costs more than
+writing.
+"""
 
 
 class LineFile(AbstractContextManager["LineFile"]):
     """Writes whole lines at once, unbuffered: written lines outlive the process.
 
-    If a line cannot be written whole, it is removed from a regular file. An `OSError` carries the name of the
-    file. `length` is the number of bytes written so far.
+    If a line cannot be written whole, it is removed from a regular file. An `OSError` carries the
+    name of the file. `length` is the number of bytes written so far.
     """
 
     def __init__(
@@ -47,8 +51,9 @@ class LineFile(AbstractContextManager["LineFile"]):
     ) -> None:
         """Create or empty the file at `path`; ``-`` is standard output.
 
-        `wait` is called by `write` to block until a descriptor is writable; its exceptions end `write`.
-        `escape` makes lines safe for a terminal; it is called only if the file is a terminal.
+        `wait` is called by `write` to block until a descriptor is writable; its exceptions end
+        `write`. `escape` makes lines safe for a terminal; it is called only if the file is a
+        terminal.
         """
         self._name = os.fspath(path)
         self._own = self._name != "-"
@@ -137,7 +142,9 @@ class LockedFile:
         self._descriptor = -1
         try:
             self._place = os.path.realpath(self.path)
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
+            self._descriptor = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666
+            )
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise OSError("it is not a regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,7 +165,9 @@ class LockedFile:
     def write(self, lines: bytes) -> None:
         """Append lines; on failure, append nothing."""
         if not self._is_in_place():
-            raise JournalError(f"{self.path}: was removed, renamed or replaced while it was written to")
+            raise JournalError(
+                f"{self.path}: was removed, renamed or replaced while it was written to"
+            )
         try:
             _write_whole(self._descriptor, lines, self.size)
         except OSError as error:
@@ -194,7 +203,9 @@ class LockedFile:
 
 
 def _leave_to_parent() -> None:
-    """Close the files in a forked child, which would otherwise hold the locks after its parent's death."""
+    """Close the files in a forked child, which would otherwise hold the locks after its parent's
+    death.
+    """
     for file in _opened:
         file.close()
 
@@ -203,7 +214,9 @@ after_fork(_leave_to_parent)
 
 
 def _write_whole(descriptor: int, lines: bytes, size: int | None) -> None:
-    """Append lines to a regular file; on failure, truncate it to its former `size`, if that is given."""
+    """Append lines to a regular file; on failure, truncate it to its former `size`, if that is
+    given.
+    """
     rest = memoryview(lines)
     try:
         while rest:  # The kernel may write only a part, for example if the disk is nearly full.
@@ -233,7 +246,9 @@ def draft_beside(path: str, suffix: str) -> str:
 
 @contextmanager
 def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
-    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all goes well."""
+    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all
+    goes well.
+    """
     draft = draft_beside(path, ".tmp")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -256,7 +271,9 @@ def flush(file: BinaryIO) -> None:
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:
-    """Atomically write a text file in UTF-8: readers see the old or the new content, never a part."""
+    """Atomically write a text file in UTF-8: readers see the old or the new content, never a
+    part.
+    """
 
     def replace() -> None:
         with drafted(os.fspath(path)) as draft:

@@ -54,29 +54,35 @@ CHECKSUM = b'%b,"crc32":"%08x"}\n'
 CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
 
 FLUSH_SECONDS = 1.0
-"""Seconds between flushes to disk: what a power failure can lose. A killed process loses nothing."""
+"""Seconds between flushes to disk: what a power failure can lose. A killed process loses
+nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
     """A JSONL file of results, to which a stream appends and from which it resumes.
 
-    Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set, the
-    configuration and the version), ``results.jsonl.rejects`` and, if needed, ``results.jsonl.damaged``
-    (unreadable lines of the journal, which are evaluated again, duplicates and replaced lines). A killed
-    process loses nothing that was written; results are flushed to disk once a second and at the end, so that
-    a power failure loses about the last second.
+    Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set,
+    the configuration and the version), ``results.jsonl.rejects`` and, if needed,
+    ``results.jsonl.damaged`` (unreadable lines of the journal, which are evaluated again,
+    duplicates and replaced lines). A killed process loses nothing that was written; results are
+    flushed to disk once a second and at the end, so that a power failure loses about the last
+    second.
 
-    The `source` of each result identifies its line: by position and content in followed files, by trace id in
-    spans of OpenTelemetry, and otherwise by content and `occurrence`, which counts equal lines.
+    The `source` of each result identifies its line: by position and content in followed files, by
+    trace id in spans of OpenTelemetry, and otherwise by content and `occurrence`, which counts
+    equal lines.
 
     Attributes:
         path: path of the file; it is created if it does not exist.
         force: whether to resume a journal that was started under other conditions.
         rejects: path of the file of rejects, instead of the one above.
-        max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written without content.
-        retry_failed: whether to set aside the results in which a judge, a metric in code or a query failed,
-            so that their lines are evaluated again. What they cost still counts in this run.
+        max_reject_bytes: maximum size of the file of rejects; beyond it, rejects are written
+            without content.
+        retry_failed: whether to set aside the results in which a judge, a metric in code or a query
+            failed, so that their lines are evaluated again. What they cost still counts in this
+            run.
     """
 
     path: str | os.PathLike[str]
@@ -87,7 +93,9 @@ class Journal:
 
     @property
     def paths(self) -> list[str]:
-        """The journal and all files that may be beside it; none of them is ever read as a source."""
+        """The journal and all files that may be beside it; none of them is ever read as a
+        source.
+        """
         path = os.fspath(self.path)
         beside = [path + suffix for suffix in BESIDE]
         return [path, *beside, os.fspath(self.rejects or path)]
@@ -125,7 +133,8 @@ class OpenJournal:
         restored: number of results found in the journal.
         rejected: number of rejects found in the file of rejects.
         damaged: number of unreadable lines, which were set aside.
-        failed: number of results found with a failed metric, also of those set aside by `retry_failed`.
+        failed: number of results found with a failed metric, also of those set aside by
+            `retry_failed`.
         conditions: contents of the ``.run`` file.
     """
 
@@ -141,9 +150,10 @@ class OpenJournal:
     ) -> None:
         """Prepare to `open` the files.
 
-        `count_result` is called with each result of an earlier run, and returns whether a metric failed;
-        `count_reject` is called with the reason of each reject. They raise a ValueError, KeyError, TypeError
-        or AggregationError if it is none. With `retry_errors`, failed results and rejects are set aside.
+        `count_result` is called with each result of an earlier run, and returns whether a metric
+        failed; `count_reject` is called with the reason of each reject. They raise a ValueError,
+        KeyError, TypeError or AggregationError if it is none. With `retry_errors`, failed results
+        and rejects are set aside.
         """
         self.path = os.fspath(options.path)
         self.is_restored = False
@@ -161,8 +171,8 @@ class OpenJournal:
     async def open(self) -> None:
         """Lock or create the files, count what they hold, and mend them.
 
-        Truncates a last line without newline. Moves lines that are damaged, or there already, to the
-        ``.damaged`` file and logs a warning.
+        Truncates a last line without newline. Moves lines that are damaged, or there already, to
+        the ``.damaged`` file and logs a warning.
         """
         await self._in_thread(self._open)
         self.restored, self.rejected = await self._restore(0), await self._restore(1)
@@ -188,7 +198,9 @@ class OpenJournal:
         # Others can predict the usual name and make it a link to some other file.
         flags = 0 if rejects else os.O_NOFOLLOW
         self._files.append(LockedFile(rejects or f"{self.path}.rejects", flags=flags))
-        if before != now and not self._files[0].size:  # They belong to a journal that no longer exists.
+        if (
+            before != now and not self._files[0].size
+        ):  # They belong to a journal that no longer exists.
             self._files[1].truncate(0)
         with suppress(OSError):  # Not every directory can be opened and flushed.
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
@@ -201,7 +213,9 @@ class OpenJournal:
         path = f"{self.path}.run"
         try:
             with drafted(path, follow_links=False) as draft, open(draft, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(self.conditions), indent=2) + b"\n")
+                file.write(
+                    msgspec.json.format(msgspec.json.encode(self.conditions), indent=2) + b"\n"
+                )
                 flush(file)
         except OSError as error:
             raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
@@ -216,7 +230,9 @@ class OpenJournal:
     # Earlier runs
 
     async def _restore(self, index: int) -> int:
-        """Count what a file holds, set the other lines aside, and return the number of lines that stay."""
+        """Count what a file holds, set the other lines aside, and return the number of lines
+        that stay.
+        """
         file = self._files[index]
         refused: set[int] = set()
         count = end = 0
@@ -243,12 +259,16 @@ class OpenJournal:
         return count
 
     def _is_counted(self, text: bytes, path: str, start: int, *, is_reject: bool) -> bool:
-        """Count a result or reject of an earlier run, unless it is damaged or its line is evaluated again."""
+        """Count a result or reject of an earlier run, unless it is damaged or its line is
+        evaluated again.
+        """
         try:
             record = unseal(text)
             line = msgspec.convert(record["source"], DoneLine)
             reason = record["reason"] if is_reject else None
-            if reason == "incomplete" or (self._retry_errors and (reason or record["status"] == "error")):
+            if reason == "incomplete" or (
+                self._retry_errors and (reason or record["status"] == "error")
+            ):
                 return False
             if line in self._done:
                 raise ValueError("the line is there already, here or among the results")
@@ -294,7 +314,9 @@ class OpenJournal:
     # This run
 
     async def commit(self, items: Sequence[Evaluation | Rejected]) -> list[Evaluation | None]:
-        """Append complete results and rejects; return the results, with None in place of the rejects."""
+        """Append complete results and rejects; return the results, with None in place of the
+        rejects.
+        """
         if self._flushing is not None and self._flushing.done():
             self._flushing.result()
         kept = [None if isinstance(item, Rejected) else item for item in items]
@@ -306,7 +328,9 @@ class OpenJournal:
     def _append(self, results: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected]) -> None:
         to_results, to_rejects = self._files
         if results:
-            lines = (seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results)
+            lines = (
+                seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results
+            )
             to_results.write(b"".join(lines))
         for reject, source in rejected:
             room = self._options.max_reject_bytes - to_rejects.size
@@ -356,16 +380,27 @@ def unseal(line: bytes) -> Any:
 def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -> JournalMismatch:
     """Return the error for a journal that was started under other conditions."""
     if not before:
-        text = f"was not started with --resume (its file {journal}.run is missing), so it has no checksums"
-        return JournalMismatch(f"{journal}: {text}; use another output file, with --resume from the start")
+        text = (
+            f"was not started with --resume (its file {journal}.run is missing), so it has no "
+            "checksums"
+        )
+        return JournalMismatch(
+            f"{journal}: {text}; use another output file, with --resume from the start"
+        )
     if before.get("format", FORMAT) != FORMAT:
         text = (
-            f"written by another version of the library (format {before['format']}, this one reads {FORMAT})"
+            f"written by another version of the library (format {before['format']}, this one "
+            f"reads {FORMAT})"
         )
         return JournalMismatch(f"{journal}: {text}; evaluate again into a new file", ["format"])
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     shown = [f"{name} ({before.get(name)!s:.12}, now {now.get(name)!s:.12})" for name in names]
     if "agent" in names:  # Its fingerprint says nothing.
         shown[names.index("agent")] = "agent (its URL, method, params, body or paths changed)"
-    text = f"was started with another {', another '.join(shown)}; results would not be comparable. Use "
-    return JournalMismatch(f"{journal}: {text}another journal, or resume with force (--resume=force)", names)
+    text = (
+        f"was started with another {', another '.join(shown)}; results would not be comparable. "
+        "Use "
+    )
+    return JournalMismatch(
+        f"{journal}: {text}another journal, or resume with force (--resume=force)", names
+    )

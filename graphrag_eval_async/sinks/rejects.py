@@ -29,10 +29,11 @@ class Rejected(NamedTuple):
 class RejectWriter:
     """Writes each reject as a line of JSON; streams write large ones in a thread.
 
-    The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except `head`, and
-    `content`: the whole line as text, or `content_base64` if the line is not UTF-8. A line that is longer
-    than the limit has its first 1,000 characters as `head` instead. If the file would exceed
-    `max_bytes`, the content is omitted. `lines`, the file, may be opened after the stream is created.
+    The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except
+    `head`, and `content`: the whole line as text, or `content_base64` if the line is not UTF-8. A
+    line that is longer than the limit has its first 1,000 characters as `head` instead. If the file
+    would exceed `max_bytes`, the content is omitted. `lines`, the file, may be opened after the
+    stream is created.
     """
 
     def __init__(self, lines: LineFile | None = None, *, max_bytes: int = MAX_REJECT_BYTES) -> None:
@@ -46,7 +47,9 @@ class RejectWriter:
 
 
 def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> bytes:
-    """Return the line of a reject: keys of `more`, its own, and its content if it fits in `room`."""
+    """Return the line of a reject: keys of `more`, its own, and its content if it fits in
+    `room`.
+    """
     record = {
         **more,
         "line": reject.line,

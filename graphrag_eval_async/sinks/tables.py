@@ -34,10 +34,11 @@ def check_table(path: str) -> None:
 
 
 def write_table(lines: str, path: str) -> None:
-    """Write the results in a file of JSON lines as a table: CSV or Parquet, by the suffix of `path`.
+    """Write the results in a file of JSON lines as a table: CSV or Parquet, by the suffix of
+    `path`.
 
-    Each complete result is a row, and each key of any result a column. Lists and dicts become JSON text. The
-    write is atomic. Reads the results twice, and holds few of them in memory.
+    Each complete result is a row, and each key of any result a column. Lists and dicts become JSON
+    text. The write is atomic. Reads the results twice, and holds few of them in memory.
     """
     columns = _columns(lines)
     write = _write_csv if path.endswith(".csv") else _write_parquet
@@ -77,10 +78,14 @@ def _write_csv(path: str, columns: Mapping[str, str], rows: Iterable[Mapping[str
         table.writerow(map(escape_formula, columns))
         for row in rows:
             cells = (row.get(name) for name in columns)
-            table.writerow(escape_formula(cell) if isinstance(cell, str) else cell for cell in cells)
+            table.writerow(
+                escape_formula(cell) if isinstance(cell, str) else cell for cell in cells
+            )
 
 
-def _write_parquet(path: str, columns: Mapping[str, str], rows: Iterator[Mapping[str, Any]]) -> None:
+def _write_parquet(
+    path: str, columns: Mapping[str, str], rows: Iterator[Mapping[str, Any]]
+) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -89,7 +94,10 @@ def _write_parquet(path: str, columns: Mapping[str, str], rows: Iterator[Mapping
     schema = pyarrow.schema(fields)
     with parquet.ParquetWriter(path, schema) as writer:
         while batch := [*islice(rows, ROWS)]:
-            cells = {name: [_cell(row.get(name), kind) for row in batch] for name, kind in columns.items()}
+            cells = {
+                name: [_cell(row.get(name), kind) for row in batch]
+                for name, kind in columns.items()
+            }
             writer.write_table(pyarrow.table(cells, schema=schema))
 
 

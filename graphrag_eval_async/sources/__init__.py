@@ -24,10 +24,12 @@ from graphrag_eval_async.sources.reading import read_jsonl as read_jsonl
 
 Item = Mapping[str, Any] | bytes | str | Line | LongLine
 Stream = anyio.abc.ByteReceiveStream | TextReceiveStream | asyncio.StreamReader
-Responses = str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
-"""A path as for `read_jsonl`, or an iterable of responses: dicts, `bytes` or `str` of complete lines of JSON
-text, or lines of files; a pandas DataFrame stands for its rows. A stream of bytes or text may be split
-anywhere in a line.
+Responses = (
+    str | os.PathLike[str] | JsonlFiles | Follower | Iterable[Item] | AsyncIterable[Item] | Stream
+)
+"""A path as for `read_jsonl`, or an iterable of responses: dicts, `bytes` or `str` of complete
+lines of JSON text, or lines of files; a pandas DataFrame stands for its rows. A stream of bytes or
+text may be split anywhere in a line.
 """
 
 FRAME_ROWS = 1000
@@ -38,7 +40,9 @@ CLOSING_SECONDS = 5.0
 
 
 class Source:
-    """Records, in batches of those already available, and the caller's source, to close at the end."""
+    """Records, in batches of those already available, and the caller's source, to close at the
+    end.
+    """
 
     def __init__(self, batches: AsyncGenerator[list[Record]], theirs: object) -> None:
         self._batches = batches
@@ -57,7 +61,9 @@ class Source:
                     await aclose()
 
 
-def open_source(responses: Responses, *, exclude: Iterable[str] = (), documents: bool = True) -> Source:
+def open_source(
+    responses: Responses, *, exclude: Iterable[str] = (), documents: bool = True
+) -> Source:
     """The records of any source. Skips excluded files of a directory or glob.
 
     Without `documents`, each line is a record, even if the first line begins an array of objects.
@@ -80,8 +86,9 @@ def open_source(responses: Responses, *, exclude: Iterable[str] = (), documents:
         return Source(batches, iterator)
     if isinstance(responses, Mapping | bytes | bytearray) or not isinstance(responses, Iterable):
         raise UsageError(
-            f"responses: expected a path or an iterable of responses, got {type(responses).__name__}"
-            " (run_evaluation takes a dict from question id to response)"
+            "responses: expected a path or an iterable of responses, got "
+            f"{type(responses).__name__} (run_evaluation takes a dict from question id to "
+            "response)"
         )
     if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
         raise UsageError("responses: got a list of paths; use read_jsonl([...])")
@@ -114,7 +121,9 @@ async def _chunks(stream: Stream) -> AsyncGenerator[bytes]:
 async def from_iterable(
     source: Iterable[Any] | AsyncIterable[Any], *, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
-    """The records in each item, numbered; lines of files are unchanged. Advances the iterable on the loop."""
+    """The records in each item, numbered; lines of files are unchanged. Advances the iterable on
+    the loop.
+    """
     splitter = Splitter()
     async for item in source if isinstance(source, AsyncIterable) else _each(source):
         if isinstance(item, Line | LongLine):

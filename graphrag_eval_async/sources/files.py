@@ -74,7 +74,9 @@ def read_start(path: str, count: int) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> SourceError:
-    return SourceError(f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}")
+    return SourceError(
+        f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}"
+    )
 
 
 def file_size(path: str) -> int:
@@ -91,12 +93,16 @@ def file_size(path: str) -> int:
 
 
 async def read_pieces(
-    file: BinaryIO, path: str, end: int | None = None, on_read: Callable[[int], object] = lambda _: None
+    file: BinaryIO,
+    path: str,
+    end: int | None = None,
+    on_read: Callable[[int], object] = lambda _: None,
 ) -> AsyncGenerator[bytes]:
     """The text of an open file, decompressed if `path` ends in .gz, from its position up to `end`.
 
-    `on_read` is called with the number of bytes that each piece takes in the file. A `SourceError` is raised
-    after the text before the problem. The event loop waits for a pipe, so no thread is left blocked.
+    `on_read` is called with the number of bytes that each piece takes in the file. A `SourceError`
+    is raised after the text before the problem. The event loop waits for a pipe, so no thread is
+    left blocked.
     """
     mode = S_IFREG if is_address(path) else os.fstat(file.fileno()).st_mode
     if S_ISFIFO(mode) or S_ISSOCK(mode) or (S_ISCHR(mode) and file.isatty()):

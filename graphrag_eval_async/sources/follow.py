@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 WAITING_SECONDS = 1.0
-"""Maximum time that the thread waits before it returns. It may delay the end of a process by this."""
+"""Maximum time that the thread waits before it returns. It may delay the end of a process by
+this.
+"""
 
 LOOKING_SHARE = 5
 """Looking takes at most one part in this many of the time, however many files there are."""
@@ -73,32 +75,33 @@ def follow_jsonl(
 ) -> Follower:
     """Follow JSONL files like `tail -F`, however they are rotated. Each line is read once.
 
-    A renamed or deleted file is read to its end, a truncated or rewritten one from its start. A file that is
-    named like a rotated log (the log's name with digits, a date, ``old``, ``bak``, ``prev`` or ``rotated``)
-    is skipped if it repeats the log. Files that were rotated before the first start, including ``.gz``, are
-    read only with a journal and ``start="beginning"``. The logger ``graphrag_eval_async.follow`` reports
-    skipped copies, and lines that a truncation lost.
+    A renamed or deleted file is read to its end, a truncated or rewritten one from its start. A
+    file that is named like a rotated log (the log's name with digits, a date, ``old``, ``bak``,
+    ``prev`` or ``rotated``) is skipped if it repeats the log. Files that were rotated before the
+    first start, including ``.gz``, are read only with a journal and ``start="beginning"``. The
+    logger ``graphrag_eval_async.follow`` reports skipped copies, and lines that a truncation lost.
 
-    What a follower cannot do: read a file that was rotated and then deleted, or compressed by anything but
-    gzip, while nothing followed it; read what exists only between two looks; notice that a file was rewritten
-    with the same bytes. If a log is copied and then truncated between two looks, lines of the copy may be
-    read twice.
+    What a follower cannot do: read a file that was rotated and then deleted, or compressed by
+    anything but gzip, while nothing followed it; read what exists only between two looks; notice
+    that a file was rewritten with the same bytes. If a log is copied and then truncated between two
+    looks, lines of the copy may be read twice.
 
     Args:
-        path: a file, a directory (its ``*.jsonl`` files), a glob, or a list of these. A path that exists is
-            never read as a glob. Missing files may appear later.
-        start: "beginning" reads all lines; "end" only lines completed from now on. A position reads the lines
-            after it, in the file that now contains it, and all other files but those rotated earlier.
+        path: a file, a directory (its ``*.jsonl`` files), a glob, or a list of these. A path that
+            exists is never read as a glob. Missing files may appear later.
+        start: "beginning" reads all lines; "end" only lines completed from now on. A position reads
+            the lines after it, in the file that now contains it, and all other files but those
+            rotated earlier.
         poll_interval: seconds between two looks at the files, more than 0.
         idle_timeout: seconds without new data after which to end; None for never.
-        stop: an event of asyncio, anyio or threading, or any object with `is_set`, which a thread calls at
-            each look. Once it is set, or after `idle_timeout`, the follower reads all complete lines, then
-            last lines without a newline, with `whole` False, and ends.
+        stop: an event of asyncio, anyio or threading, or any object with `is_set`, which a thread
+            calls at each look. Once it is set, or after `idle_timeout`, the follower reads all
+            complete lines, then last lines without a newline, with `whole` False, and ends.
         rotate_wait: seconds after the last write for which a rotated or deleted file is still read.
-        exclude: globs of files to skip, including rotated ones, such as ``["*.debug.jsonl"]``. A glob with a
-            slash must match the whole path, any other the name.
-        ignore_older: seconds. If a file was last written longer ago when it is found, only lines added later
-            are read, unless an earlier run has read some of it. None for no limit.
+        exclude: globs of files to skip, including rotated ones, such as ``["*.debug.jsonl"]``. A
+            glob with a slash must match the whole path, any other the name.
+        ignore_older: seconds. If a file was last written longer ago when it is found, only lines
+            added later are read, unless an earlier run has read some of it. None for no limit.
 
     Returns:
         an asynchronous iterable of lines with their `position`, which `evaluate_stream` accepts.
@@ -122,8 +125,8 @@ def follow_jsonl(
 class Follower:
     """Lines of followed files, to be iterated over once; made by `follow_jsonl`.
 
-    A thread looks at the files, reads them, and waits in between: waking the event loop for nothing would
-    cost more than a look.
+    A thread looks at the files, reads them, and waits in between: waking the event loop for nothing
+    would cost more than a look.
 
     Attributes:
         start: the argument of `follow_jsonl`.
@@ -162,8 +165,9 @@ class Follower:
             exclude: files that are never followed.
             is_first: whether `start` applies; None means that `known` is empty.
             copies: copies that an earlier run has recorded.
-            keep: awaited at once, and before lines are delivered that were read after a change, with what
-                later runs need: where reading of a file began, by key, if not at its start; and all copies.
+            keep: awaited at once, and before lines are delivered that were read after a change,
+                with what later runs need: where reading of a file began, by key, if not at its
+                start; and all copies.
         """
         if self._begun:
             raise UsageError("a follower can begin only once; make another with follow_jsonl")
@@ -182,7 +186,9 @@ class Follower:
     async def batches(self) -> AsyncGenerator[list[Record]]:
         """Complete lines, in batches of those found together."""
         if self._reading:
-            raise UsageError("a follower can be iterated over only once; make another with follow_jsonl")
+            raise UsageError(
+                "a follower can be iterated over only once; make another with follow_jsonl"
+            )
         self._reading = True
         try:
             if not self._begun:
@@ -214,7 +220,9 @@ class Follower:
         return await run_in_thread(function, self._closed.set, threads=self._executor)
 
     def _wait(self) -> tuple[int, list[Record], int, Changes | None]:
-        """Wait for data, but not for long: bytes and lines read, bytes left, and what `Keep` must save."""
+        """Wait for data, but not for long: bytes and lines read, bytes left, and what `Keep`
+        must save.
+        """
         logs, until = self._logs, monotonic() + WAITING_SECONDS
         while True:
             if (now := monotonic()) >= self._due and not self._is_over:
@@ -242,7 +250,9 @@ class Follower:
 
     @property
     def not_found(self) -> list[str]:
-        """The given paths for which no file has been found yet; empty before the follower begins."""
+        """The given paths for which no file has been found yet; empty before the follower
+        begins.
+        """
         return self._logs.paths.not_found
 
     async def aclose(self) -> None:
@@ -257,7 +267,9 @@ def _patterns(exclude: Any) -> list[str]:
     is_list = not isinstance(exclude, str | bytes) and isinstance(exclude, Iterable)
     patterns: list[str] = list(exclude) if is_list else [""]
     if not all(isinstance(pattern, str) and pattern for pattern in patterns):
-        raise UsageError(f'exclude: expected a list of globs, such as ["*.debug.jsonl"], got {exclude!r}')
+        raise UsageError(
+            f'exclude: expected a list of globs, such as ["*.debug.jsonl"], got {exclude!r}'
+        )
     return patterns
 
 

@@ -25,7 +25,9 @@ START_BYTES = 1 << 10
 """Bytes at the start of a text that tell whether it is an array of objects."""
 
 MAX_DOCUMENT_BYTES = 1 << 28
-"""Maximum size of a text that begins with an array, which is decoded whole; a longer one is read as lines."""
+"""Maximum size of a text that begins with an array, which is decoded whole; a longer one is read
+as lines.
+"""
 
 BATCH_OBJECTS = 64
 
@@ -41,11 +43,12 @@ async def split_lines(
     documents: bool = False,
     may_grow: bool = False,
 ) -> AsyncGenerator[list[Record]]:
-    """The lines that each piece of a text completes, which may be none, and a last line without a newline.
+    """The lines that each piece of a text completes, which may be none, and a last line without a
+    newline.
 
-    Blank lines are counted, not yielded. `file` is the file that is read, if any, and `offset` where in it.
-    With `documents`, each object of a text that is an array is a line. If the text `may_grow`, a last line
-    without a newline is not `whole`.
+    Blank lines are counted, not yielded. `file` is the file that is read, if any, and `offset`
+    where in it. With `documents`, each object of a text that is an array is a line. If the text
+    `may_grow`, a last line without a newline is not `whole`.
     """
     splitter = Splitter(max_line_bytes=max_line_bytes, file=file, offset=offset)
     held = bytearray()  # A text that is, or may be, an array of objects.
@@ -89,7 +92,9 @@ def is_array(start: bytes | bytearray) -> bool:
 
 def _may_be_array(text: bytearray) -> bool:
     is_short = len(text) < START_BYTES
-    return is_array(text) or (is_short and not text.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n["))
+    return is_array(text) or (
+        is_short and not text.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n[")
+    )
 
 
 def objects_of(text: bytes) -> list[bytes] | None:
@@ -104,7 +109,9 @@ def objects_of(text: bytes) -> list[bytes] | None:
 
 
 class Splitter:
-    """Numbers lines. Between two chunks, it holds an unfinished line, or the head of one over the limit."""
+    """Numbers lines. Between two chunks, it holds an unfinished line, or the head of one over
+    the limit.
+    """
 
     def __init__(
         self,
@@ -148,7 +155,9 @@ class Splitter:
         return lines
 
     def _skip_hole(self, chunk: bytes) -> bytes:
-        """Skip the hole that a writer without `O_APPEND` leaves if another process truncates its file."""
+        """Skip the hole that a writer without `O_APPEND` leaves if another process truncates its
+        file.
+        """
         rest = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(rest)
         self._is_hole = not rest
@@ -171,7 +180,9 @@ class Splitter:
             self._pieces = [text[:HEAD_BYTES]]
 
     def finish(self, *, whole: bool = True) -> list[Record]:
-        """The line so far, ended by a newline or by the end of the text. The next line begins after it."""
+        """The line so far, ended by a newline or by the end of the text. The next line begins
+        after it.
+        """
         length = self.held
         lines = self.end(whole=whole)
         self.offset += length + 1
@@ -193,7 +204,9 @@ class Splitter:
         return lines
 
     def split(self, text: bytes, objects: Iterable[bytes] | None) -> Iterator[list[Record]]:
-        """Batches of the lines of a text, or of its objects, each at its place; nothing may be held."""
+        """Batches of the lines of a text, or of its objects, each at its place; nothing may be
+        held.
+        """
         if objects is None:
             yield from map(self.feed, cut(text))
             return

@@ -42,7 +42,9 @@ class Log:
     trace: bytes = b""  # The last bytes that were read.
     seen: tuple[int, int] = (-1, -1)  # Size and time stamp at the last look,
     changed: float = -inf  # and when they were found to have changed.
-    gone: float | None = None  # Since when it has no name that is followed; it never had one if compressed.
+    gone: float | None = (
+        None  # Since when it has no name that is followed; it never had one if compressed.
+    )
     splitter: Splitter | None = None
 
     @property
@@ -76,7 +78,9 @@ class Log:
         return self.splitter.feed(data)
 
     def end(self) -> list[Record]:
-        """The unfinished last line, unless it began before reading did. It is read again if it grows."""
+        """The unfinished last line, unless it began before reading did. It is read again if it
+        grows.
+        """
         if self.splitter is None or self.splitter.offset == self.skipped:
             return []
         lines = self.splitter.end()
@@ -101,15 +105,17 @@ class Start(NamedTuple):
 class FileKeys:
     """Recognises files that earlier runs have read, and assigns keys to new files.
 
-    A file is its inode and the last line that was read, if that is still at its place. A key is the number of
-    the inode (the `root`) and how many files had it before. Another file with that line at that place is a
-    copy or a replacement, and resumes under the same key.
+    A file is its inode and the last line that was read, if that is still at its place. A key is the
+    number of the inode (the `root`) and how many files had it before. Another file with that line
+    at that place is a copy or a replacement, and resumes under the same key.
 
     Attributes:
         copies: keys of the originals of copies, by the roots of these.
     """
 
-    def __init__(self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None) -> None:
+    def __init__(
+        self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None
+    ) -> None:
         """If `start` is given, reading begins after that line."""
         self.copies = dict(copies)
         self._origins: dict[str, int] = {}
@@ -119,7 +125,9 @@ class FileKeys:
             self._known = {start.file: Known(start.offset + start.length + 1, 1, start)}
         self._taken = {*self._known, *copies.values()}
         self._claimed: set[str] = set()
-        self._own: defaultdict[str, list[str]] = defaultdict(list)  # Known keys by root, the latest first.
+        self._own: defaultdict[str, list[str]] = defaultdict(
+            list
+        )  # Known keys by root, the latest first.
         for key in sorted(self._known, key=lambda key: (len(key), key), reverse=True):
             self._own[key.rpartition("-")[0]].append(key)
 
@@ -134,10 +142,16 @@ class FileKeys:
         return key
 
     def find(self, root: str, descriptor: int, path: str) -> Start | None:
-        """Where to resume a file that an earlier run has read: this one, a copy of it or its replacement."""
+        """Where to resume a file that an earlier run has read: this one, a copy of it or its
+        replacement.
+        """
         own = self._own.get(root, [])
         # A former file without a line to recognise it by has nothing left to read.
-        for key in [self.copies.get(root, ""), *own[:1], *(key for key in own[1:] if self._known[key].last)]:
+        for key in [
+            self.copies.get(root, ""),
+            *own[:1],
+            *(key for key in own[1:] if self._known[key].last),
+        ]:
             if key in self._known and (start := self._claim(key, descriptor)):
                 return start
         size = os.fstat(descriptor).st_size
@@ -150,7 +164,9 @@ class FileKeys:
             if start := self._claim(key, descriptor):
                 self.copies[root] = key
                 if not former_names(path):
-                    LOGGER.warning("%s: skipped %d bytes that an earlier run has read", path, start.offset)
+                    LOGGER.warning(
+                        "%s: skipped %d bytes that an earlier run has read", path, start.offset
+                    )
                 return start
         return None
 
@@ -162,7 +178,9 @@ class FileKeys:
         size = os.fstat(descriptor).st_size
         if begin <= size and (not begin or os.pread(descriptor, 1, begin - 1) == b"\n"):
             start = Start(key, begin, number, is_skipped=last is None)
-        elif last is not None and size == begin - 1 == last.offset + last.length:  # Its newline is missing.
+        elif (
+            last is not None and size == begin - 1 == last.offset + last.length
+        ):  # Its newline is missing.
             start = Start(key, last.offset, max(1, number - 1))
         else:
             return None
@@ -170,7 +188,9 @@ class FileKeys:
         return start
 
     def is_packed_read(self, root: str, size: int) -> bool:
-        """Whether earlier runs have read or skipped a compressed file whose text has this size, mod 4 GiB."""
+        """Whether earlier runs have read or skipped a compressed file whose text has this size,
+        mod 4 GiB.
+        """
         known = self._known.get(self.copies.get(root, f"{root}-0"))
         return known is not None and known.begin % (1 << 32) == size
 

@@ -29,7 +29,14 @@ from graphrag_eval_async.sources.log import (
     root_of,
     seen_of,
 )
-from graphrag_eval_async.sources.paths import GONE, GZIP, SETTLING_SECONDS, Found, Paths, former_names
+from graphrag_eval_async.sources.paths import (
+    GONE,
+    GZIP,
+    SETTLING_SECONDS,
+    Found,
+    Paths,
+    former_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,7 +72,9 @@ class Logs:
         self._logs: dict[tuple[int, int], Log] = {}  # All that were found so far, by their places.
         self._open: dict[Log, None] = {}  # Least recently read first.
         self._named: dict[str, Log] = {}  # Those that have followed names.
-        self._copies: dict[tuple[int, int], tuple[tuple[int, int], Log]] = {}  # When seen, and of which log.
+        self._copies: dict[
+            tuple[int, int], tuple[tuple[int, int], Log]
+        ] = {}  # When seen, and of which log.
         self._truncated: list[Log] = []  # During a look; their lines may be in copies.
         self._postponed: list[Found] = []  # Files to open once there is room.
         self._packed: deque[tuple[str, Iterator[None]]] = deque()
@@ -73,19 +82,29 @@ class Logs:
         self._max_open = open_limit()
         self._now = -inf
         self._skips = False
-        self._since: dict[str, float] | None = None  # Age of the oldest rotated files to read, by name.
+        self._since: dict[str, float] | None = (
+            None  # Age of the oldest rotated files to read, by name.
+        )
 
     def begin(
-        self, known: Mapping[str, Known], copies: Mapping[str, str], start: str | Position | None, now: float
+        self,
+        known: Mapping[str, Known],
+        copies: Mapping[str, str],
+        start: str | Position | None,
+        now: float,
     ) -> None:
-        """Find the existing files. `start` is that of `follow_jsonl` in the first run, later None."""
+        """Find the existing files. `start` is that of `follow_jsonl` in the first run, later
+        None.
+        """
         line = start if isinstance(start, Position) else None
         self.keys = FileKeys(known, copies, line)
         self._skips, self._since = start == "end", None if start is None else {}
         self.look(now, at_once=True)
         if line is not None and not self._since:
             LOGGER.warning("%s: line to start after not found; reading from the start", line.path)
-        for found in self.paths.rotated(packed=True)[: self._max_open // 4]:  # The next start reads more.
+        for found in self.paths.rotated(packed=True)[
+            : self._max_open // 4
+        ]:  # The next start reads more.
             steps = self._unpack(found)
             for _ in steps:
                 self._packed.append((found.name, steps))
@@ -145,16 +164,18 @@ class Logs:
         if is_listed:
             found += self.paths.rotated()
         self._postponed = []
-        # Originals come before their copies, and known files before others. An inode alone is no sign that a
-        # former file is known: another may have had it.
-        found.sort(key=lambda each: (bool(each.formers), not self.keys.is_known(root_of(each.status))))
+        # Originals come before their copies, and known files before others. An inode alone is no
+        # sign that a former file is known: another may have had it.
+        found.sort(
+            key=lambda each: (bool(each.formers), not self.keys.is_known(root_of(each.status)))
+        )
         for each in found:
             if self._is_new(each.status):
                 self._enter(each)
         for log in self._truncated:
             LOGGER.warning(
-                "%s: was truncated or rewritten after %d bytes were read, %d of them of an unfinished line;"
-                " unread data is lost",
+                "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
+                "unfinished line; unread data is lost",
                 *(log.name, log.offset, 0 if log.splitter is None else log.splitter.held),
             )
         self._truncated = []
@@ -254,13 +275,19 @@ class Logs:
 
     def _identify(self, found: Found, descriptor: int) -> Log | None:
         status, path, _ = found
-        log, former, root = self._logs.get(place_of(status)), self._named.get(path), root_of(status, path)
+        log, former, root = (
+            self._logs.get(place_of(status)),
+            self._named.get(path),
+            root_of(status, path),
+        )
         if log is not None and (log.descriptor != CLOSED or log.is_in(descriptor)):
             return log
         if not status.st_size and found.formers:
             return None
         if former in self._open and self._is_replaced(former, descriptor):
-            LOGGER.warning("%s: replaced; skipped %d bytes that were already read", path, former.offset)
+            LOGGER.warning(
+                "%s: replaced; skipped %d bytes that were already read", path, former.offset
+            )
             self.keys.copies[root] = former.file.key
             return former
         start = self.keys.find(root, descriptor, path)
@@ -283,12 +310,18 @@ class Logs:
             start = Start(self.keys.new(root), offset, is_skipped=skips)
         self.keys.note_start(start)
         skipped = start.offset if start.is_skipped else -1
-        return Log(FileId(path, start.key, followed=True), found.name, start.number, skipped, start.offset)
+        return Log(
+            FileId(path, start.key, followed=True), found.name, start.number, skipped, start.offset
+        )
 
     def _is_replaced(self, log: Log, descriptor: int) -> bool:
-        """Whether a log was deleted, and the file that has its name begins with all of it, as by rsync."""
+        """Whether a log was deleted, and the file that has its name begins with all of it, as by
+        rsync.
+        """
         status = os.fstat(log.descriptor)
-        return not status.st_nlink and status.st_size > 0 and is_repeated(log.descriptor, descriptor)
+        return (
+            not status.st_nlink and status.st_size > 0 and is_repeated(log.descriptor, descriptor)
+        )
 
     def _is_copy(self, found: Found, root: str, descriptor: int) -> bool:
         """Whether a file repeats an open log, or one that was truncated just now."""
@@ -298,15 +331,21 @@ class Logs:
             if log.name in formers or log.file.key == original:
                 if is_repeated(descriptor, log.descriptor):
                     if place not in self._copies:
-                        LOGGER.warning("%s: repeats %s; skipped unless it differs", found.path, log.name)
+                        LOGGER.warning(
+                            "%s: repeats %s; skipped unless it differs", found.path, log.name
+                        )
                     self._copies[place] = seen, log
                     self.keys.copies[root] = log.file.key
                     return True
-                self._check(log, os.fstat(log.descriptor))  # It may have been truncated a moment ago.
+                self._check(
+                    log, os.fstat(log.descriptor)
+                )  # It may have been truncated a moment ago.
         return False
 
     def _look_at_gone(self) -> None:
-        """Keep reading files that have lost their names, as long as they may still be written to."""
+        """Keep reading files that have lost their names, as long as they may still be written
+        to.
+        """
         for name, log in self._named.items():
             if name != log.name and self._named.get(log.name) is not log:
                 log.name = name
@@ -334,7 +373,9 @@ class Logs:
             log.descriptor = CLOSED
 
     def _make_room(self) -> bool:
-        """Whether a file can be opened. If need be, close one that has nothing to read, idle longest."""
+        """Whether a file can be opened. If need be, close one that has nothing to read, idle
+        longest.
+        """
         if len(self._open) >= self._max_open:
             idle = [log for log in self._open if not log.unread]
             for log in sorted(idle, key=lambda log: log.gone is not None)[:1]:
@@ -402,8 +443,14 @@ class Logs:
 
 
 def open_limit() -> int:
-    """Number of files to keep open. A file that is not open is lost if it is deleted before it is read."""
+    """Number of files to keep open. A file that is not open is lost if it is deleted before it
+    is read.
+    """
     import resource  # Only POSIX systems have it.
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_OPEN if soft == resource.RLIM_INFINITY else max(2, min(MAX_OPEN, int(soft * OPEN_SHARE)))
+    return (
+        MAX_OPEN
+        if soft == resource.RLIM_INFINITY
+        else max(2, min(MAX_OPEN, int(soft * OPEN_SHARE)))
+    )

@@ -24,7 +24,9 @@ JSON_COLUMNS = ("steps", "actual_steps")
 
 
 async def lines_of_rows(file: BinaryIO, id_: FileId) -> AsyncGenerator[list[Record]]:
-    """Yield the rows of an open file as lines of JSON, each with the number of rows before it as offset."""
+    """Yield the rows of an open file as lines of JSON, each with the number of rows before it as
+    offset.
+    """
     batches = _batches(file, id_)
     while (batch := await in_thread(next, batches, None)) is not None:
         yield batch

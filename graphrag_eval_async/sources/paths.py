@@ -38,13 +38,16 @@ SETTLING_SECONDS = 2.0
 """Resolution of time stamps in seconds: a second change within it may not alter the time stamp."""
 
 RELISTING_SECONDS = 10.0
-"""Seconds between listings of an unchanged directory, since some file systems keep its time stamp."""
+"""Seconds between listings of an unchanged directory, since some file systems keep its time
+stamp.
+"""
 
 PARQUET = (".parquet", ".pq")
 """Suffixes of Parquet files, which may hold results."""
 
 _TABLE = (
-    "a table of texts cannot hold steps, so it is not read; write JSON lines (.jsonl), in pandas by "
+    "a table of texts cannot hold steps, so it is not read; write JSON lines (.jsonl), in pandas "
+    "by "
     'frame.to_json("FILE.jsonl", orient="records", lines=True)'
 )
 _YAML = "YAML is not read here; if it is the reference set, give it first, then the responses"
@@ -89,17 +92,18 @@ def as_logs(path: Any) -> list[str]:
     for each in paths:
         if is_address(each):
             raise UsageError(
-                f"{shown(each)}: addresses cannot be followed; read_jsonl (on the command line: evaluate) "
-                "reads them"
+                f"{shown(each)}: addresses cannot be followed; read_jsonl (on the command line: "
+                "evaluate) reads them"
             )
         if each.endswith(COMPRESSED):
             raise UsageError(
-                f"{each}: compressed files cannot be followed; read_jsonl (on the command line: evaluate) "
-                "reads those that end in .gz"
+                f"{each}: compressed files cannot be followed; read_jsonl (on the command line: "
+                "evaluate) reads those that end in .gz"
             )
     if "-" in paths:
         raise UsageError(
-            "-: read_jsonl (on the command line: evaluate) reads standard input; ./- is a file of that name"
+            "-: read_jsonl (on the command line: evaluate) reads standard input; ./- is a file "
+            "of that name"
         )
     return paths
 
@@ -132,7 +136,9 @@ class Found(NamedTuple):
 
     status: os.stat_result
     path: str
-    name: str  # The path by which it is followed; if that is another one, it may have had it before.
+    name: (
+        str  # The path by which it is followed; if that is another one, it may have had it before.
+    )
 
     @property
     def formers(self) -> list[str]:
@@ -165,8 +171,12 @@ class Paths:
         self._patterns = patterns
         self._excluded: set[str] = set()
         self._folders: dict[str, _Folder] = {}
-        self._members: dict[str, list[str]] = {}  # Patterns of the names that are followed, by directory.
-        self._globbed: dict[str, tuple[float, list[str]]] = {}  # Directories, and until when they count.
+        self._members: dict[
+            str, list[str]
+        ] = {}  # Patterns of the names that are followed, by directory.
+        self._globbed: dict[
+            str, tuple[float, list[str]]
+        ] = {}  # Directories, and until when they count.
         self._now, self._at_once = -inf, False
         self._told: dict[str, str] = {}
 
@@ -184,7 +194,9 @@ class Paths:
             LOGGER.warning("%s: not readable yet; retrying: %s", path, reason)
 
     def look(self, now: float, *, at_once: bool = False) -> bool:
-        """Update the names. `at_once` ignores time stamps. Returns whether they may have changed."""
+        """Update the names. `at_once` ignores time stamps. Returns whether they may have
+        changed.
+        """
         is_first, self._now, self._at_once = self._now == -inf, now, at_once
         is_listed = [self._list(folder) for folder in list(self._folders.values())]
         if not (is_first or any(is_listed) or any(now >= due for due, _ in self._globbed.values())):
@@ -205,7 +217,9 @@ class Paths:
         return bool(self._excluded) and os.path.realpath(path) in self._excluded
 
     def _list(self, folder: _Folder) -> bool:
-        """List a directory if it may have changed. Returns whether it was listed; else names stay."""
+        """List a directory if it may have changed. Returns whether it was listed; else names
+        stay.
+        """
         try:
             status = os.stat(folder.path)
             stamp: tuple[int, ...] = (status.st_dev, status.st_ino, status.st_mtime_ns)
@@ -213,7 +227,9 @@ class Paths:
             stamp = ()
         if stamp != folder.stamp:
             folder.stamp, folder.changed = stamp, self._now
-        is_due = folder.listed <= max(folder.changed + SETTLING_SECONDS, self._now - RELISTING_SECONDS)
+        is_due = folder.listed <= max(
+            folder.changed + SETTLING_SECONDS, self._now - RELISTING_SECONDS
+        )
         if is_due or self._at_once:
             try:
                 folder.entries = sorted(os.listdir(folder.path))
@@ -260,7 +276,9 @@ class Paths:
         found, names = [], set(self.names)
         for folder, patterns in self._members.items():
             is_listed = self._folders[folder].listed == self._now
-            entries = [entry for entry in self._folders[folder].entries if entry.endswith(GZIP) == packed]
+            entries = [
+                entry for entry in self._folders[folder].entries if entry.endswith(GZIP) == packed
+            ]
             for entry in entries if is_listed else ():
                 path = os.path.join(folder, entry)
                 for former in rotated_from(entry.removesuffix(GZIP)) if path not in names else ():

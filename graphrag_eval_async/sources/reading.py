@@ -13,10 +13,23 @@ from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.removed import without_removed
-from graphrag_eval_async.sources.files import file_size, in_thread, open_binary, read_pieces, unreadable
+from graphrag_eval_async.sources.files import (
+    file_size,
+    in_thread,
+    open_binary,
+    read_pieces,
+    unreadable,
+)
 from graphrag_eval_async.sources.lines import lines_of, split_lines
 from graphrag_eval_async.sources.parquet import lines_of_rows
-from graphrag_eval_async.sources.paths import MEMBERS, PARQUET, as_paths, check_no_parquet, fits, key_of
+from graphrag_eval_async.sources.paths import (
+    MEMBERS,
+    PARQUET,
+    as_paths,
+    check_no_parquet,
+    fits,
+    key_of,
+)
 from graphrag_eval_async.sources.remote import RemoteFile, find_remote, is_address, shown, suffix_of
 from graphrag_eval_async.sources.shards import Shard, Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines
@@ -44,23 +57,25 @@ def read_jsonl(
 
     Args:
         path: a file, a directory (its ``*.jsonl`` and ``*.jsonl.gz`` files), a glob, ``-`` for
-            standard input, an address, or a list of these. Files of a directory or glob are read in order of
-            their names, each file once. A path that exists is never read as a glob. A file whose name ends in
-            ``.gz`` is decompressed; offsets refer to its decompressed text. Each object of an array, of up to
-            256 MiB, is read as a line. Lines of a pipe have
-            no positions. Addresses, such as ``s3://bucket/*.jsonl``, are read by fsspec, with its globs.
-            Credentials come from the environment; errors and results hide passwords and queries of addresses.
-        shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible with the
-            seed. Reads the files twice and takes 16 bytes of memory per line. All files must be regular and
-            not compressed.
-        shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all bytes. A
-            line, or a file that cannot be split (compressed, or a JSON array) belongs to the
-            shard in whose bytes it begins. All shards must read the same version of the files, which are on
-            this machine. Results of a shard have no `sample`.
+            standard input, an address, or a list of these. Files of a directory or glob are read in
+            order of their names, each file once. A path that exists is never read as a glob. A file
+            whose name ends in ``.gz`` is decompressed; offsets refer to its decompressed text. Each
+            object of an array, of up to 256 MiB, is read as a line. Lines of a pipe have no
+            positions. Addresses, such as ``s3://bucket/*.jsonl``, are read by fsspec, with its
+            globs. Credentials come from the environment; errors and results hide passwords and
+            queries of addresses.
+        shuffle: a seed, 0 or more, to read the lines of all files in random order, reproducible
+            with the seed. Reads the files twice and takes 16 bytes of memory per line. All files
+            must be regular and not compressed.
+        shard: which part to read, of how many: ``(0, 3)`` or ``"0/3"`` is the first third of all
+            bytes. A line, or a file that cannot be split (compressed, or a JSON array) belongs to
+            the shard in whose bytes it begins. All shards must read the same version of the files,
+            which are on this machine. Results of a shard have no `sample`.
 
     Returns:
-        an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises `SourceError` if
-        a file is missing, cannot be read, or is an incomplete gzip file, after yielding the lines before.
+        an asynchronous iterable of lines, which `evaluate_stream` accepts. Iterating raises
+        `SourceError` if a file is missing, cannot be read, or is an incomplete gzip file, after
+        yielding the lines before.
 
     Raises:
         UsageError: an argument has an invalid value.
@@ -71,21 +86,25 @@ def read_jsonl(
         check_integer("shuffle", shuffle, 0)
         for each in paths:  # Files of directories and globs are checked when they are read.
             if each == "-" or (each.endswith(".gz") and not os.path.isdir(each)):
-                raise UsageError(f"shuffle: {each} cannot be shuffled, only files that are not compressed")
+                raise UsageError(
+                    f"shuffle: {each} cannot be shuffled, only files that are not compressed"
+                )
     if shard is not None:
         require_posix("shard")
         if shuffle is not None:
             raise UsageError("shard: cannot be combined with shuffle")
         for address in filter(is_address, paths):
             raise UsageError(
-                f"{shown(address)}: remote files cannot be read in shards; download them, or give each "
-                "process files of its own"
+                f"{shown(address)}: remote files cannot be read in shards; download them, or give "
+                "each process files of its own"
             )
     return JsonlFiles(paths, shuffle, None if shard is None else as_shard(shard))
 
 
 def read_result_files(path: str | os.PathLike[str]) -> JsonlFiles:
-    """Read results like `read_jsonl`, also from Parquet files, as ``-o results.parquet`` writes them."""
+    """Read results like `read_jsonl`, also from Parquet files, as ``-o results.parquet`` writes
+    them.
+    """
     return JsonlFiles(as_paths(path, tables=True), tables=True)
 
 
@@ -104,11 +123,13 @@ class JsonlFiles:
     ) -> None:
         """Prepare to read all files, their part `shard`, or only the lines in `window`.
 
-        With a shard, or if this `is_part` of what several runs evaluate, lines have no numbers. With
-        `tables`, Parquet files are read, too.
+        With a shard, or if this `is_part` of what several runs evaluate, lines have no numbers.
+        With `tables`, Parquet files are read, too.
         """
         self.consumed = 0  # Bytes on disk read so far.
-        self.lines: int | None = None  # Number of lines that are not blank; None unless lines are shuffled.
+        self.lines: int | None = (
+            None  # Number of lines that are not blank; None unless lines are shuffled.
+        )
         self.shard = shard  # The part that is read, if not all.
         self.is_part = is_part or shard is not None
         self._window = window
@@ -122,7 +143,8 @@ class JsonlFiles:
         """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
         try:
             return sum(
-                file_size(path) if end is None else end - start for path, start, end in self._windows()
+                file_size(path) if end is None else end - start
+                for path, start, end in self._windows()
             )
         except SourceError:
             return None
@@ -145,7 +167,11 @@ class JsonlFiles:
             check_no_parquet(files)
         if not self._excluded:
             return files
-        return [path for path in files if path in self._paths or os.path.realpath(path) not in self._excluded]
+        return [
+            path
+            for path in files
+            if path in self._paths or os.path.realpath(path) not in self._excluded
+        ]
 
     def _windows(self) -> list[Window]:
         """What is read, in order."""
@@ -158,12 +184,17 @@ class JsonlFiles:
         return lines_of(self.batches())
 
     async def batches(
-        self, *, max_line_bytes: int = MAX_LINE_BYTES, documents: bool = True, may_grow: bool = False
+        self,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        documents: bool = True,
+        may_grow: bool = False,
     ) -> AsyncGenerator[list[Record]]:
         """The lines, in batches, which may be empty.
 
-        With `documents`, each object of an array is a line. If files `may_grow`, a last line without a
-        newline is not `whole`, except in files that are compressed or at an address, and in pipes.
+        With `documents`, each object of an array is a line. If files `may_grow`, a last line
+        without a newline is not `whole`, except in files that are compressed or at an address, and
+        in pipes.
         """
         self.consumed = 0
         if self._seed is None:
@@ -204,7 +235,12 @@ class JsonlFiles:
         return found
 
     async def _read(
-        self, window: Window, unopened: OpenFile | None, max_line_bytes: int, documents: bool, may_grow: bool
+        self,
+        window: Window,
+        unopened: OpenFile | None,
+        max_line_bytes: int,
+        documents: bool,
+        may_grow: bool,
     ) -> AsyncGenerator[list[Record]]:
         """The lines of a file here, or of a part of it, or of an `unopened` file at an address."""
         path, first, end = window
@@ -213,7 +249,8 @@ class JsonlFiles:
             if suffix_of(path) in PARQUET and id_ is not None:
                 batches = lines_of_rows(file, id_)
             else:
-                # With the newline before, so that the first line is read as it is in the whole file.
+                # With the newline before, so that the first line is read as it is in the whole
+                # file.
                 start = max(0, first - 1)
                 if start:
                     file.seek(start)
@@ -273,7 +310,9 @@ def _files(path: str) -> list[str]:
     elif os.path.lexists(path) or not glob.has_magic(path):
         return [path]
     else:
-        files = [file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)]
+        files = [
+            file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)
+        ]
         problem = "there is no such file, and no file matches it as a pattern"
     if not files:
         raise SourceError(f"{path}: {problem}")

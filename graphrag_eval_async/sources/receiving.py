@@ -52,25 +52,28 @@ def receive_otlp(
     max_waiting: int = MAX_WAITING,
     max_request_bytes: int = MAX_LINE_BYTES,
 ) -> OtlpReceiver:
-    """Receive spans by OTLP over HTTP, for ``evaluate_stream(reference, receive_otlp(), format="otlp")``.
+    """Receive spans by OTLP over HTTP, for ``evaluate_stream(reference, receive_otlp(),
+    format="otlp")``.
 
-    Exporters send to ``http://HOST:PORT/v1/traces``, as JSON or, with the extra ``otel``, as protobuf. A
-    request is answered 200 once its spans are accepted. Anyone who can reach the port can send spans: on a
-    network, listen only behind a proxy that authenticates senders. Needs the extra ``web``.
+    Exporters send to ``http://HOST:PORT/v1/traces``, as JSON or, with the extra ``otel``, as
+    protobuf. A request is answered 200 once its spans are accepted. Anyone who can reach the port
+    can send spans: on a network, listen only behind a proxy that authenticates senders. Needs the
+    extra ``web``.
 
     Args:
         host: host name or address to listen on.
         port: port to listen on. 0 selects a free port, which is in `OtlpReceiver.port`.
         max_waiting: maximum number of requests in progress or waiting; more are answered 503 with
             ``Retry-After``.
-        max_request_bytes: maximum size of a request body in bytes, as sent and decompressed. Larger requests
-            are answered 413.
+        max_request_bytes: maximum size of a request body in bytes, as sent and decompressed. Larger
+            requests are answered 413.
 
     Returns:
         an asynchronous iterable that listens from now on until it is closed.
 
     Raises:
-        UsageError: a package is missing, an argument has an invalid value, or the port cannot be opened.
+        UsageError: a package is missing, an argument has an invalid value, or the port cannot be
+            opened.
     """
     check_extra("receive_otlp", "web", "starlette", "uvicorn")
     check_integer("max_waiting", max_waiting)
@@ -132,7 +135,9 @@ class OtlpReceiver:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return JSONResponse({"message": "the receiver is closed"}, 503, RETRY)
         except _Refused as error:
-            return JSONResponse({"message": str(error)}, error.status, RETRY if error.status == 503 else None)
+            return JSONResponse(
+                {"message": str(error)}, error.status, RETRY if error.status == 503 else None
+            )
         except ClientDisconnect:
             return Response(status_code=400)  # Nobody reads it.
         except TimeoutError:
@@ -151,7 +156,9 @@ class OtlpReceiver:
         if encoding == "identity":
             return bytes(body)
         if encoding not in ("gzip", "deflate"):
-            raise _Refused(415, f"content encoding {encoding[:50]!r}; gzip, deflate and none are known")
+            raise _Refused(
+                415, f"content encoding {encoding[:50]!r}; gzip, deflate and none are known"
+            )
         return await run_in_thread(partial(_inflate, bytes(body), self._max_bytes))
 
 
@@ -191,7 +198,9 @@ def _from_protobuf(body: bytes) -> Any:
     try:
         from google.protobuf.json_format import MessageToDict
         from google.protobuf.message import DecodeError
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+            ExportTraceServiceRequest,
+        )
     except ImportError:
         raise _Refused(415, f"protobuf {needs('otel')}; or send JSON") from None
     try:
@@ -212,7 +221,9 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None) or -1
-        why = os.strerror(number) if number > 0 else error  # `create_server` adds the address once more.
+        why = (
+            os.strerror(number) if number > 0 else error
+        )  # `create_server` adds the address once more.
         raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
 
 
@@ -225,5 +236,10 @@ def server_of(app: Any) -> Any:
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    options: Any = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "off"}
+    options: Any = {
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "lifespan": "off",
+    }
     return Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **options))

@@ -20,7 +20,16 @@ R = TypeVar("R")
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9+.-]+::)*[A-Za-z][A-Za-z0-9+.-]+://")
 """The beginning of an address, which may be chained, as in ``simplecache::https://host/file``."""
 
-VERSION_KEYS = ("ETag", "etag", "LastModified", "Last-Modified", "generation", "mtime", "updated", "created")
+VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "LastModified",
+    "Last-Modified",
+    "generation",
+    "mtime",
+    "updated",
+    "created",
+)
 """Keys by which file systems of fsspec tell versions of a file apart; each has some of them."""
 
 
@@ -30,13 +39,17 @@ def is_address(path: object) -> bool:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path as messages and results show it: an address without its password, query and fragment."""
+    """A path as messages and results show it: an address without its password, query and
+    fragment.
+    """
     path = os.fspath(path)
     return "::".join(map(_shown_link, path.split("::"))) if is_address(path) else path
 
 
 def _shown_link(link: str) -> str:
-    """One address of a chain, or the name of a file system, without its password, query and fragment."""
+    """One address of a chain, or the name of a file system, without its password, query and
+    fragment.
+    """
     scheme, separator, rest = link.partition("://")
     if not separator:
         return link
@@ -56,10 +69,17 @@ class RemoteFile(RawIOBase):
         """Open the file, which messages and results call `name`."""
         info = _ask(name, unopened.fs.info, unopened.path)
         if info["type"] == "directory":
-            raise SourceError(f"{name}: is a directory; write a pattern of its files, such as {name}/*.jsonl")
+            raise SourceError(
+                f"{name}: is a directory; write a pattern of its files, such as {name}/*.jsonl"
+            )
         self.name = name
-        version = [info["size"], *(f"{key}={info[key]}" for key in VERSION_KEYS if info.get(key) is not None)]
-        self.key = hashlib.sha256(f"{name} {version}".encode()).hexdigest()[:32]  # Identifies the version.
+        version = [
+            info["size"],
+            *(f"{key}={info[key]}" for key in VERSION_KEYS if info.get(key) is not None),
+        ]
+        self.key = hashlib.sha256(f"{name} {version}".encode()).hexdigest()[
+            :32
+        ]  # Identifies the version.
         self._file = _ask(name, unopened.open)
 
     def readable(self) -> bool:
@@ -88,7 +108,9 @@ class RemoteFile(RawIOBase):
 
 
 def find_remote(address: str) -> list[tuple[str, OpenFile]]:
-    """Return the files that an address or a pattern stands for, not opened yet, each after its name."""
+    """Return the files that an address or a pattern stands for, not opened yet, each after its
+    name.
+    """
     name = shown(address)
     check_extra(f"{name}: a URL", "cloud", "fsspec")
     import fsspec
@@ -98,7 +120,9 @@ def find_remote(address: str) -> list[tuple[str, OpenFile]]:
     except ImportError as error:
         needed = re.search(r"[Ii]nstall (\w+)", str(error))
         package = f": pip install {needed[1]}" if needed else ""
-        raise UsageError(f"{name}: a package for this kind of address is missing{package}") from None
+        raise UsageError(
+            f"{name}: a package for this kind of address is missing{package}"
+        ) from None
     except Exception as error:  # noqa: BLE001  (as of `_ask`)
         if "Protocol not known" in str(error):
             what = "fsspec has no file system of this kind; it has s3, gs and https, for example"
@@ -120,10 +144,16 @@ def _ask(name: str, request: Callable[..., R], *args: Any) -> R:
 
 
 def _explain(error: Exception) -> str:
-    """Return what is wrong, without the text of the error, which may quote a password or a query."""
+    """Return what is wrong, without the text of the error, which may quote a password or a
+    query.
+    """
     cause = error.__cause__ or error  # Of HTTP: whatever the server said.
     status = getattr(cause, "status", None)
-    if status in {401, 403} or isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+    if (
+        status in {401, 403}
+        or isinstance(error, PermissionError)
+        or "Credentials" in type(error).__name__
+    ):
         return "access was refused; check the credentials in the environment"
     is_answered = cause is error or status in {404, 410}  # Of HTTP: also if there is no server.
     if isinstance(error, FileNotFoundError) and is_answered:

@@ -9,7 +9,13 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from graphrag_eval_async.errors import SourceError, UsageError, describe
-from graphrag_eval_async.sources.files import PIECE_BYTES, file_size, open_binary, read_start, unreadable
+from graphrag_eval_async.sources.files import (
+    PIECE_BYTES,
+    file_size,
+    open_binary,
+    read_start,
+    unreadable,
+)
 from graphrag_eval_async.sources.lines import START_BYTES, is_array
 from graphrag_eval_async.sources.paths import PARQUET
 from graphrag_eval_async.sources.remote import is_address, suffix_of
@@ -22,7 +28,8 @@ if TYPE_CHECKING:
 class Shard:
     """A part of the input: `index`, from 0, of `count` parts.
 
-    All files in order are one sequence of bytes. Each shard has an equal share, and reads what begins in it.
+    All files in order are one sequence of bytes. Each shard has an equal share, and reads what
+    begins in it.
     """
 
     index: int
@@ -49,12 +56,15 @@ def as_shard(shard: object) -> Shard:
         case (int(index), int(count)) if 0 <= index < count:
             return Shard(index, count)
     raise UsageError(
-        f"shard: expected INDEX/COUNT with INDEX from 0 to COUNT - 1, such as 0/3, got {describe(shard)}"
+        "shard: expected INDEX/COUNT with INDEX from 0 to COUNT - 1, such as 0/3, got "
+        f"{describe(shard)}"
     )
 
 
 def windows(files: Sequence[str], shard: Shard) -> list[Window]:
-    """Return what a shard reads of files. Reads a little of each file that it shares with others."""
+    """Return what a shard reads of files. Reads a little of each file that it shares with
+    others.
+    """
     if "-" in files:
         raise SourceError("-: only files can be read in shards, not standard input")
     sizes = [file_size(path) for path in files]

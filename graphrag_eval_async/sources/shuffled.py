@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line
-from graphrag_eval_async.sources.files import PIECE_BYTES, in_thread, open_binary, reading_threads, unreadable
+from graphrag_eval_async.sources.files import (
+    PIECE_BYTES,
+    in_thread,
+    open_binary,
+    reading_threads,
+    unreadable,
+)
 from graphrag_eval_async.sources.lines import Splitter
 from graphrag_eval_async.sources.paths import key_of
 from graphrag_eval_async.sources.remote import shown
@@ -35,11 +41,15 @@ OPEN_FILES = 64
 
 
 class ShuffledLines:
-    """Offsets of all lines of some files, and the order in which to read them; 16 bytes per line."""
+    """Offsets of all lines of some files, and the order in which to read them; 16 bytes per
+    line.
+    """
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max_line_bytes = max_line_bytes
-        self._files: list[tuple[FileId, int]] = []  # Each with the index of its first line among all.
+        self._files: list[
+            tuple[FileId, int]
+        ] = []  # Each with the index of its first line among all.
         self._starts = array("Q")  # Of the lines of each file, and of one more after the last.
         self._order = array("Q")
         self._descriptors: dict[int, int] = {}
@@ -50,9 +60,13 @@ class ShuffledLines:
         return len(self._order)
 
     async def add(self, path: str) -> None:
-        """Find the lines of a file; raises a `SourceError` if it can only be read from start to end."""
+        """Find the lines of a file; raises a `SourceError` if it can only be read from start to
+        end.
+        """
         stopped = Event()
-        await run_in_thread(partial(self._find, path, stopped), stopped.set, threads=reading_threads())
+        await run_in_thread(
+            partial(self._find, path, stopped), stopped.set, threads=reading_threads()
+        )
 
     def _find(self, path: str, stopped: Event) -> None:
         if problem := cannot_be_cut(path):
@@ -77,7 +91,9 @@ class ShuffledLines:
             self._order.append(len(self._starts) - 1)
         self._starts.append(next_start)
 
-    async def batches(self, seed: int, on_read: Callable[[int], object]) -> AsyncGenerator[list[Record]]:
+    async def batches(
+        self, seed: int, on_read: Callable[[int], object]
+    ) -> AsyncGenerator[list[Record]]:
         """The lines, shuffled by seed, in batches; `on_read` is called with the bytes of each."""
         await in_thread(random.Random(seed).shuffle, self._order)  # noqa: S311
         batch: list[int] = []

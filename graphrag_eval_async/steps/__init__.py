@@ -1,4 +1,6 @@
-"""Scoring an agent's steps against the reference's: pure, synchronous, one comparator per module."""
+"""Scoring an agent's steps against the reference's: pure, synchronous, one comparator per
+module.
+"""
 
 from graphrag_eval_async.steps.budget import QUICK_STEPS as QUICK_STEPS
 from graphrag_eval_async.steps.budget import STEPS as STEPS

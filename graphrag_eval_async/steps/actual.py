@@ -66,13 +66,17 @@ def kind_of(results: SparqlResults) -> str:
 
 
 class _Unreadable(str):
-    """Why an output cannot be read; storing the exception would keep the step alive by its traceback."""
+    """Why an output cannot be read; storing the exception would keep the step alive by its
+    traceback.
+    """
 
     __slots__ = ()
 
 
 class ActualStep:
-    """An actual step whose output is read at most once, however many reference steps it is compared with."""
+    """An actual step whose output is read at most once, however many reference steps it is
+    compared with.
+    """
 
     __slots__ = ("_known", "budget", "step")
 
@@ -82,7 +86,9 @@ class ActualStep:
         self._known: dict[Hashable, Any] = {}
 
     def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
-        """Return `compute()`, cached for the `owner`, such as a comparator; so is a `MalformedStep`."""
+        """Return `compute()`, cached for the `owner`, such as a comparator; so is a
+        `MalformedStep`.
+        """
         known = self._known
         if owner not in known:
             try:
@@ -95,11 +101,15 @@ class ActualStep:
         return cast(T, value)
 
     def output(self, read: Callable[[Any], T]) -> T:
-        """Return `read(step["output"])`, cached by `read`, which must be a module-level function."""
+        """Return `read(step["output"])`, cached by `read`, which must be a module-level
+        function.
+        """
         return self.remember(read, lambda: read_output(self.step, read))
 
     def table(self, *, strict: bool = False) -> Table:
-        """Return the output as a table, in whichever format; cached. `strict`: the reference has types."""
+        """Return the output as a table, in whichever format; cached. `strict`: the reference has
+        types.
+        """
         table = self.remember(Table, self._read_table)
         if strict and self.budget.strict_types and not table.typed:
             raise MalformedStep("output: the cells have no types")
@@ -116,18 +126,24 @@ class ActualStep:
         table = self.table()
         read = partial(results_of, has_blanks=has_blanks or table.has_blanks)
         return self.remember(
-            (results_of, *read.keywords.values()), lambda: read_output({"output": table.document}, read)
+            (results_of, *read.keywords.values()),
+            lambda: read_output({"output": table.document}, read),
         )
 
     def graph(self, *, union: bool = False) -> Graph:
         """Return the output as RDF, with the names of graphs or their union; cached."""
         read = partial(
-            read_graph, media_type=self.step.get("output_media_type"), budget=self.budget, union=union
+            read_graph,
+            media_type=self.step.get("output_media_type"),
+            budget=self.budget,
+            union=union,
         )
         return self.remember((Graph, union), lambda: read_output(self.step, read))
 
     def kind(self) -> str | None:
-        """Return what the output is, for errors; None if it is neither a graph nor SPARQL results."""
+        """Return what the output is, for errors; None if it is neither a graph nor SPARQL
+        results.
+        """
         try:
             with suppress(MalformedStep):
                 return kind_of(self.results())

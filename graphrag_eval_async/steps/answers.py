@@ -1,4 +1,6 @@
-"""Matching of answers with reference answers by rules, without a judge: the metric `answer_match`."""
+"""Matching of answers with reference answers by rules, without a judge: the metric
+`answer_match`.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,12 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
             raise ValueError(f"reference_answer: {error}; the syntax is that of RE2") from None
 
 
-def match_answer(match: Matching, reference: str, answer: str, tolerance: float | None) -> tuple[float, str]:
-    """The score of an answer, from 0 to 1, and why. The reference answer must have passed `check_match`."""
+def match_answer(
+    match: Matching, reference: str, answer: str, tolerance: float | None
+) -> tuple[float, str]:
+    """The score of an answer, from 0 to 1, and why. The reference answer must have passed
+    `check_match`.
+    """
     answer, score, why = answer[:MAX_CHARACTERS], 0.0, ""
     if match == "list":
         score, why = _match_list(reference, answer)
@@ -63,10 +69,14 @@ def match_answer(match: Matching, reference: str, answer: str, tolerance: float 
     elif match == "number":
         given, [known] = numbers_in(answer), numbers_in(reference)
         share = (TOLERANCE if tolerance is None else tolerance) * (1 + 1e-9)
-        score = float(any(abs(a - b) <= share * abs(b) for each in given for a, b in each.pairs(known)))
+        score = float(
+            any(abs(a - b) <= share * abs(b) for each in given for a, b in each.pairs(known))
+        )
         why = "" if score else _named("has", [number.text for number in given]) or "has no number"
     else:
-        score = float(_finds(reference, answer) if match == "regex" else _plain(answer) == _plain(reference))
+        score = float(
+            _finds(reference, answer) if match == "regex" else _plain(answer) == _plain(reference)
+        )
     return score, f"{match}: {why or ('matches' if score else 'does not match')}"
 
 
@@ -90,9 +100,15 @@ def _finds(pattern: str, text: str) -> bool:
 
 
 def _items(text: str, *, grouped: bool = True) -> set[str]:
-    """The items of a written list, without bullets and numbers; 1,000 is one item if `grouped`, else two."""
+    """The items of a written list, without bullets and numbers; 1,000 is one item if `grouped`,
+    else two.
+    """
     parts = _split(_GROUPED.sub(lambda found: found[0].replace(",", ""), text) if grouped else text)
-    return {*filter(None, (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_[]<>") for part in parts))}
+    return {
+        *filter(
+            None, (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_[]<>") for part in parts)
+        )
+    }
 
 
 def _match_list(reference: str, answer: str) -> tuple[float, str]:

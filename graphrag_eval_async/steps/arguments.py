@@ -39,16 +39,21 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
 
 
 def args_differences(step: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Difference]:
-    """Return how arguments differ from those of a reference step; nothing if these are not compared.
+    """Return how arguments differ from those of a reference step; nothing if these are not
+    compared.
 
-    Numbers are equal by value, texts to the letter, lists as a whole. Arguments in JSON text are decoded,
-    and blank text is none.
+    Numbers are equal by value, texts to the letter, lists as a whole. Arguments in JSON text are
+    decoded, and blank text is none.
     """
     mode, expected, found = step.get("args_match"), step.get("args"), decoded(actual.get("args"))
     found = None if isinstance(found, str) and not found.strip() else found
     if mode not in ("exact", "subset") or not isinstance(expected, dict):
         return []
-    if expected and found is None and (others := [key for key in OTHER_NAMES["args"] if actual.get(key)]):
+    if (
+        expected
+        and found is None
+        and (others := [key for key in OTHER_NAMES["args"] if actual.get(key)])
+    ):
         found = f"nothing; is {others[0]} meant to be args?"
     if not isinstance(found, dict) and found is not None:
         return [_difference("", expected, found)]
@@ -75,9 +80,15 @@ def _differences(
 
 
 def _difference(place: str, *values: Any) -> Difference:
-    """A difference with both values as JSON text; of long texts, from shortly before they differ."""
-    texts = [None if value is _ABSENT else json.dumps(value, ensure_ascii=False) for value in values]
+    """A difference with both values as JSON text; of long texts, from shortly before they
+    differ.
+    """
+    texts = [
+        None if value is _ABSENT else json.dumps(value, ensure_ascii=False) for value in values
+    ]
     pairs = enumerate(zip_longest(*(text or "" for text in texts)))
     start = next((at for at, (one, other) in pairs if one != other), 0) - MAX_TEXT // 2
-    expected, actual = (shorten(f"…{text[start:]}" if text and start > 0 else text) for text in texts)
+    expected, actual = (
+        shorten(f"…{text[start:]}" if text and start > 0 else text) for text in texts
+    )
     return {"kind": "wrong_arg", "arg": shorten(place), "expected": expected, "actual": actual}

@@ -1,8 +1,9 @@
 """A budget for the work of comparisons, counted in steps, so that scores do not depend on timing.
 
-A step is about the work of looking up a cell or two in loops that run in C: 0.05 to 0.3 microseconds. Work in
-Python costs several steps. Every loop over rows or columns spends its steps before it starts or as it runs,
-so that `Budget.stop` takes effect within tens of milliseconds at 10,000 rows.
+A step is about the work of looking up a cell or two in loops that run in C: 0.05 to 0.3
+microseconds. Work in Python costs several steps. Every loop over rows or columns spends its steps
+before it starts or as it runs, so that `Budget.stop` takes effect within tens of milliseconds at
+10,000 rows.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ class Budget:
 
     __slots__ = ("left", "quick", "stopped", "strict_types")
 
-    def __init__(self, steps: int = STEPS, *, quick: bool = False, strict_types: bool = False) -> None:
+    def __init__(
+        self, steps: int = STEPS, *, quick: bool = False, strict_types: bool = False
+    ) -> None:
         self.left = steps
         self.quick = quick  # For an event loop; what exceeds it is compared in a thread.
         self.strict_types = strict_types  # Tables with untyped cells are refused.
         self.stopped = False
 
     def spend(self, steps: int) -> None:
-        """Spend steps before they are taken; raises `ComparisonBudgetExceeded` if fewer are left."""
+        """Spend steps before they are taken; raises `ComparisonBudgetExceeded` if fewer are
+        left.
+        """
         self.left -= steps
         if self.left < 0:
             self.left = 0

@@ -1,4 +1,6 @@
-"""The table of comparators: which one scores a reference step, and which actual steps it accepts."""
+"""The table of comparators: which one scores a reference step, and which actual steps it
+accepts.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from graphrag_eval_async.errors import ComparatorError, MalformedStep, UsageError, describe_exception
+from graphrag_eval_async.errors import (
+    ComparatorError,
+    MalformedStep,
+    UsageError,
+    describe_exception,
+)
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.records.metrics import VALUES_F1
 from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import GRAPHS, MEDIA_TYPES, SPARQL_RESULTS, STRICT, TABLES, plain_type
+from graphrag_eval_async.records.shapes import (
+    GRAPHS,
+    MEDIA_TYPES,
+    SPARQL_RESULTS,
+    STRICT,
+    TABLES,
+    plain_type,
+)
 from graphrag_eval_async.steps.arguments import args_comparator
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
@@ -33,13 +47,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Compare
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
-"""A user's comparator: takes copies of a reference and an actual step, returns a match score from 0 to 1."""
+"""A user's comparator: takes copies of a reference and an actual step, returns a match score
+from 0 to 1.
+"""
 
 
 class PreparedStep(msgspec.Struct, frozen=True):
     """A reference step, read once."""
 
-    step: Mapping[str, Any]  # With its media type and its output decoded, if that is SPARQL results in JSON.
+    step: Mapping[
+        str, Any
+    ]  # With its media type and its output decoded, if that is SPARQL results in JSON.
     names: frozenset[str]  # Of the actual steps that `compare` accepts.
     compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
     partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
@@ -50,15 +68,30 @@ class PreparedStep(msgspec.Struct, frozen=True):
     args_only: bool = False  # It has no output; an actual step without output may match it, too.
 
 
-def check_step(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None) -> None:
-    """Raise `MalformedStep` if a step is invalid, `UsageError` if the user's comparator is no function."""
-    name, query, media_type = step.get("name"), step.get(REFERENCE_QUERY), step.get("output_media_type")
+def check_step(
+    step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
+) -> None:
+    """Raise `MalformedStep` if a step is invalid, `UsageError` if the user's comparator is no
+    function.
+    """
+    name, query, media_type = (
+        step.get("name"),
+        step.get(REFERENCE_QUERY),
+        step.get("output_media_type"),
+    )
     own, required = comparators and name in comparators, step.get("required_columns") or ()
     # In names with escapes, the form may not be seen.
     if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
-        raise MalformedStep(f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}")
+        raise MalformedStep(
+            f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
+        )
     args = args_comparator(step)
-    if own or not isinstance(name, str) or name in COMPARATORS or (args and step.get("output") is None):
+    if (
+        own
+        or not isinstance(name, str)
+        or name in COMPARATORS
+        or (args and step.get("output") is None)
+    ):
         prepare_step(step, comparators)
     elif media_type in (SPARQL_RESULTS, *_JSON) and are_plain(step.get("output"), required):
         _is_partial(step, SPARQL_RESULTS)
@@ -87,7 +120,11 @@ def prepare_step(
     """Prepare a checked reference step for its comparator; the user's override built-in ones."""
     args = args_comparator(step)
     prepared = _prepared(step, comparators) if args is None else _with_args(step, args, comparators)
-    return msgspec.structs.replace(prepared, is_strict=True) if step.get("order") == STRICT else prepared
+    return (
+        msgspec.structs.replace(prepared, is_strict=True)
+        if step.get("order") == STRICT
+        else prepared
+    )
 
 
 def _with_args(
@@ -95,7 +132,11 @@ def _with_args(
 ) -> PreparedStep:
     """Prepare a reference step whose arguments are compared, and then its output if it has one."""
     name, is_own = step.get("name"), step.get("name") in (comparators or ())
-    if isinstance(name, str) and step.get("output") is None and not (is_own or needs_execution(step)):
+    if (
+        isinstance(name, str)
+        and step.get("output") is None
+        and not (is_own or needs_execution(step))
+    ):
         _is_partial(step, None)
         return PreparedStep(step, accepted_names(name), args, has_args=True, args_only=True)
     prepared = _prepared(step, comparators)
@@ -107,13 +148,17 @@ def _with_args(
     return msgspec.structs.replace(prepared, compare=compare, has_args=True)
 
 
-def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None) -> PreparedStep:
+def _prepared(
+    step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None
+) -> PreparedStep:
     """Prepare a reference step whose output alone is compared."""
     name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
     if comparators and name in comparators:
-        return PreparedStep(step, accepted_names(name), _user_comparator(name, comparators[name], step))
+        return PreparedStep(
+            step, accepted_names(name), _user_comparator(name, comparators[name], step)
+        )
     as_values = step.get("score") == VALUES_F1
     if needs_execution(step):
         is_graph = form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS
@@ -131,7 +176,9 @@ def _prepared(step: Mapping[str, Any], comparators: Mapping[str, Comparator] | N
     if name not in COMPARATORS and media_type in _BY_CONTENTS:
         output = _BY_CONTENTS[media_type](step, partial=is_partial)
         compare, kind = output.compare, output.kind
-        return PreparedStep(step, names, compare, partial=is_partial, kind=kind, as_values=as_values)
+        return PreparedStep(
+            step, names, compare, partial=is_partial, kind=kind, as_values=as_values
+        )
     build = json_comparator if media_type == "application/json" else same_output_comparator
     return PreparedStep(step, names, COMPARATORS.get(name, build)(step))
 
@@ -150,7 +197,8 @@ def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
     for key in ("required_columns", "ignore_duplicates") if score == VALUES_F1 else ():
         if step.get(key) not in (None, [], True):
             raise MalformedStep(
-                f"{key}: not with score: values_f1, which takes the values of all columns once; remove it"
+                f"{key}: not with score: values_f1, which takes the values of all columns once; "
+                "remove it"
             )
     return True
 
@@ -176,7 +224,9 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
             value: object = comparator(copy_json(step), copy_json(actual.step))
             score = float(value) if isinstance(value, Real) else -1.0
             if not 0 <= score <= 1:
-                raise ValueError(f"a comparator must return a number from 0 to 1, not {short_repr(value)}")
+                raise ValueError(
+                    f"a comparator must return a number from 0 to 1, not {short_repr(value)}"
+                )
             return Agreement(score)
         except Exception as error:
             raise ComparatorError(describe_exception(error)) from error
@@ -198,7 +248,9 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
 }
 """By media type, the comparators that also give partial credit."""
 
-_CHARACTERS_PER_STEP = 4  # Of a reference step that is copied for a user's comparator, per step of a budget.
+_CHARACTERS_PER_STEP = (
+    4  # Of a reference step that is copied for a user's comparator, per step of a budget.
+)
 
 _JSON = ("application/json", None)
 """Media types of outputs that are SPARQL results if they have the keys of such results."""

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 Difference: TypeAlias = dict[str, Any]  # A JSON object; its `kind` is one of `KINDS`.
 
 KINDS = (
-    *("missing_column", "missing_row", "extra_row", "wrong_value", "missing_triple", "extra_triple"),
+    *(
+        "missing_column",
+        "missing_row",
+        "extra_row",
+        "wrong_value",
+        "missing_triple",
+        "extra_triple",
+    ),
     *("missing_value", "extra_value", "wrong_arg"),
 )
 
@@ -31,7 +38,9 @@ class Agreement(NamedTuple):
 
 
 def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:
-    """Return up to `MAX_DIFFERENCES`, as many of each kind if there are so many, each in its order."""
+    """Return up to `MAX_DIFFERENCES`, as many of each kind if there are so many, each in its
+    order.
+    """
     firsts = [[*islice(each, MAX_DIFFERENCES)] for each in kinds]
     ranks = sorted((rank, kind) for kind, own in enumerate(firsts) for rank in range(len(own)))
     return [firsts[kind][rank] for rank, kind in sorted(ranks[:MAX_DIFFERENCES], key=itemgetter(1))]

@@ -1,9 +1,11 @@
-"""Why a response is wrong: the `failure` of a result whose question has reference steps or a `match`.
+"""Why a response is wrong: the `failure` of a result whose question has reference steps or a
+`match`.
 
-If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with the
-actual step that it took. If it took none, the latest of its name that no other took is to blame, preferably
-one that returned something. An answer counts only if it was matched or judged; `answer_match` comes first. If
-answer correctness failed, nothing replaces it, so that all answers of a run are measured alike.
+If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with
+the actual step that it took. If it took none, the latest of its name that no other took is to
+blame, preferably one that returned something. An answer counts only if it was matched or judged;
+`answer_match` comes first. If answer correctness failed, nothing replaces it, so that all answers
+of a run are measured alike.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Facts(NamedTuple):
     """The facts that decide the failure of a result."""
 
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
-    unanswered: bool = False  # The answer is missing or blank, although there is a reference answer.
+    unanswered: bool = (
+        False  # The answer is missing or blank, although there is a reference answer.
+    )
     has_steps: bool = True  # Whether there are reference steps; else the answer alone decides.
     detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 
@@ -80,7 +84,9 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
 def broken_limit(
     question: Question, steps: Sequence[Mapping[str, Any]], names: Mapping[str, str]
 ) -> Facts | None:
-    """Return which limit of a question the steps, renamed by `names`, break, if any; failed steps count."""
+    """Return which limit of a question the steps, renamed by `names`, break, if any; failed
+    steps count.
+    """
     forbidden = {plain_name(meant_name(name, names) or name) for name in question.forbidden_steps}
     for index, step in enumerate(steps) if forbidden else ():
         if (name := step.get("name")) is not None and plain_name(name) in forbidden:
@@ -112,7 +118,9 @@ _split = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+").split
 
 
 def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Say if an output has an expected IRI with http for https or the other way round, or with a prefix."""
+    """Say if an output has an expected IRI with http for https or the other way round, or with a
+    prefix.
+    """
     if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
         return None
     wanted, found = _iris(expected.get("output")), _iris(actual.get("output"))
@@ -130,7 +138,9 @@ def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | 
 def _iris(output: Any) -> dict[str, None]:
     """All in an output that may be an IRI, in whatever format."""
     parts = _split((output if isinstance(output, str) else str(output))[:MAX_CHARACTERS])
-    return dict.fromkeys(text for part in parts if ":" in part and ":" in (text := part.strip("':.;()[]")))
+    return dict.fromkeys(
+        text for part in parts if ":" in part and ":" in (text := part.strip("':.;()[]"))
+    )
 
 
 def _with_http(text: str) -> str:

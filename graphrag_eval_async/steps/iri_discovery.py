@@ -21,7 +21,9 @@ _is_iri = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[^{_OUTSIDE}]+").fullmatch
 
 
 def iri_discovery_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: 1 if the IRI is a URI binding of a search or in the output of a query."""
+    """Return a comparator: 1 if the IRI is a URI binding of a search or in the output of a
+    query.
+    """
     iri = read_output(step, _read_iri)
 
     def compare(actual: ActualStep) -> Agreement:
@@ -46,7 +48,9 @@ def _read_iri(output: Any) -> str:
 
 
 def _discovered(actual: ActualStep) -> frozenset[str]:
-    """The IRIs in the results of a search, in whichever format; of untyped cells, the texts of all."""
+    """The IRIs in the results of a search, in whichever format; of untyped cells, the texts of
+    all.
+    """
     table = actual.table(strict=True)
     try:
         return frozenset(

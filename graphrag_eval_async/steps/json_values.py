@@ -58,7 +58,9 @@ def _same_booleans(left: Any, right: Any) -> bool:
 
 
 def json_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: 1 if the outputs are equal as JSON, ignoring white space and key order."""
+    """Return a comparator: 1 if the outputs are equal as JSON, ignoring white space and key
+    order.
+    """
     expected = read_output(step, read_json)
     return lambda actual: Agreement(float(json_equal(expected, actual.output(read_json))))
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep, in_utf8
+from graphrag_eval_async.errors import (
+    ComparatorError,
+    ComparisonBudgetExceeded,
+    MalformedStep,
+    in_utf8,
+)
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.metrics import VALUES
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
@@ -28,7 +33,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.differences import Difference
 
 MAX_MESSAGE = 500
-"""Maximum characters kept of an error's text; a comparator's text may hold everything it compared."""
+"""Maximum characters kept of an error's text; a comparator's text may hold everything it
+compared.
+"""
 
 _NONE = Agreement(0.0)
 
@@ -39,8 +46,12 @@ class StepsScore(msgspec.Struct, frozen=True):
     """How well an agent's steps match the reference steps."""
 
     score: float  # From 0 to 1.
-    matches: tuple[tuple[int, int, int], ...] = ()  # Indices: the group, its step, the actual step it took.
-    errors: tuple[str, ...] = ()  # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
+    matches: tuple[
+        tuple[int, int, int], ...
+    ] = ()  # Indices: the group, its step, the actual step it took.
+    errors: tuple[
+        str, ...
+    ] = ()  # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
     facts: Facts = Facts()
     diffs: tuple[tuple[int, int, list[Difference]], ...] = ()  # Of steps that are matched in part.
     shares: tuple[tuple[float, ...], ...] = ()  # `VALUES` of each matched step that asks for them.
@@ -57,18 +68,20 @@ def score_steps(
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
-    In its group's order, each reference step takes the latest unused successful actual step of a name that it
-    accepts that scores above 0. With partial credit, it takes the one that scores most, the latest among
-    equals, and is fully matched only by a score of 1. In a strict group, steps are taken in the order of the
-    reference steps. There, and where arguments are compared, the sum of scores is the greatest. ``"last"``
-    looks at the last group only: its score is the sum of match scores over its number of steps. ``"all"``
-    walks the groups backwards: one fully matched hands the actual steps before its earliest match to the
-    group before it, another ends the walk; the score is the mean over all groups, those not reached being 0.
-    Without groups, the score is 1.
+    In its group's order, each reference step takes the latest unused successful actual step of a
+    name that it accepts that scores above 0. With partial credit, it takes the one that scores
+    most, the latest among equals, and is fully matched only by a score of 1. In a strict group,
+    steps are taken in the order of the reference steps. There, and where arguments are compared,
+    the sum of scores is the greatest. ``"last"``
+    looks at the last group only: its score is the sum of match scores over its number of steps.
+    ``"all"``
+    walks the groups backwards: one fully matched hands the actual steps before its earliest match
+    to the group before it, another ends the walk; the score is the mean over all groups, those not
+    reached being 0. Without groups, the score is 1.
 
     Comparisons beyond the `budget` score 0, and `errors` says so; if it is quick, they raise
-    `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices of actual
-    steps whose queries do not parse.
+    `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices
+    of actual steps whose queries do not parse.
     """
     usable = usable_names(actual_steps) if usable is None else usable
     budget = budget or Budget()
@@ -92,9 +105,11 @@ def mean_values(
     *,
     mode: Literal["last", "all"],
 ) -> dict[str, float | None]:
-    """Return `VALUES`, each the mean over the scored reference steps that ask for them; {} if none does.
+    """Return `VALUES`, each the mean over the scored reference steps that ask for them; {} if none
+    does.
 
-    `shares` are those of the steps that are matched; others count 0. Without `shares`, all values are None.
+    `shares` are those of the steps that are matched; others count 0. Without `shares`, all values
+    are None.
     """
     scored = groups if mode == "all" else groups[-1:]
     if not (count := sum(step.as_values for group in scored for step in group)):
@@ -107,7 +122,9 @@ def mean_values(
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
     """Return the names of steps, with None in place of those that failed or returned nothing."""
     return [
-        step.get("name") if step.get("status") == "success" and step.get("output") is not None else None
+        step.get("name")
+        if step.get("status") == "success" and step.get("output") is not None
+        else None
         for step in actual_steps
     ]
 
@@ -129,13 +146,16 @@ class _Matcher:
     errors: list[str] = field(default_factory=list)
     diffs: list[tuple[int, int, list[Difference]]] = field(default_factory=list)
     shares: list[tuple[float, ...]] = field(default_factory=list)
-    # The earliest reference step seen that is not fully matched, its place, and the actual steps to blame.
+    # The earliest reference step seen that is not fully matched, its place, and the actual steps to
+    # blame.
     unmatched: tuple[PreparedStep, tuple[int, int], list[int]] | None = None
 
     def match(
         self, group_index: int, group: Sequence[PreparedStep], end: int
     ) -> tuple[list[float], int, bool]:
-        """Return a group's scores, the earliest step it takes (`end` if none), whether all are matched."""
+        """Return a group's scores, the earliest step it takes (`end` if none), whether all are
+        matched.
+        """
         scores, earliest, unmatched, whole = [], end, None, True
         free = list(range(end - 1, -1, -1))
         taken: dict[int, list[int]] | None = None
@@ -145,7 +165,9 @@ class _Matcher:
             taken = self._assigned(group_index, group, free)
         for step_index, step in enumerate(group):
             place = group_index, step_index
-            index, score = self._best(step, place, free if taken is None else taken.get(step_index, ()))
+            index, score = self._best(
+                step, place, free if taken is None else taken.get(step_index, ())
+            )
             whole = whole and (score == 1 if step.partial else score > 0)
             if score > 0:
                 free.remove(index)
@@ -157,7 +179,9 @@ class _Matcher:
         self.unmatched = unmatched or self.unmatched
         return scores, earliest, whole
 
-    def _best(self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]) -> tuple[int, float]:
+    def _best(
+        self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]
+    ) -> tuple[int, float]:
         """Return the free actual step that a reference step takes, if any, and its score."""
         best, taken, usable = _NONE, -1, self._names_for(step)
         for index in free:
@@ -176,7 +200,9 @@ class _Matcher:
     def _assigned(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> dict[int, list[int]] | None:
-        """Return what the steps of a group take for the greatest sum; None if that is too much work."""
+        """Return what the steps of a group take for the greatest sum; None if that is too much
+        work.
+        """
         columns, scores = self._scores(group_index, group, free)
         try:
             return {at: [columns[i]] for at, i in assign(scores, self.budget)} if columns else {}
@@ -205,13 +231,17 @@ class _Matcher:
     def _scores(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> tuple[list[int], list[list[float]]]:
-        """Return the free steps of names that a group accepts, and for each of its steps, their scores."""
+        """Return the free steps of names that a group accepts, and for each of its steps, their
+        scores.
+        """
         names = frozenset().union(*(step.names for step in group))
         columns = [index for index in free if self.actual_steps[index].get("name") in names]
         scores = []
         for at, step in enumerate(group):
             usable, place = self._names_for(step), (group_index, at)
-            compared = (self._compare(step, place, i) if usable[i] in step.names else _NONE for i in columns)
+            compared = (
+                self._compare(step, place, i) if usable[i] in step.names else _NONE for i in columns
+            )
             scores.append([each.score for each in compared])
         return columns, scores
 
@@ -219,7 +249,10 @@ class _Matcher:
         """The names of the actual steps that can match, None for each of the others."""
         if not step.args_only:
             return self.usable
-        return [None if each.get("status") == "error" else each.get("name") for each in self.actual_steps]
+        return [
+            None if each.get("status") == "error" else each.get("name")
+            for each in self.actual_steps
+        ]
 
     def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
         budget, key = self.budget, (*place, index)
@@ -253,12 +286,19 @@ class _Matcher:
             if any(step.get("name") in expected for step in steps):
                 return Facts("missing_step", detail=f"no step {wanted['name']}")
             return Facts("no_steps")
-        usable, compared = self._names_for(step), ((i, self.compared.get((*place, i))) for i in named)
+        usable, compared = (
+            self._names_for(step),
+            ((i, self.compared.get((*place, i))) for i in named),
+        )
         found = {index: each for index, each in compared if isinstance(each, Agreement)}
         taken = {index for *_, index in self.matches}
-        if free := [index for index, each in found.items() if each.score > 0 and index not in taken]:
+        if free := [
+            index for index, each in found.items() if each.score > 0 and index not in taken
+        ]:
             detail = f"actual_steps[{free[0]}] ({steps[free[0]]['name']}) is out of order"
-            return Facts("wrong_step_order", detail=detail)  # Otherwise the step would have taken it.
+            return Facts(
+                "wrong_step_order", detail=detail
+            )  # Otherwise the step would have taken it.
         differing = {i: each.differences for i, each in found.items() if each.reason == WRONG_ARGS}
         blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
         if blamed in invalid:
@@ -270,7 +310,9 @@ class _Matcher:
             self.diffs.append((*place, [*differing[blamed]]))
             return Facts(WRONG_ARGS, detail="; ".join(map(in_words, differing[blamed][:3])))
         actual = self.actual.get(blamed)
-        returned = _is_nothing(steps[blamed].get("output")) or (actual is not None and actual.is_empty())
+        returned = _is_nothing(steps[blamed].get("output")) or (
+            actual is not None and actual.is_empty()
+        )
         if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
             return Facts("empty_result")
         return self._explain(step, (*place, blamed))
@@ -293,12 +335,17 @@ class _Matcher:
         if len(self.errors) == MAX_ERRORS:
             return
         group, index, actual = key
-        places = f"reference_steps[{group}][{index}] ({step.step['name']}) against actual_steps[{actual}]"
+        places = (
+            f"reference_steps[{group}][{index}] ({step.step['name']}) against "
+            f"actual_steps[{actual}]"
+        )
         self.errors.append(f"{places}: {in_utf8(str(error)[:MAX_MESSAGE])}")
 
 
 def _is_nothing(output: Any) -> bool:
-    """Whether an output is blank, null or empty: more than `is_empty`, which is counted for all steps."""
+    """Whether an output is blank, null or empty: more than `is_empty`, which is counted for all
+    steps.
+    """
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True
     return output is None or output == {} or is_empty(output)

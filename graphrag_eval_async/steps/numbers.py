@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WORDS = ("zero", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORDS = (
+    "zero",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 _VALUES = dict(zip(_WORDS, ("0", *map(str, range(2, 13))), strict=True))
 _SCALES = {
     **dict.fromkeys(("thousand", "tausend", "tsd"), 3),
@@ -21,19 +34,25 @@ _SCALES = {
 """Powers of ten by the word after a number. Billions are those of English."""
 _SUFFIXES = {"k": 3, "K": 3, "M": 6, "B": 9}  # Directly after the digits: 5 K and 5m are units.
 
-# Dashes and minus signs as hyphens; thousands separators as apostrophes, if they keep a line together.
+# Dashes and minus signs as hyphens; thousands separators as apostrophes, if they keep a line
+# together.
 _SIGNS = str.maketrans("\u2010\u2011\u2013\u2212\u2019\u00a0\u2009\u202f", "----''''")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _POWER = re.compile(r"[ ']?[x*\u00d7·][ ']?10(?:\^(-?\d{1,3})|([⁻⁰¹²³⁴-⁹]{1,4}))")
 _NUMBER = re.compile(  # 5/6, 3/5/2021, 5:30, 10-15 and 2^3 are no numbers.
     r"(?<![\w.,/^-])(?<!\d:)(?P<text>(?P<sign>-|minus[ ']|)(?:(?P<digits>(?>"
-    r"[1-9]\d{0,2}(?:[ ']\d{3}){1,6}(?![ ']?\d)(?:[.,]\d+)?|(?:\d+|(?=\.\d))(?:[.,]\d+)*)(?![-/:^_]\d))"
+    r"[1-9]\d{0,2}(?:[ ']\d{3}){1,6}(?![ "
+    r"']?\d)(?:[.,]\d+)?|(?:\d+|(?=\.\d))(?:[.,]\d+)*)(?![-/:^_]\d))"
     rf"(?P<power>e[+-]?\d{{1,3}}(?!\w)|)|(?P<word>{'|'.join(_WORDS)})(?![\w-])))(?![ -]hundred)"
     r"(?P<unit>(?>\*{0,2}[ '-]?\*{0,2}(?:%|[^\W\d_]{1,12}(?!\w))|))",
     re.IGNORECASE,
 )
 _STYLES = [  # English, German.
-    (re.compile(rf"[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+(?:[{point}]\d+)?|\d+(?:[{point}]\d+)?"), group, point)
+    (
+        re.compile(rf"[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+(?:[{point}]\d+)?|\d+(?:[{point}]\d+)?"),
+        group,
+        point,
+    )
     for group, point in (",.", ".,")
 ]
 
@@ -63,7 +82,9 @@ class Number(NamedTuple):
 
 
 def numbers_in(text: str) -> list[Number]:
-    """Numbers of a text in order, without those of dates, times, versions, fractions, ranges, names."""
+    """Numbers of a text in order, without those of dates, times, versions, fractions, ranges,
+    names.
+    """
     text = _POWER.sub(
         lambda found: "e" + (found[1] or found[2].translate(_SUPERSCRIPTS)), text.translate(_SIGNS)
     )
@@ -71,7 +92,9 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def _number(match: re.Match[str]) -> Number:
-    text, sign, digits, power, word, unit = match.group("text", "sign", "digits", "power", "word", "unit")
+    text, sign, digits, power, word, unit = match.group(
+        "text", "sign", "digits", "power", "word", "unit"
+    )
     scale = _SUFFIXES.get(unit) or _SCALES.get(unit.strip(" '*-").lower(), 0)
     exponent, is_negative = (int(power[1:]) if power else 0), bool(sign)
     digits = digits if word is None else _VALUES[word.lower()]
@@ -92,5 +115,7 @@ def _readings(digits: str, exponent: int, is_negative: bool) -> tuple[Reading, .
             value = float(f"{'-' * is_negative}{plain}e{exponent}")  # A product would round twice.
             unit = float(f"1e{exponent - decimals}")
             if isfinite(value):
-                readings[value] = Reading(value, unit / 2 * (1 + 1e-9), 0.0 if decimals else 10 * unit)
+                readings[value] = Reading(
+                    value, unit / 2 * (1 + 1e-9), 0.0 if decimals else 10 * unit
+                )
     return tuple(readings.values())

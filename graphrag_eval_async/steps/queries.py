@@ -1,4 +1,6 @@
-"""The query that a step carries, and the IRIs of a SPARQL query, read from its tokens without running it."""
+"""The query that a step carries, and the IRIs of a SPARQL query, read from its tokens without
+running it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _ENDS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
 
 
 def query_of(step: Mapping[str, Any]) -> str | None:
-    """Return the query that a step carries in its arguments, or else itself; None if it has none."""
+    """Return the query that a step carries in its arguments, or else itself; None if it has
+    none.
+    """
     args = step.get("args")
     for place in (args, step):
         if isinstance(place, Mapping):
@@ -36,8 +40,9 @@ def query_of(step: Mapping[str, Any]) -> str | None:
 def vocabulary(text: str) -> dict[str, list[str]]:
     """Return the predicates, classes and other IRIs of a query, each once and sorted.
 
-    Names of variables and prefixes, white space and comments make no difference. IRIs in filters and in what
-    a query selects, groups and sorts are not included. The IRIs of text that is no query mean nothing.
+    Names of variables and prefixes, white space and comments make no difference. IRIs in filters
+    and in what a query selects, groups and sorts are not included. The IRIs of text that is no
+    query mean nothing.
     """
     reader = _Reader()
     for token in _with_literals(_resolved(text)):
@@ -62,7 +67,9 @@ def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
 
 
 def _resolved(text: str) -> Iterator[Token]:
-    """Yield the tokens of a query after its declarations, with absolute IRIs where they are known."""
+    """Yield the tokens of a query after its declarations, with absolute IRIs where they are
+    known.
+    """
     declared: dict[str, str] = {}
     base = declaring = prefix = ""
     for token in tokens(text):
@@ -93,13 +100,15 @@ class _Frame:
     """Something in brackets, or an expression."""
 
     end: str  # The symbol that ends it; "" of an expression and of the whole query.
-    # What comes next: "subject", "predicate", "path" (more of a path, or an object), "object", "end" of a
-    # triple, "item" of a list, "graph", "described", or "nothing" that counts.
+    # What comes next: "subject", "predicate", "path" (more of a path, or an object), "object",
+    # "end" of a triple, "item" of a list, "graph", "described", or "nothing" that counts.
     place: str = "nothing"
     label: str = ""  # "filter" and "bind" of an expression, "values" of the rows of VALUES.
     path: list[str] = field(default_factory=list)  # Predicates of the current triples.
     depth: int = 0  # Round brackets open in an expression or a path.
-    expression: list[Token] = field(default_factory=list)  # Tokens of an expression without outer brackets.
+    expression: list[Token] = field(
+        default_factory=list
+    )  # Tokens of an expression without outer brackets.
 
 
 class _Reader:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Compare
 
 _SPELLINGS = (
-    *("s sec secs second seconds", "m min mins minute minutes", "h hr hrs hour hours", "d day days"),
+    *(
+        "s sec secs second seconds",
+        "m min mins minute minutes",
+        "h hr hrs hour hours",
+        "d day days",
+    ),
     *("w week weeks", "mo month months", "q quarter quarters", "y year years"),
 )
 _UNITS = {spelling: each.split()[0] for each in _SPELLINGS for spelling in each.split()}
@@ -30,7 +35,9 @@ _TOLERANCE = timedelta(minutes=1)
 
 
 def time_series_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: 1 if `mrid` is the same, and `limit` is too, if the reference sets one."""
+    """Return a comparator: 1 if `mrid` is the same, and `limit` is too, if the reference sets
+    one.
+    """
     args = read_args(step)
     mrid, limit = _read_texts(args, "mrid"), read_whole_number(args, "limit")
 
@@ -44,13 +51,17 @@ def time_series_comparator(step: Mapping[str, Any]) -> Compare:
 
 
 def data_points_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: 1 if the actual step requests the same data points over the same time."""
+    """Return a comparator: 1 if the actual step requests the same data points over the same
+    time.
+    """
     selection, *times = _read_points(read_args(step))
 
     def compare(actual: ActualStep) -> Agreement:
         found, *others = _read_points(read_args(actual.step))
         pairs = zip(times, others, strict=True)
-        return Agreement(float(found == selection and all(_same_time(*pair, actual.step) for pair in pairs)))
+        return Agreement(
+            float(found == selection and all(_same_time(*pair, actual.step) for pair in pairs))
+        )
 
     return compare
 
@@ -73,13 +84,17 @@ def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
 
 
 def _read_granularity(args: Mapping[str, Any], key: str) -> tuple[int, str] | None:
-    """The amount and the unit, which may be in any case. Amounts are never converted to another unit."""
+    """The amount and the unit, which may be in any case. Amounts are never converted to another
+    unit.
+    """
     value = args.get(key)
     if value is None:
         return None
     match = _granularity(value.lower()) if isinstance(value, str) else None
     if match is None or match[2] not in _UNITS:
-        raise MalformedStep(f"args.{key}: must be a number and a unit of time, such as 15m or 1 hour")
+        raise MalformedStep(
+            f"args.{key}: must be a number and a unit of time, such as 15m or 1 hour"
+        )
     return int(match[1] or 1), _UNITS[match[2]]
 
 
@@ -94,7 +109,9 @@ def _read_time(args: Mapping[str, Any], key: str) -> datetime | timedelta | None
     try:
         distance = timedelta(**{_OFFSETS[match[2]]: int(match[1])})
     except OverflowError:
-        raise MalformedStep(f"args.{key}: must be less than {timedelta.max.days:,} days away") from None
+        raise MalformedStep(
+            f"args.{key}: must be less than {timedelta.max.days:,} days away"
+        ) from None
     return distance if match[3] == "ahead" else -distance
 
 
@@ -105,14 +122,20 @@ def _read_instant(value: Any, where: str) -> datetime:
     try:
         instant = datetime.fromisoformat(value if _iso_8601(value) else "")
     except (TypeError, ValueError):
-        raise MalformedStep(f"{where}: must be an ISO-8601 time, now, or like 30s-ago, 2h-ahead") from None
+        raise MalformedStep(
+            f"{where}: must be an ISO-8601 time, now, or like 30s-ago, 2h-ahead"
+        ) from None
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def _same_time(
-    reference: datetime | timedelta | None, actual: datetime | timedelta | None, step: Mapping[str, Any]
+    reference: datetime | timedelta | None,
+    actual: datetime | timedelta | None,
+    step: Mapping[str, Any],
 ) -> bool:
-    """Whether both are the same time; a relative one of the reference may be absolute in the actual step."""
+    """Whether both are the same time; a relative one of the reference may be absolute in the
+    actual step.
+    """
     if not isinstance(reference, timedelta) or not isinstance(actual, datetime):
         return reference == actual
     executed = _read_instant(step.get("execution_timestamp"), "execution_timestamp")

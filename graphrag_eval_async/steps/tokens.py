@@ -1,7 +1,8 @@
-"""Tokens and terms of SPARQL queries, in linear time; any text has tokens, whether or not it is a query.
+"""Tokens and terms of SPARQL queries, in linear time; any text has tokens, whether or not it is a
+query.
 
-The grammar of tokens is that of SPARQL 1.1, section 19.8, but more lenient: what is no token is read as
-single characters.
+The grammar of tokens is that of SPARQL 1.1, section 19.8, but more lenient: what is no token is
+read as single characters.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 MAX_QUERY_CHARACTERS = 100_000
 """Maximum length, in characters, of a query whose tokens are read: a fraction of a second."""
 
-# Quantifiers with a + after them and groups with ?> never backtrack. A broken string takes all that follows,
-# so that its end is looked for only once. A prefix is limited, since it is read again if no colon follows.
+# Quantifiers with a + after them and groups with ?> never backtrack. A broken string takes all that
+# follows, so that its end is looked for only once. A prefix is limited, since it is read again if
+# no colon follows.
 _TOKEN = re.compile(
     r"""
     \s++ | \#[^\r\n]*+
@@ -30,7 +32,8 @@ _TOKEN = re.compile(
     | (?P<name> (?>(?:[^\W\d_][\w.\-\u00b7]{0,63}+)?) :
       (?>(?:(?:[\w:]|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*,+;=/?\#@%])
       (?:[\w:\-\u00b7]|\.++(?=[\w:\-\u00b7%\\])|%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*,+;=/?\#@%])*)?) )
-    | (?P<number> [+\-]?(?:\d++(?>(?:\.\d*+(?=[eE][+\-]?\d)|\.\d++)?)|\.\d++)(?>(?:[eE][+\-]?\d++)?) )
+    | (?P<number> [+\-]?(?:\d++(?>(?:\.\d*+(?=[eE][+\-]?\d)|\.\d++)?)|\.\d++)
+      (?>(?:[eE][+\-]?\d++)?) )
     | (?P<language> @[a-zA-Z]++(?>(?:-+[a-zA-Z0-9]++)*) )
     | (?P<word> [^\W\d]\w*+ )
     | (?P<symbol> \^\^ | \|\| | && | != | <= | >= | << | >> | \{\| | \|\} | . )
@@ -41,7 +44,9 @@ _TOKEN = re.compile(
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
 _CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
-FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})  # The forms of queries that only read.
+FORMS = frozenset(
+    {"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"}
+)  # The forms of queries that only read.
 GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
 
 UPDATES = frozenset(
@@ -59,11 +64,14 @@ class Token(NamedTuple):
 def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """Yield the tokens of a text, without white space and comments.
 
-    By the grammar, ``<?a)>`` is an IRI; some parsers read a comparison there, as without `lenient_iris`.
+    By the grammar, ``<?a)>`` is an IRI; some parsers read a comparison there, as without
+    `lenient_iris`.
     """
     position = 0
     while position < len(text):
-        for match in _TOKEN.finditer(text, position):  # Any character is a symbol, so that none is left out.
+        for match in _TOKEN.finditer(
+            text, position
+        ):  # Any character is a symbol, so that none is left out.
             kind = match.lastgroup
             if kind == "iri" and not lenient_iris and ")" in match[0]:
                 position = match.start() + 1
@@ -89,10 +97,10 @@ def form_of(text: str) -> str | None:
 def mentions(text: str, keyword: str) -> bool:
     """Return whether some parser may read a keyword, given in capitals, in a query.
 
-    Parsers differ in where they replace code points such as ``\\u0041``, so in a query with some, the keyword
-    counts anywhere, also in texts and comments. They also differ in whether ``<?b)x>`` is an IRI, and in
-    whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this may be true of a name that
-    contains the keyword, but it is never false of the keyword.
+    Parsers differ in where they replace code points such as ``\\u0041``, so in a query with some,
+    the keyword counts anywhere, also in texts and comments. They also differ in whether ``<?b)x>``
+    is an IRI, and in whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this
+    may be true of a name that contains the keyword, but it is never false of the keyword.
     """
     if (unescaped := unescape(text)) != text:
         return keyword in text.upper() or keyword in unescaped.upper()
@@ -105,7 +113,9 @@ def mentions(text: str, keyword: str) -> bool:
 
 
 def unescape(text: str) -> str:
-    """Return a text with its code points, such as ``\\u0041``, replaced; surrogates stay as they are."""
+    """Return a text with its code points, such as ``\\u0041``, replaced; surrogates stay as they
+    are.
+    """
     return _CODE_POINT.sub(_character, text)
 
 

@@ -1,4 +1,6 @@
-"""Asks an agent the questions of a reference set, several at a time, and makes responses of its answers."""
+"""Asks an agent the questions of a reference set, several at a time, and makes responses of its
+answers.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ MAX_ERROR_CHARACTERS = 10_000
 """Characters of an exception's message that a response keeps."""
 
 HELD = (
-    "question %r: the call of the agent timed out and takes one of %d slots until it returns. Give the agent "
-    "a timeout of its own: a plain function cannot be stopped, an async one has to let a cancellation through"
+    "question %r: the call of the agent timed out and takes one of %d slots until it returns. "
+    "Give the agent a timeout of its own: a plain function cannot be stopped, an async one has "
+    "to let a cancellation through"
 )
 
 SEED = 0
@@ -45,10 +48,12 @@ SEED = 0
 
 
 class Questions:
-    """The questions of a reference set as lines that name the question and the repeat, and their answers.
+    """The questions of a reference set as lines that name the question and the repeat, and their
+    answers.
 
-    A journal recognizes answered questions by these lines. A question is read only when there is a slot for
-    it, so whatever stops the reading stops the asking. For the arguments, see `evaluate_agent`.
+    A journal recognizes answered questions by these lines. A question is read only when there is a
+    slot for it, so whatever stops the reading stops the asking. For the arguments, see
+    `evaluate_agent`.
 
     Attributes:
         lines: how many questions there are, repeats included.
@@ -143,7 +148,9 @@ class Questions:
     async def _call(
         self, question: Question, left: list[object]
     ) -> tuple[dict[str, Any], BaseException | None]:
-        """Call the agent; its slot stays taken until it returns. `left` gets a thread that goes on."""
+        """Call the agent; its slot stays taken until it returns. `left` gets a thread that goes
+        on.
+        """
         thread = None
         try:
             if self._blocks:
@@ -166,19 +173,26 @@ class Questions:
                 thread.add_done_callback(lambda _: self._slots.release())
 
     def _as_response(self, value: Any, question_id: str) -> dict[str, Any]:
-        """Return the response for what an agent returned: a history, if there is a format of traces."""
+        """Return the response for what an agent returned: a history, if there is a format of
+        traces.
+        """
         if isinstance(value, str):
             return {"question_id": question_id, "actual_answer": value}
         if self._format is not None:
             try:
                 return self._format.convert(as_json(value), question_id=question_id)
             except TraceError as error:
-                raise _NoResponse(value, "not_a_trace", f"the agent returned no trace: {error}") from None
+                raise _NoResponse(
+                    value, "not_a_trace", f"the agent returned no trace: {error}"
+                ) from None
         if isinstance(value, list | tuple):
             return {"question_id": question_id, "actual_steps": value}
         if not isinstance(value, Mapping):
             kind = type(value).__name__
-            text = f"the agent returned {kind}; expected a response as a dict, a list of steps or a str"
+            text = (
+                f"the agent returned {kind}; expected a response as a dict, a list of steps or a "
+                "str"
+            )
             raise _NoResponse(value, "not_an_object", text)
         response = {**value}
         if (named := response.get("question_id")) is None:
@@ -198,7 +212,9 @@ class _NoResponse(Exception):  # noqa: N818
         self.reason = reason
 
 
-def _outcome(function: Callable[[Question], Any], question: Question) -> tuple[Any, BaseException | None]:
+def _outcome(
+    function: Callable[[Question], Any], question: Question
+) -> tuple[Any, BaseException | None]:
     """Return what a function returns, or what it raises."""
     try:
         return function(question), None

@@ -33,18 +33,19 @@ HANDED_OVER = 20
 class BoundedMap(Generic[R]):
     """Maps `function` over the items of `source`, as an asynchronous iterator.
 
-    The function returns its result; None for none; a `partial` for work in a task of its own; or a coroutine
-    for one of these, which is awaited before the next item. The partial is called with a function that hands
-    out one more result at once, regardless of the order.
+    The function returns its result; None for none; a `partial` for work in a task of its own; or a
+    coroutine for one of these, which is awaited before the next item. The partial is called with a
+    function that hands out one more result at once, regardless of the order.
 
-    Results come as they complete, or in the order of their items if `ordered`; then `until` sees them and may
-    end all work. At most `limit` items are admitted and not yet handed out, so a slow consumer stops the
-    reading, too. If the source or the function raises, what was admitted before comes out first, then the
-    exception. Complete results come out once `commit` returns them; it has None in place of those that do not
-    come out. If it raises, all work ends. However it ends, `finish` is awaited once all work is done.
+    Results come as they complete, or in the order of their items if `ordered`; then `until` sees
+    them and may end all work. At most `limit` items are admitted and not yet handed out, so a slow
+    consumer stops the reading, too. If the source or the function raises, what was admitted before
+    comes out first, then the exception. Complete results come out once `commit` returns them; it
+    has None in place of those that do not come out. If it raises, all work ends. However it ends,
+    `finish` is awaited once all work is done.
 
-    One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing; `aclose` may
-    come from any task. Whoever drops the map without `aclose` calls `drop`.
+    One owner task reads and works. `__anext__` only waits, so a cancelled one loses nothing;
+    `aclose` may come from any task. Whoever drops the map without `aclose` calls `drop`.
 
     Attributes:
         in_flight: number of items that are admitted and not yet handed out.
@@ -180,7 +181,8 @@ class BoundedMap(Generic[R]):
             async with aclosing(self._source) as source:
                 try:
                     if not self._stopped:
-                        # `stop` ends its time. Unlike a cancel scope, that lets the source clean up.
+                        # `stop` ends its time. Unlike a cancel scope, that lets the source clean
+                        # up.
                         async with asyncio.timeout(None) as self._reading:
                             await self._admit(source)
                         self.is_exhausted = not self._stopped
@@ -190,7 +192,11 @@ class BoundedMap(Generic[R]):
                 finally:
                     self._reading = None
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and self._owner and self._owner.cancelling():
+            if (
+                isinstance(error, asyncio.CancelledError)
+                and self._owner
+                and self._owner.cancelling()
+            ):
                 raise
             self._fail(error)
 
@@ -253,7 +259,9 @@ class BoundedMap(Generic[R]):
         self._put(place, result)
 
     def _put(self, place: int, result: R | None) -> None:
-        """Pass on the result of the item at `place`; if `ordered`, once those of all items before it are."""
+        """Pass on the result of the item at `place`; if `ordered`, once those of all items
+        before it are.
+        """
         if not self._ordered:
             self._stage(result)
         else:

@@ -36,10 +36,12 @@ class Counts:
     """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
-        samples: number of the last sample of each answered question; with gaps, of the last before a gap.
+        samples: number of the last sample of each answered question; with gaps, of the last before
+            a gap.
         add: counts a result that is handed out.
         on_restored: called with each result of an earlier run after the aggregates count it.
-        retry_failed: whether results of earlier runs with a failed metric only count in what was spent.
+        retry_failed: whether results of earlier runs with a failed metric only count in what was
+            spent.
         rejects_are_read: whether the caller has asked for the rejects.
     """
 
@@ -100,11 +102,15 @@ class Counts:
         self.on_reject(reject)
 
     def warn_of_rejects(self) -> None:
-        """Warn once of rejects that the caller has not looked at; log them if warnings are errors."""
+        """Warn once of rejects that the caller has not looked at; log them if warnings are
+        errors.
+        """
         if self.rejects_are_read or not len(self.rejects):
             return
         self.rejects_are_read = True
-        counts = ", ".join(f"{reason} {count}" for reason, count in self.rejects.counts.most_common())
+        counts = ", ".join(
+            f"{reason} {count}" for reason, count in self.rejects.counts.most_common()
+        )
         total = self.rejects.total
         warn_or_log(
             f"{total} {'response was' if total == 1 else 'responses were'} rejected: {counts}. "
@@ -113,7 +119,9 @@ class Counts:
         )
 
     def take_sample(self, question_id: str) -> int | None:
-        """Return the number of the next sample of a question, the lowest that is free, if it has one."""
+        """Return the number of the next sample of a question, the lowest that is free, if it has
+        one.
+        """
         if not self.is_numbered:
             return None
         sample = self.samples.get(question_id, 0) + 1
@@ -148,13 +156,20 @@ class Counts:
         """
         question_id = result["question_id"]
         sample = result["sample"] if self.is_numbered else 1
-        if type(question_id) is not str or type(sample) is not int or sample < 1 or "pending" in result:
+        if (
+            type(question_id) is not str
+            or type(sample) is not int
+            or sample < 1
+            or "pending" in result
+        ):
             raise ValueError("no whole result")
         seen = observe(result)
         has_failed = not OF_RETRY.isdisjoint(kind for what, kind in seen.outcomes if what != REASON)
         if "judge" in result:
             metrics = observe(result, include_errors=True).values
-            self.usage.restored_dollars += sum(value for name, value in metrics if is_counted_cost(name))
+            self.usage.restored_dollars += sum(
+                value for name, value in metrics if is_counted_cost(name)
+            )
         if has_failed and self.retry_failed:
             return True
         self.aggregates.add(seen)

@@ -36,12 +36,17 @@ if TYPE_CHECKING:
 PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
 MAX_REPLY_BYTES = 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
-MIN_HIDDEN = 8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+MIN_HIDDEN = (
+    8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+)
 
 _TOKEN = re.compile(r"\{\{|\}\}|(\$?)\{([^{}\"',:\s]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
 _IRI = re.compile("(https?://|urn:)[^@?]*")  # Queries have them; they are no secrets.
-_LIMITS = {"too_long": "the reply has too many values", "too_deep": "the reply is nested too deeply"}
+_LIMITS = {
+    "too_long": "the reply has too many values",
+    "too_deep": "the reply is nested too deeply",
+}
 _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_bytes"}
 
 
@@ -49,18 +54,20 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     """An agent for `evaluate_agent` that asks a server over HTTP; needs the extra `execute`.
 
     In texts of `params` and `body`, keys included, ``{question}`` is the question, ``{id}`` its id,
-    ``{template}`` the id of its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are braces.
-    If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are added, unless the
-    URL has them: to `params` with GET, to `body` with POST. In all texts, ``${NAME}`` is an environment
-    variable. No error or log of this library shows its value, headers, or user and password of the URL, even
-    if the server repeats them.
-    In replies, the password, headers named like auth, cookie, key, secret or token, and values of ``${NAME}``
-    become ``***`` if they have at least 8 characters; IRIs do so only in headers, or with @ or ?.
+    ``{template}`` the id of its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are
+    braces. If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are
+    added, unless the
+    URL has them: to `params` with GET, to `body` with POST. In all texts, ``${NAME}`` is an
+    environment variable. No error or log of this library shows its value, headers, or user and
+    password of the URL, even if the server repeats them. In replies, the password, headers named
+    like auth, cookie, key, secret or token, and values of ``${NAME}`` become ``***`` if they have
+    at least 8 characters; IRIs do so only in headers, or with @ or ?.
 
-    What goes wrong is the `error` of the response; so is a reply's `error`. Failed connections and HTTP 429,
-    502, 503 and 504 are tried again after a pause, of up to 60 s if the server says so; `elapsed_sec` counts
-    only the last attempt. Redirects are followed on the same host only, with GET if the status is 301 to 303.
-    `evaluate_agent` closes the connections at its end; outside of it, use `contextlib.aclosing`.
+    What goes wrong is the `error` of the response; so is a reply's `error`. Failed connections and
+    HTTP 429, 502, 503 and 504 are tried again after a pause, of up to 60 s if the server says so;
+    `elapsed_sec` counts only the last attempt. Redirects are followed on the same host only, with
+    GET if the status is 301 to 303. `evaluate_agent` closes the connections at its end; outside of
+    it, use `contextlib.aclosing`.
 
     Args:
         url: an http or https address; `params` are added to its query.
@@ -68,15 +75,16 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         params: parameters by name: texts, numbers, or lists of them.
         body: a JSON value.
         headers: HTTP headers to add.
-        answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only the
-            default place may lack it. A list of texts becomes lines, any other value JSON.
-        query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no step. A
-            reply with neither query nor steps took no steps, unless both places are None. If it lacks the
-            answer, too, it is an error unless it repeats `question` or `dataset`.
-        steps: place of a list of steps, as in `actual_steps`. Integers of more than 64 bits become text.
+        answer: place of the answer in the JSON reply, such as ``$.choices[0].text``, or None; only
+            the default place may lack it. A list of texts becomes lines, any other value JSON.
+        query: place of a SPARQL query, which becomes the last step, named `sparql`; null adds no
+            step. A reply with neither query nor steps took no steps, unless both places are None.
+            If it lacks the answer, too, it is an error unless it repeats `question` or `dataset`.
+        steps: place of a list of steps, as in `actual_steps`. Integers of more than 64 bits become
+            text.
         timeout: seconds for each attempt.
-        retries: maximum number of attempts after the first. Those after a wait that the server asks for
-            (``Retry-After``) do not count until these waits add up to 60 s for the question.
+        retries: maximum number of attempts after the first. Those after a wait that the server asks
+            for (``Retry-After``) do not count until these waits add up to 60 s for the question.
         max_reply_bytes: maximum size of a reply.
 
     Raises:
@@ -105,12 +113,16 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._where = re.sub("^[^/]*//([^/?#]*@)?|[/?#].*", "", str(url))  # Host and port.
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         written = [method, re.sub("//[^/?#]*@", "//", str(url)), template.written, self._paths]
-        self.fingerprint = sha256(f"{written}".encode()).hexdigest()  # Of all but headers and login.
+        self.fingerprint = sha256(
+            f"{written}".encode()
+        ).hexdigest()  # Of all but headers and login.
         user, own = _secrets(template.url, self._config.headers)
         read = {*template.variables.values()}
         own |= {text for text in read if not _IRI.fullmatch(text)}
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
-        self._scrub = Scrubber(secrets(self._config) | own | read | {user})  # The first are all headers.
+        self._scrub = Scrubber(
+            secrets(self._config) | own | read | {user}
+        )  # The first are all headers.
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
     async def __call__(self, question: Question) -> dict[str, Any]:
@@ -124,7 +136,9 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             while True:
                 started, wait = perf_counter(), None
                 try:
-                    reply = await self._template.send(connections, question, self._config.timeout_sec)
+                    reply = await self._template.send(
+                        connections, question, self._config.timeout_sec
+                    )
                     elapsed = perf_counter() - started
                     read = partial(self._read, question.id, *reply)
                     response = await run_in_thread(read) if len(reply[-1]) > LARGE else read()
@@ -143,8 +157,12 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             connections.calls -= 1
         return {"question_id": question.id, **response, "elapsed_sec": elapsed}
 
-    def _read(self, question_id: str, status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """The response that a reply stands for; raises `QueryFailed` for what would be rejected, too."""
+    def _read(
+        self, question_id: str, status: int, headers: Mapping[str, str], body: bytes
+    ) -> dict[str, Any]:
+        """The response that a reply stands for; raises `QueryFailed` for what would be rejected,
+        too.
+        """
         if not 200 <= status < 300:
             said = self._scrub(body.decode(errors="replace"), limit=500)
             wait = (retry_after(headers) or 0.0) if status in RETRIED else None
@@ -153,10 +171,16 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             raise QueryFailed("failed", f"HTTP {status}: {said}", wait=wait)
         try:
             document = decode(body)
-            if re.search(rb"\d{19}", body):  # For these, decode again: orjson rounds integers beyond 64 bits.
-                document = json.loads(body, parse_int=lambda t: n if type(n := orjson.loads(t)) is int else t)
+            if re.search(
+                rb"\d{19}", body
+            ):  # For these, decode again: orjson rounds integers beyond 64 bits.
+                document = json.loads(
+                    body, parse_int=lambda t: n if type(n := orjson.loads(t)) is int else t
+                )
             response = self._response(document)
-            read_response(body, {question_id: None}, decoded={"question_id": question_id, **response})
+            read_response(
+                body, {question_id: None}, decoded={"question_id": question_id, **response}
+            )
         except InvalidRecord as error:
             what = _LIMITS.get(error.reason) or self._scrub(f"{error}")
             if error.reason in ("invalid_json", "invalid_utf8"):
@@ -179,32 +203,46 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             response["error"] = self._scrub(_text(error), limit=500)
         elif lacking or not (found or has_no_query):
             has = f"has the keys {', '.join(keys)}" if keys else f"is {_text(document)}"
-            what = f"the reply has no {lacking or ' or '.join(self._paths)}; it {self._scrub(has, limit=200)}"
+            what = (
+                f"the reply has no {lacking or ' or '.join(self._paths)}; it "
+                f"{self._scrub(has, limit=200)}"
+            )
             raise QueryFailed("failed", what)
         for name, kind in (("query", str), ("steps", list)):
             if not isinstance(value := found.get(name), kind | None):
-                raise QueryFailed("failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}")
+                raise QueryFailed(
+                    "failed", f"{name}: expected {kind.__name__}, got {type(value).__name__}"
+                )
         found = _mapped(found, lambda text, _: self._hide(text), "")
         if (answer := found.get("answer")) is not None:
             is_lines = isinstance(answer, list) and all(isinstance(item, str) for item in answer)
             response["actual_answer"] = "\n".join(answer) if is_lines else _text(answer)
         if "query" in self._paths or "steps" in self._paths:
-            response["actual_steps"] = [*(found.get("steps") or ()), *steps_of_query(found.get("query"))]
+            response["actual_steps"] = [
+                *(found.get("steps") or ()),
+                *steps_of_query(found.get("query")),
+            ]
         return response
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop, unless in use; later calls open new ones."""
+        """Close the connections of the running event loop, unless in use; later calls open new
+        ones.
+        """
         loop = asyncio.get_running_loop()
         if loop in self._connections and not self._connections[loop].calls:
             await self._connections.pop(loop).aclose()
 
 
 class _Template:
-    """What is sent: its texts have tokens, ``{NAME}`` of a question and ``${NAME}`` of the environment."""
+    """What is sent: its texts have tokens, ``{NAME}`` of a question and ``${NAME}`` of the
+    environment.
+    """
 
     def __init__(self, method: str, url: str, params: Mapping[str, Any], body: Any) -> None:
         if method not in {"GET", "POST"} or (body is not None and method == "GET"):
-            raise UsageError(f'method: expected "GET", or "POST" for a body, got {describe(method)}')
+            raise UsageError(
+                f'method: expected "GET", or "POST" for a body, got {describe(method)}'
+            )
         try:
             self.written = json.dumps({"params": {**params}, "body": body}, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -215,7 +253,9 @@ class _Template:
         if self._names:
             raise UsageError("url: placeholders belong in params")
         self.url = self._filled(url, {})
-        if (wrong := wrong_with_url(self.url) or "").startswith("expected"):  # Else what is allowed here.
+        if (wrong := wrong_with_url(self.url) or "").startswith(
+            "expected"
+        ):  # Else what is allowed here.
             raise UsageError(f"url: {wrong}")
         in_url = parse_qs(urlsplit(self.url).query, keep_blank_values=True)
         self._added = [name for name in ("dataset", "question") if name not in in_url]
@@ -223,16 +263,24 @@ class _Template:
         for name, value in self._content["params"].items():
             for each in value if isinstance(value, list) else [value]:
                 if not isinstance(each, str | int | float):
-                    raise UsageError(f"{join('params', name)}: expected text, numbers or a list of them")
+                    raise UsageError(
+                        f"{join('params', name)}: expected text, numbers or a list of them"
+                    )
         if "question" not in self._names and not isinstance(body, Mapping | None):
             raise UsageError("body: expected a mapping, unless it has {question}")
-        if self._names.isdisjoint({"question", "id"}) and "question" in {**params, **(body or {}), **in_url}:
+        if self._names.isdisjoint({"question", "id"}) and "question" in {
+            **params,
+            **(body or {}),
+            **in_url,
+        }:
             raise UsageError("question: every question would send the same text; write {question}")
 
     def _check(self, text: str, place: str) -> str:
         """Check a text, and keep its names and variables."""
         if re.search("[{}]", _TOKEN.sub("", text)):
-            raise UsageError(f"{place}: has a stray brace; write {{question}}, or {{{{ and }}}} for braces")
+            raise UsageError(
+                f"{place}: has a stray brace; write {{question}}, or {{{{ and }}}} for braces"
+            )
         for dollar, name in _TOKEN.findall(text):
             if dollar and name not in os.environ:
                 raise UsageError(f"{place}: the environment variable {name} is not set")
@@ -246,16 +294,22 @@ class _Template:
         """A JSON value whose tokens are replaced by `values` and by those of the environment."""
         by_token = {"{{": "{", "}}": "}", **self.variables}
         by_token |= {f"{{{name}}}": text for name, text in values.items()}
-        return _mapped(value, lambda text, _: _TOKEN.sub(lambda found: by_token[found[0]], text), "")
+        return _mapped(
+            value, lambda text, _: _TOKEN.sub(lambda found: by_token[found[0]], text), ""
+        )
 
     async def send(
         self, connections: Connections, question: Question, seconds: float
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Ask a question once; return the status, headers and body of the reply, or raise `QueryFailed`."""
+        """Ask a question once; return the status, headers and body of the reply, or raise
+        `QueryFailed`.
+        """
         own = {"question": question.text, "id": question.id, "template": question.template_id}
         values = dict(question.tags) | own
         for name in sorted(self._names.difference(values)):
-            raise QueryFailed("failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}")
+            raise QueryFailed(
+                "failed", f"the question has no tag {name!r}; {did_you_mean(name, values)}"
+            )
         content = self._filled(self._content, values)
         if "question" not in self._names:
             target = "body" if self._method == "POST" else "params"
@@ -270,7 +324,9 @@ def _given(**paths: str | None) -> dict[str, str]:
     given = {name: path for name, path in paths.items() if path is not None}
     for name, path in given.items():
         if not _PATH.fullmatch(str(path)):
-            raise UsageError(f"{name}: expected a path such as $.choices[0].text, got {describe(path)}")
+            raise UsageError(
+                f"{name}: expected a path such as $.choices[0].text, got {describe(path)}"
+            )
     if not given:
         raise UsageError("answer, query, steps: give at least one path")
     return given
@@ -295,14 +351,19 @@ def _secrets(url: str, headers: Mapping[str, object]) -> tuple[str, set[str]]:
         own.update(getattr(value, "read", ()))
         if re.search("(?i)auth|cookie|key|secret|token", name):
             words = [part.rpartition(" ")[2] for part in f"{value}".split(";")]
-            own.update([f"{value}", *words, *(word.partition("=")[2] for word in words)])  # Of cookies.
+            own.update(
+                [f"{value}", *words, *(word.partition("=")[2] for word in words)]
+            )  # Of cookies.
     return user, own
 
 
 def _mapped(value: Any, change: Callable[[str, str], str], place: str) -> Any:
     """A JSON value with its texts changed, keys included; `change` gets each, and its place."""
     if isinstance(value, dict):
-        return {change(key, place): _mapped(item, change, join(place, key)) for key, item in value.items()}
+        return {
+            change(key, place): _mapped(item, change, join(place, key))
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_mapped(item, change, f"{place}[{index}]") for index, item in enumerate(value)]
     return change(value, place) if isinstance(value, str) else value

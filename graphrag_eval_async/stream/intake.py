@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Intake:
-    """Turns records into results; does not know the stream, so that dropping the stream ends the work."""
+    """Turns records into results; does not know the stream, so that dropping the stream ends the
+    work.
+    """
 
     evaluator: Evaluator
     session: JudgeSession | None
@@ -46,12 +48,18 @@ class Intake:
     hands_on_rejects: bool  # To be stored with the results.
 
     def __post_init__(self) -> None:
-        usual = None if self.questions is not None else self.evaluator.usual_way(self.counts.take_sample)
+        usual = (
+            None
+            if self.questions is not None
+            else self.evaluator.usual_way(self.counts.take_sample)
+        )
         self._usual = None if usual is None else usual.evaluate
         self._read = self.evaluator.reader()
 
     def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
-        """Return the evaluation of a record, work for it, or None; of a large one, a coroutine for these."""
+        """Return the evaluation of a record, work for it, or None; of a large one, a coroutine
+        for these.
+        """
         is_small = type(record) is Line and len(record.data) < LARGE_BYTES
         if not is_small and is_large(record):
             return self._evaluate_large(record)
@@ -85,7 +93,9 @@ class Intake:
         if response is None:
             return self._skip(record)
         own = self.options.on_reject
-        if isinstance(response, Reject) and isinstance(own, RejectWriter):  # Its content is as large.
+        if isinstance(response, Reject) and isinstance(
+            own, RejectWriter
+        ):  # Its content is as large.
             self.counts.rejects.add(response, keep=False)  # Before anything can be cancelled.
             await write_in_thread(partial(own, response))
             return Rejected(response, source) if self.hands_on_rejects else None
@@ -106,7 +116,11 @@ class Intake:
         return await outcome(hand_out) if isinstance(outcome, partial) else outcome
 
     def _evaluate(
-        self, record: Record, response: Response | Reject, source: Source | None, repeat: int | None = None
+        self,
+        record: Record,
+        response: Response | Reject,
+        source: Source | None,
+        repeat: int | None = None,
     ) -> Outcome:
         """Evaluate or reject a record that was read; `repeat` is its sample number, if any."""
         if isinstance(response, Reject):

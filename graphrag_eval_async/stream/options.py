@@ -49,7 +49,9 @@ class StreamOptions:
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
         own = self.on_reject
         if iscoroutinefunction(own) or not (callable(own) or own in ("collect", "raise")):
-            raise UsageError(f'on_reject: expected "collect", "raise" or a plain function, got {own!r}')
+            raise UsageError(
+                f'on_reject: expected "collect", "raise" or a plain function, got {own!r}'
+            )
         if self.dedupe not in ("position", "content"):
             raise UsageError(f'dedupe: expected "position" or "content", got {self.dedupe!r}')
 

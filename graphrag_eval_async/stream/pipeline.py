@@ -13,7 +13,14 @@ from graphrag_eval_async.judge.usage import FREE, JudgeUsage
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.done import Done
 from graphrag_eval_async.sinks.journal import Journal, OpenJournal
-from graphrag_eval_async.sources import Follower, JsonlFiles, Responses, Source, open_source, read_jsonl
+from graphrag_eval_async.sources import (
+    Follower,
+    JsonlFiles,
+    Responses,
+    Source,
+    open_source,
+    read_jsonl,
+)
 from graphrag_eval_async.stream.agent import Questions
 from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.counts import Counts
@@ -33,11 +40,12 @@ if TYPE_CHECKING:
 
 
 class EvaluationStream:
-    """Yields results, each as soon as it is complete; made by `evaluate_stream` and `evaluate_agent`.
+    """Yields results, each as soon as it is complete; made by `evaluate_stream` and
+    `evaluate_agent`.
 
-    It is an asynchronous iterator and context manager. Reading starts when the first result is asked for.
-    Leaving the context, calling `aclose` from any task, or dropping the stream stops all work. A cancelled or
-    timed-out `anext` loses no result.
+    It is an asynchronous iterator and context manager. Reading starts when the first result is
+    asked for. Leaving the context, calling `aclose` from any task, or dropping the stream stops all
+    work. A cancelled or timed-out `anext` loses no result.
 
     Attributes:
         reference: the reference set.
@@ -58,10 +66,14 @@ class EvaluationStream:
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
-        self.late = LateSpans(evaluator.trace_format.late if evaluator.trace_format is not None else None)
+        self.late = LateSpans(
+            evaluator.trace_format.late if evaluator.trace_format is not None else None
+        )
         self._session = session = evaluator.session()
         self.usage = JudgeUsage(FREE) if session is None else session.usage
-        self._until = until = None if options.until is None else UntilDecided(options.until, evaluator)
+        self._until = until = (
+            None if options.until is None else UntilDecided(options.until, evaluator)
+        )
         self._is_entered = False
         self._counts = counts = Counts(
             self.aggregates,
@@ -115,7 +127,9 @@ class EvaluationStream:
             ordered=options.ordered or until is not None,
             until=until,
             commit=None if self._journal is None else self._journal.commit,
-            finish=partial(_close, [self._journal, session, execution, questions and questions.closing]),
+            finish=partial(
+                _close, [self._journal, session, execution, questions and questions.closing]
+            ),
         )
 
     @property
@@ -127,9 +141,13 @@ class EvaluationStream:
     @property
     def missing(self) -> list[str]:
         """Ids of questions without a response so far; none if others may have the responses."""
-        answered: Collection[str] = self._counts.samples if self._until is None else self._until.answered
+        answered: Collection[str] = (
+            self._counts.samples if self._until is None else self._until.answered
+        )
         answered = self.reference.questions if self._is_part else answered
-        return [question_id for question_id in self.reference.questions if question_id not in answered]
+        return [
+            question_id for question_id in self.reference.questions if question_id not in answered
+        ]
 
     @property
     def in_flight(self) -> int:
@@ -147,16 +165,22 @@ class EvaluationStream:
         return self._journal is None or self._journal.is_restored
 
     def tell_restored(self, call: Callable[[Mapping[str, Any]], object]) -> None:
-        """Call a function, which must not raise, with each result of an earlier run of the journal."""
+        """Call a function, which must not raise, with each result of an earlier run of the
+        journal.
+        """
         self._counts.on_restored.append(call)
 
     def _tell(self, call: Callable[[Evaluation], object]) -> None:
-        """Call a function, which must not raise, with the evaluation of each result that is handed out."""
+        """Call a function, which must not raise, with the evaluation of each result that is
+        handed out.
+        """
         self._counts.tell(call)
 
     @property
     def skipped(self) -> int:
-        """Number of lines skipped because they were already evaluated; needs a journal or `dedupe`."""
+        """Number of lines skipped because they were already evaluated; needs a journal or
+        `dedupe`.
+        """
         return self._done.skipped if self._done is not None else 0
 
     @property
@@ -173,7 +197,8 @@ class EvaluationStream:
     def drop_unsent(self) -> None:
         """Drop the responses for which no request was sent to the judge yet, now and later.
 
-        A later run with the journal evaluates them. With `until`, which needs all, nothing is dropped.
+        A later run with the journal evaluates them. With `until`, which needs all, nothing is
+        dropped.
         """
         if self._session is not None and self._until is None:
             self._session.drop_unsent()
@@ -181,8 +206,8 @@ class EvaluationStream:
     def __repr__(self) -> str:
         results, errors = self.aggregates._counts()
         return (
-            f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them errors, "
-            f"{self._counts.rejects.total} rejects, {self.in_flight} in flight, "
+            f"<EvaluationStream: {self._results.state}, {results} results, {errors} of them "
+            f"errors, {self._counts.rejects.total} rejects, {self.in_flight} in flight, "
             f"{len(self.missing)} of {len(self.reference)} questions without a response>"
         )
 
@@ -234,11 +259,17 @@ def _check(responses: object, options: StreamOptions, *, is_part: bool) -> None:
     """Check that responses of this kind can be read with these options."""
     if is_part and (options.until is not None or options.stages):
         name = "stages" if options.stages else "until"
-        raise UsageError(f"{name}: cannot be combined with responses that are a part of a larger run")
-    if options.until is not None and options.journal is not None and isinstance(responses, Follower):
         raise UsageError(
-            "until: cannot be combined with a journal of followed files, whose old lines are not read again; "
-            "read_jsonl reads them from their start"
+            f"{name}: cannot be combined with responses that are a part of a larger run"
+        )
+    if (
+        options.until is not None
+        and options.journal is not None
+        and isinstance(responses, Follower)
+    ):
+        raise UsageError(
+            "until: cannot be combined with a journal of followed files, whose old lines are not "
+            "read again; read_jsonl reads them from their start"
         )
 
 
@@ -287,9 +318,12 @@ async def _resume(
         yield batch
 
 
-def _fingerprints(evaluator: Evaluator, responses: object, options: StreamOptions) -> dict[str, str]:
+def _fingerprints(
+    evaluator: Evaluator, responses: object, options: StreamOptions
+) -> dict[str, str]:
     """Return what must be the same in all runs of a journal."""
-    # The maximum length of a line was an option: journals that were written with another are not resumed.
+    # The maximum length of a line was an option: journals that were written with another are not
+    # resumed.
     own = {"dedupe": options.dedupe, "max_line_bytes": str(MAX_LINE_BYTES)}
     if isinstance(responses, Questions):
         own["source"] = "agent"

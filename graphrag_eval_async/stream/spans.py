@@ -57,9 +57,10 @@ def grouped(
 ) -> Source:
     """Return the source; for formats whose traces span several lines, a source of their responses.
 
-    Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that has ended
-    because it was stopped, traces without their root span make no response. Of a trace whose identity is
-    known from an earlier run, which is skipped later, no response is made. `late` counts late spans.
+    Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that
+    has ended because it was stopped, traces without their root span make no response. Of a trace
+    whose identity is known from an earlier run, which is skipped later, no response is made. `late`
+    counts late spans.
     """
     if not format.is_grouped:
         return source
@@ -122,21 +123,29 @@ class _SpanReader:
                     await outlast(waiting, CLOSING_SECONDS)
 
     async def _add(self, batch: list[Record], others: list[Record]) -> list[TraceGroup[Line]]:
-        """Add the spans of lines; return the traces that are complete. Append to `others` what is no span."""
+        """Add the spans of lines; return the traces that are complete. Append to `others` what
+        is no span.
+        """
         found: list[TraceGroup[Line]] = []
         for record in batch:
             if not isinstance(record, Line):
                 others.append(record)
                 continue
             read = partial(spans_of_line, record.data, skipped := Counter[str]())
-            spans: list[Span] = await run_in_thread(read) if len(record.data) >= LARGE_BYTES else read()
+            spans: list[Span] = (
+                await run_in_thread(read) if len(record.data) >= LARGE_BYTES else read()
+            )
             if skipped.pop(NOT_JSON, 0):
                 others.append(record)
             self._skipped += skipped
             file = record.file
-            if file is not None and file.followed:  # Without places: a trace has lines in many places.
+            if (
+                file is not None and file.followed
+            ):  # Without places: a trace has lines in many places.
                 file = self._files.setdefault(file, FileId(file.path, file.key))
-            found += self._groups.add(spans, Line(record.number, record.offset, b"", file), self._now())
+            found += self._groups.add(
+                spans, Line(record.number, record.offset, b"", file), self._now()
+            )
         return found
 
     async def _respond(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
@@ -181,4 +190,6 @@ class _SpanReader:
             LOGGER.warning("%s", late["text"])
         counts = self._skipped + Counter({"traces that were open at the stop": len(self._groups)})
         if counts:
-            LOGGER.warning("skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items()))
+            LOGGER.warning(
+                "skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items())
+            )

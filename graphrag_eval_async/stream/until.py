@@ -27,18 +27,19 @@ class Decision:
         condition: the condition.
         level: confidence level of the decision.
         holds: whether the condition holds; None until that is decided.
-        responses: number of results counted, in the order of the input. If the condition names a template,
-            only its results count.
-        questions: number of different questions that these results answer. Repeats of a question say nothing
-            about other questions.
-        samples: number of these results to which the metric applies. A result with several retrieval steps
-            is one sample: the mean of its steps.
-        failed: number of samples without a value, or with a step without one, because the agent or the judge
-            failed.
+        responses: number of results counted, in the order of the input. If the condition names a
+            template, only its results count.
+        questions: number of different questions that these results answer. Repeats of a question
+            say nothing about other questions.
+        samples: number of these results to which the metric applies. A result with several
+            retrieval steps is one sample: the mean of its steps.
+        failed: number of samples without a value, or with a step without one, because the agent or
+            the judge failed.
         low: the lower end of the confidence sequence for the mean, if every failed value were 0.
         high: the upper end, if every failed value were 1.
-        remaining: number of lines after the result that decided, or still to come, excluding those in a
-            journal. Known only for shuffled files and for the questions of an agent, otherwise None.
+        remaining: number of lines after the result that decided, or still to come, excluding those
+            in a journal. Known only for shuffled files and for the questions of an agent, otherwise
+            None.
     """
 
     condition: str
@@ -60,10 +61,11 @@ class Restored(NamedTuple):
 
 
 class UntilDecided:
-    """Counts the results of an ordered stream until they decide; drops those behind the one that decides.
+    """Counts the results of an ordered stream until they decide; drops those behind the one that
+    decides.
 
-    Quick answers are not a fair sample, so results count in the order of their lines. `answered` has the ids
-    of their questions.
+    Quick answers are not a fair sample, so results count in the order of their lines. `answered`
+    has the ids of their questions.
     """
 
     def __init__(self, until: str | Until, evaluator: Evaluator) -> None:
@@ -80,7 +82,9 @@ class UntilDecided:
             raise unknown_metric(metric, fractions)
         judged = {each for name in evaluator.judged for each in OF_PENDING.get(name, ())}
         if metric not in {*OF_STEPS, ANSWER_MATCH, *judged, *fractions}:
-            raise UsageError(f"until: {metric} is not judged; the configuration says which metrics are")
+            raise UsageError(
+                f"until: {metric} is not judged; the configuration says which metrics are"
+            )
 
     @property
     def is_over(self) -> bool:
@@ -96,14 +100,18 @@ class UntilDecided:
         self._kept += 1
 
     def restored(self, record: Record) -> Restored | None:
-        """Return what stands for a line that has no result in this run, if an earlier run has one."""
+        """Return what stands for a line that has no result in this run, if an earlier run has
+        one.
+        """
         found = self._restored.get(sha256_of(record)) if self._restored else None
         return Restored(found.pop(min(found))) if found else None
 
     def count(
         self, result: Evaluation | Rejected | Restored | None, *, failed: bool
     ) -> Evaluation | Rejected | None:
-        """Count the next result, unless work has `failed`; return it if it is new, and needed to decide."""
+        """Count the next result, unless work has `failed`; return it if it is new, and needed to
+        decide.
+        """
         if self.is_over:
             return None
         own = None if isinstance(result, Restored) else result

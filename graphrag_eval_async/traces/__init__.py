@@ -1,4 +1,6 @@
-"""Messages, events and spans of agent frameworks as responses; none of the frameworks is imported."""
+"""Messages, events and spans of agent frameworks as responses; none of the frameworks is
+imported.
+"""
 
 from graphrag_eval_async.removed import explain_removed
 from graphrag_eval_async.traces.format import (

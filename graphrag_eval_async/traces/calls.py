@@ -1,4 +1,6 @@
-"""The calls of one trace: histories, which repeat one another, tell them; spans fill in what they lack."""
+"""The calls of one trace: histories, which repeat one another, tell them; spans fill in what
+they lack.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,16 @@ def calls_of(
             limit = call.place = min(call.place, (limit[0], limit[1] - 1e-6))
     found = sorted([*known.values(), *alone], key=lambda call: call.place)
     outputs = {(call.id, text_of(call.output)) for call in found if call.args is not None}
-    return [call for call in found if call.args is not None or (call.id, call.output) not in outputs]
+    return [
+        call for call in found if call.args is not None or (call.id, call.output) not in outputs
+    ]
 
 
 def _add_history(span: Span, history: Trace, known: dict[Hashable, Call]) -> list[Call]:
     """Add what a history tells, and return it.
 
-    A call is the same as one of another history if id, name and arguments are, and if both are the first such
-    call of their histories, or both the second, and so on.
+    A call is the same as one of another history if id, name and arguments are, and if both are the
+    first such call of their histories, or both the second, and so on.
     """
     seen: Counter[Hashable] = Counter()
     told = []
@@ -80,14 +84,24 @@ def _key_of(args: Any) -> str:
 
 
 def _match(calls: list[Call], by_key: dict[Hashable, Call], problem: Problem) -> list[Call]:
-    """Add what spans of their own tell, in the order of their starts; return those that are not known.
+    """Add what spans of their own tell, in the order of their starts; return those that are not
+    known.
 
-    They are matched by id; where either has none, by name and arguments or else by name, in their order.
+    They are matched by id; where either has none, by name and arguments or else by name, in their
+    order.
     """
-    told = sorted((call for call in by_key.values() if call.args is not None), key=lambda call: call.is_old)
+    told = sorted(
+        (call for call in by_key.values() if call.args is not None), key=lambda call: call.is_old
+    )
     keys = {call: (call.id, call.name, _key_of(call.args)) for call in (*told, *calls)}
     order = {call: at for at, call in enumerate(told)}
-    for start, end, by_id in ((0, 3, True), (0, 2, True), (0, 1, True), (1, 3, False), (1, 2, False)):
+    for start, end, by_id in (
+        (0, 3, True),
+        (0, 2, True),
+        (0, 1, True),
+        (1, 3, False),
+        (1, 2, False),
+    ):
         free: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
         for call in order:
             free[call.id is not None, keys[call][start:end]].append(call)
@@ -111,15 +125,21 @@ def _match(calls: list[Call], by_key: dict[Hashable, Call], problem: Problem) ->
 def _fill(known: Call, call: Call, problem: Problem) -> None:
     """Add what the span of a call tells, which counts."""
     if isinstance(call.args, dict) and call.args and known.args not in ({}, call.args):
-        problem(f"{known.label}: its span has other arguments, which count, than {json_of(known.args)}")
+        problem(
+            f"{known.label}: its span has other arguments, which count, than {json_of(known.args)}"
+        )
     _merge(call, known)
     for key in ("id", "name", "args", "output", "failed", "ended"):
         setattr(known, key, getattr(call, key))
     known.is_new, known.place = True, min(known.place, (call.place[0], known.place[1]))
 
 
-def _calls_of_spans(spans: Sequence[Span], parents: Mapping[Span, Span], problem: Problem) -> list[Call]:
-    """The calls of spans of tools, retrievers and rerankers; once, where two libraries traced the same."""
+def _calls_of_spans(
+    spans: Sequence[Span], parents: Mapping[Span, Span], problem: Problem
+) -> list[Call]:
+    """The calls of spans of tools, retrievers and rerankers; once, where two libraries traced
+    the same.
+    """
     found = {span: _call_of(span, problem) for span in spans if span.kind in CALLS}
     kept = []
     for span, call in reversed(found.items()):
@@ -148,17 +168,30 @@ def _call_of(span: Span, problem: Problem) -> Call:
     if call.output is None and span.failed:
         call.output = span.why()
     output = call.output
-    if isinstance(output, str) and output.lstrip()[:1] in {"{", "["} and structure(output) is output:
+    if (
+        isinstance(output, str)
+        and output.lstrip()[:1] in {"{", "["}
+        and structure(output) is output
+    ):
         problem(f"{call.label}: the result begins like JSON but is not valid; it may be cut off")
     return call
 
 
 def _tool(span: Span) -> Call:
     name = span.text("gen_ai.tool.name", "tool.name", "tool_call.function.name")
-    keys = ("gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool_arguments", "input.value")
+    keys = (
+        "gen_ai.tool.call.arguments",
+        "tool_call.function.arguments",
+        "tool_arguments",
+        "input.value",
+    )
     key = span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id")
     args = structure(span.first(*keys))
-    if isinstance(args, dict) and isinstance(args.get("kwargs"), dict) and args.keys() <= {"args", "kwargs"}:
+    if (
+        isinstance(args, dict)
+        and isinstance(args.get("kwargs"), dict)
+        and args.keys() <= {"args", "kwargs"}
+    ):
         args = args["kwargs"]  # Of LlamaIndex, as its tools are called in Python.
     call = Call(name or span.name.removeprefix("execute_tool ") or None, key, args)
     call.output = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
@@ -183,15 +216,23 @@ def _retrieval(span: Span, kind: str) -> Call:
         "k": span.first("gen_ai.retrieval.top_k", "gen_ai.request.top_k", "reranker.top_k"),
         "data_source": span.first("gen_ai.data_source.id"),
     }
-    call = Call(kind, span.span_id, {key: value for key, value in args.items() if value is not None})
+    call = Call(
+        kind, span.span_id, {key: value for key, value in args.items() if value is not None}
+    )
     key = "retrieval.documents" if kind == "retrieval" else "reranker.output_documents"
     documents = structure(span.first("gen_ai.retrieval.documents", key, "output.value"))
     if isinstance(documents, dict) and isinstance(documents.get("documents"), list):
         documents = documents["documents"]
-    documents = [_document(each) for each in documents] if isinstance(documents, list) else documents
+    documents = (
+        [_document(each) for each in documents] if isinstance(documents, list) else documents
+    )
     if flat := [_document(each) for each in indexed(span.attributes, f"{key}.")]:
         # Of LangChain's documents, these lack the ids.
-        told = documents if isinstance(documents, list) and len(documents) == len(flat) else [{}] * len(flat)
+        told = (
+            documents
+            if isinstance(documents, list) and len(documents) == len(flat)
+            else [{}] * len(flat)
+        )
         pairs = zip(told, flat, strict=True)
         documents = [own | each if isinstance(own, dict) else each for own, each in pairs]
     call.output = json_of(documents) if isinstance(documents, list) else documents

@@ -34,16 +34,22 @@ FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
-_ITEMS = ("_call", "_call_output", "_call_item", "_output_item")  # How kinds of items of OpenAI end.
+_ITEMS = (
+    "_call",
+    "_call_output",
+    "_call_item",
+    "_output_item",
+)  # How kinds of items of OpenAI end.
 _LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
 _OPENAI = {"tool_calls", "function_call"}
 
 
 def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """Convert a history of OpenAI's APIs or Agents SDK to a response, as `response_from_trace` does.
+    """Convert a history of OpenAI's APIs or Agents SDK to a response, as `response_from_trace`
+    does.
 
-    It has messages of Chat Completions; items or an answer of the Responses API; or of the Agents SDK,
-    `result.to_input_list()`, a `RunState` as JSON, or what a `TracingProcessor` exports.
+    It has messages of Chat Completions; items or an answer of the Responses API; or of the Agents
+    SDK, `result.to_input_list()`, a `RunState` as JSON, or what a `TracingProcessor` exports.
     """
     return read_trace(history_of(messages), "openai", **options)
 
@@ -51,9 +57,9 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
 def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """Convert a history of LangChain or LangGraph to a response, as `response_from_trace` does.
 
-    It has messages (objects, `messages_to_dict`, `model_dump` or `dumpd`), or is the final state of a graph,
-    or the events of `astream_events` with version "v2". If the content of a tool's message has no rows, its
-    `artifact` is the output, provided that this is a table or a list of documents.
+    It has messages (objects, `messages_to_dict`, `model_dump` or `dumpd`), or is the final state of
+    a graph, or the events of `astream_events` with version "v2". If the content of a tool's message
+    has no rows, its `artifact` is the output, provided that this is a table or a list of documents.
     """
     return read_trace(history_of(history), "langchain", **options)
 
@@ -67,9 +73,11 @@ def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> d
 
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
-    """Convert messages of Pydantic AI, version 1 or 2, to a response, as `response_from_trace` does.
+    """Convert messages of Pydantic AI, version 1 or 2, to a response, as `response_from_trace`
+    does.
 
-    They are `result.all_messages()` or `result.all_messages_json()`. An object as an answer becomes JSON.
+    They are `result.all_messages()` or `result.all_messages_json()`. An object as an answer becomes
+    JSON.
     """
     return read_trace(history_of(messages), "pydantic-ai", **options)
 
@@ -82,8 +90,8 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
         options: see `TraceOptions`.
 
     Returns:
-        a response for `evaluate_stream`. Its `trace_format` names the format, and its `trace_problems` lists
-        what is wrong with the trace.
+        a response for `evaluate_stream`. Its `trace_format` names the format, and its
+        `trace_problems` lists what is wrong with the trace.
 
     Raises:
         TraceError: text is not JSON, or nothing of a known format is in it.
@@ -93,7 +101,9 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
 
 
 def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised ("auto")."""
+    """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised
+    ("auto").
+    """
     if format == "auto":
         return convert(value, detect(value), options)
     name, found = "openai" if format in ("responses", "agents") else format, _formats_in(value)
@@ -105,7 +115,9 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
 def detect(value: Any) -> str:
     """The name of the format of a trace."""
     if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
-        raise TraceError("a line of OpenTelemetry holds spans of many traces; read it with the format otlp")
+        raise TraceError(
+            "a line of OpenTelemetry holds spans of many traces; read it with the format otlp"
+        )
     if found := _formats_in(value):
         return found[0][0]
     known = f"{', '.join(FORMATS)}, and if named {', '.join(TAKEN)}"
@@ -116,13 +128,21 @@ _TEXTS = ("openai", "langchain", "anthropic")  # Messages that are only text loo
 
 
 def _formats_in(value: Any) -> list[tuple[str, ...]]:
-    """The formats, the likeliest first, that each item of a history may have; of text only if all are."""
-    found = [each for item in opened(value)[0] if isinstance(item, dict) and (each := _formats_of(item))]
+    """The formats, the likeliest first, that each item of a history may have; of text only if
+    all are.
+    """
+    found = [
+        each for item in opened(value)[0] if isinstance(item, dict) and (each := _formats_of(item))
+    ]
     return [names for names in found if names is not _TEXTS] or found
 
 
 def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
-    if len(item) == 2 and item.get("role") in ("user", "assistant") and isinstance(item.get("content"), str):
+    if (
+        len(item) == 2
+        and item.get("role") in ("user", "assistant")
+        and isinstance(item.get("content"), str)
+    ):
         return _TEXTS  # As most are.
     item = dict_at(item, "message") or item  # Of a choice of a completion.
     kind = str(item.get("type"))
@@ -147,30 +167,34 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
 class TraceFormat:
     """How to read a log of traces.
 
-    Each line has one trace, except with "otlp": there, lines have spans of OpenTelemetry, and a trace is
-    evaluated `grace` seconds after its root span came, or after `trace_idle` seconds without a span of it.
-    The evaluated traces are kept for late spans, up to 32 MiB.
+    Each line has one trace, except with "otlp": there, lines have spans of OpenTelemetry, and a
+    trace is evaluated `grace` seconds after its root span came, or after `trace_idle` seconds
+    without a span of it. The evaluated traces are kept for late spans, up to 32 MiB.
 
-    A line may hold a trace in two keys: first ``messages``, ``input``, ``request`` or the like, then
-    ``output``, ``response``, ``completion`` or ``choices``. Other keys are those of the response and override
-    the trace. An API's object, with the key ``object``, gives only ``id``, ``model`` and ``error``.
-    A ``status`` other than "success" and "error" becomes ``trace_status``.
+    A line may hold a trace in two keys: first ``messages``, ``input``, ``request`` or the like,
+    then ``output``, ``response``, ``completion`` or ``choices``. Other keys are those of the
+    response and override the trace. An API's object, with the key ``object``, gives only ``id``,
+    ``model`` and ``error``. A ``status`` other than "success" and "error" becomes ``trace_status``.
 
     Attributes:
         name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "otlp",
             "text2sparql" for answers of that benchmark or "plain" for responses with `question` in
-            place of an id, both also in an array, or "auto", which recognises all but these, line by line.
-        select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None means
-            that the whole line is the trace.
-        question_id: path to the question's id in a line; with "otlp", the name of the attribute that has it.
-            Without it, the question is found by its text.
-        failed: texts that results of failed calls begin with, or a function of the step's name and the
-            result's text; used if the trace does not say which calls failed.
+            place of an id, both also in an array, or "auto", which recognises all but these, line
+            by line.
+        select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None
+            means that the whole line is the trace.
+        question_id: path to the question's id in a line; with "otlp", the name of the attribute
+            that has it. Without it, the question is found by its text.
+        failed: texts that results of failed calls begin with, or a function of the step's name and
+            the result's text; used if the trace does not say which calls failed.
         step_names: name of the step by name of the tool.
-        turn: "last" takes the steps and tokens since the user's last message, "all" those of all turns.
-        grace: seconds to wait for late spans after the root span, of a source that is live; for "otlp".
+        turn: "last" takes the steps and tokens since the user's last message, "all" those of all
+            turns.
+        grace: seconds to wait for late spans after the root span, of a source that is live; for
+            "otlp".
         trace_idle: seconds to wait for a root span after the last span; for "otlp".
-        late: file for the responses of traces with spans that came after their evaluation; for "otlp".
+        late: file for the responses of traces with spans that came after their evaluation; for
+            "otlp".
 
     Raises:
         UsageError: an attribute has an invalid value.
@@ -217,14 +241,19 @@ class TraceFormat:
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
     ) -> dict[str, Any]:
-        """The response that the trace in the JSON value of a line makes; to a question, where that is known.
+        """The response that the trace in the JSON value of a line makes; to a question, where that
+        is known.
 
         Keys beside the trace are the response's own, and override what the trace says.
         """
         place = (self.select or "").partition(".")[0]
         if place and isinstance(value, dict) and value.get("error") and not value.get(place):
-            value = value | {"question": _asked(value.get("inputs"))}  # It failed before it had a trace.
-            return replace(self, name=PLAIN, select=None).convert(value, questions, question_id=question_id)
+            value = value | {
+                "question": _asked(value.get("inputs"))
+            }  # It failed before it had a trace.
+            return replace(self, name=PLAIN, select=None).convert(
+                value, questions, question_id=question_id
+            )
         way = [] if self.select is None else _way(value, self.select, "the trace")
         trace = way[-1][0][way[-1][1]] if way else value
         trace = history_of(trace) if isinstance(trace, str) else trace
@@ -258,7 +287,9 @@ class TraceFormat:
             if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
                 is_api = not self.is_listed and holder.keys() & _APIS
                 keys = holder.keys() & _OF_APIS if is_api else holder.keys() - taken
-                own |= {key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None}
+                own |= {
+                    key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None
+                }
         if self.question_id is not None:
             own.pop(self.question_id.partition(".")[0], None)
         if own.get("status") not in (None, "success", "error"):  # Another is none of a response.
@@ -280,7 +311,9 @@ def _asked(inputs: Any) -> Any:
 
 
 def _way(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
-    """The objects and lists down to what stands at a path, each with its key, which may itself have dots."""
+    """The objects and lists down to what stands at a path, each with its key, which may itself
+    have dots.
+    """
     way = []
     here, parts = value, path.split(".")
     while parts:
@@ -291,7 +324,11 @@ def _way(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
             names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
             key = next((name for name in names if here.get(name) is not None), None)
         if key is None:
-            keys = ", ".join(map(repr, list(value)[:10])) if isinstance(value, dict) else type(value).__name__
+            keys = (
+                ", ".join(map(repr, list(value)[:10]))
+                if isinstance(value, dict)
+                else type(value).__name__
+            )
             raise TraceError(f"{what} is not at {path!r}; the line has {keys}")
         way.append((here, key))
         here, parts = here[key], parts[str(key).count(".") + 1 :]
@@ -302,7 +339,9 @@ def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> T
     """The given format; a `UsageError` if it needs a reference set, and there is none."""
     found = given if isinstance(given, TraceFormat) else TraceFormat(name=given)
     if isinstance(questions, AnyQuestion) and found.name != PLAIN:
-        raise UsageError(f"format: without a reference set, expected {PLAIN}; {found.name} needs one")
+        raise UsageError(
+            f"format: without a reference set, expected {PLAIN}; {found.name} needs one"
+        )
     return found
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces.spans import Span
 
 GRACE = 10.0
-"""Seconds to wait for late spans after the root span: SDKs export every 5 s, each service for itself."""
+"""Seconds to wait for late spans after the root span: SDKs export every 5 s, each service for
+itself.
+"""
 
 TRACE_IDLE = 60.0  # Seconds without a span after which a trace is complete without its root span.
 
@@ -24,7 +26,9 @@ MAX_TRACES, MAX_BYTES = 10_000, 256 * 1024**2
 """How many traces may be open, and about how much memory they may take."""
 
 REMEMBERED, KEPT_BYTES = 100_000, 32 * 1024**2
-"""How many traces are remembered after they were returned, for late spans, and how much of them is kept."""
+"""How many traces are remembered after they were returned, for late spans, and how much of them
+is kept.
+"""
 
 LISTED = 20  # How many ids of late traces are kept.
 
@@ -35,7 +39,9 @@ Reason = Literal["root", "idle", "full", "end", "late"]
 
 @dataclass(slots=True, eq=False)
 class LateSpans:
-    """How many spans came after their trace was evaluated, and of how many traces. They change no result."""
+    """How many spans came after their trace was evaluated, and of how many traces. They change
+    no result.
+    """
 
     file: str | None = None  # Where the whole responses of their traces are appended.
     spans: int = 0
@@ -49,7 +55,10 @@ class LateSpans:
             return None
         ids = ", ".join(self.trace_ids) + (", ..." if self.traces > len(self.trace_ids) else "")
         what = f"{plural(self.spans, 'span')} of {plural(self.traces, 'trace')}"
-        cure = "With a file of results (-o), or `late` of TraceFormat, their responses are written whole"
+        cure = (
+            "With a file of results (-o), or `late` of TraceFormat, their responses are written "
+            "whole"
+        )
         cure = cure if self.file is None else f"Evaluate the whole responses in {self.file}"
         cure += f", but for {self.dropped} spans that came too late" if self.dropped else ""
         text = f"{what} came after the trace was evaluated: {ids}. {cure}; or wait longer (--grace)"
@@ -60,9 +69,10 @@ class LateSpans:
 class TraceGroup(Generic[P]):
     """The spans of one trace, in order of arrival.
 
-    It is complete because its root span came ("root"), no span came for a while ("idle"), too many were open
-    ("full"), the source ended ("end"), or it was returned before and has late spans ("late"). The reason is
-    None while it is open; whoever makes nothing of it sets it to None again.
+    It is complete because its root span came ("root"), no span came for a while ("idle"), too many
+    were open ("full"), the source ended ("end"), or it was returned before and has late spans
+    ("late"). The reason is None while it is open; whoever makes nothing of it sets it to None
+    again.
     """
 
     trace_id: str
@@ -76,11 +86,13 @@ class TraceGroups(Generic[P]):
     """Groups spans by trace and returns complete traces.
 
     A trace is complete `grace` seconds after its root span came, or when none of its spans came for
-    `trace_idle` seconds. If more than `max_traces` are open, or they take more than about `max_bytes` of
-    memory, the oldest is returned as it is. A trace that was returned is opened again by late spans, and
-    returned once more, after `trace_idle` seconds or at the end; only those of the last 32 MiB can be.
+    `trace_idle` seconds. If more than `max_traces` are open, or they take more than about
+    `max_bytes` of memory, the oldest is returned as it is. A trace that was returned is opened
+    again by late spans, and returned once more, after `trace_idle` seconds or at the end; only
+    those of the last 32 MiB can be.
 
-    The caller passes the time in seconds, of any clock. A time before an earlier one counts as the earlier.
+    The caller passes the time in seconds, of any clock. A time before an earlier one counts as the
+    earlier.
     """
 
     def __init__(
@@ -102,7 +114,10 @@ class TraceGroups(Generic[P]):
         self._bytes = self._kept_bytes = 0
         self._open: OrderedDict[str, TraceGroup[P]] = OrderedDict()
         # When each is complete by its root, and by its last span; the earliest first.
-        self._due: dict[Reason, OrderedDict[str, float]] = {"root": OrderedDict(), "idle": OrderedDict()}
+        self._due: dict[Reason, OrderedDict[str, float]] = {
+            "root": OrderedDict(),
+            "idle": OrderedDict(),
+        }
         # Those that were returned, and whether spans of them were late; the last of them are kept.
         self._returned: OrderedDict[str, bool] = OrderedDict()
         self._kept: OrderedDict[str, TraceGroup[P]] = OrderedDict()
@@ -117,7 +132,9 @@ class TraceGroups(Generic[P]):
         return min((next(iter(due.values())) for due in self._due.values() if due), default=None)
 
     def add(self, spans: Iterable[Span], place: P, now: float) -> list[TraceGroup[P]]:
-        """Add the spans of the line at `place`, and return the traces that are complete or have no room."""
+        """Add the spans of the line at `place`, and return the traces that are complete or have
+        no room.
+        """
         complete = self.due(now)
         for span in spans:
             group = self._group_of(span.trace_id, place)
@@ -144,7 +161,9 @@ class TraceGroups(Generic[P]):
         return complete
 
     def finish(self, *, only_ended: bool = False, only_late: bool = False) -> list[TraceGroup[P]]:
-        """All open traces, the oldest first, or only those whose root has come, or that late spans opened."""
+        """All open traces, the oldest first, or only those whose root has come, or that late
+        spans opened.
+        """
         ending = [
             trace_id
             for trace_id, group in self._open.items()
@@ -154,7 +173,9 @@ class TraceGroups(Generic[P]):
         return [self._give(trace_id, "end") for trace_id in ending]
 
     def _group_of(self, trace_id: str, place: P) -> TraceGroup[P] | None:
-        """The group of one more span, which may open it again; None if it was returned and is not kept."""
+        """The group of one more span, which may open it again; None if it was returned and is
+        not kept.
+        """
         group = self._open.get(trace_id)
         if group is None and trace_id not in self._returned:
             group = self._open[trace_id] = TraceGroup(trace_id, place)

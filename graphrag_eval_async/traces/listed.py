@@ -1,4 +1,6 @@
-"""Answers of TEXT2SPARQL and plain answers, in an array or in lines; their questions are found by text."""
+"""Answers of TEXT2SPARQL and plain answers, in an array or in lines; their questions are found
+by text.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ def steps_of_query(query: str | None, name: str = BENCHMARK_STEP) -> list[dict[s
 
 
 def read_listed(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """The response that an answer in one of these formats makes; of TEXT2SPARQL, its step is its query."""
+    """The response that an answer in one of these formats makes; of TEXT2SPARQL, its step is its
+    query.
+    """
     record = value if isinstance(value, dict) else {}
     asked, query, steps = record.get("question"), record.get("query"), record.get("actual_steps")
     is_plain, question_id = format == PLAIN, options.get("question_id")
-    if not (question_id or "question" in record if is_plain else record.keys() & {"query", "error"}):
+    if not (
+        question_id or "question" in record if is_plain else record.keys() & {"query", "error"}
+    ):
         keys = "question and answer" if is_plain else "question and query"
         raise TraceError(f"expected an object with {keys}, got {shown(value)}")
     if not is_plain:

@@ -1,11 +1,21 @@
-"""Messages of any framework: who speaks, what is said, which tools are called and what they returned."""
+"""Messages of any framework: who speaks, what is said, which tools are called and what they
+returned.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records.outputs import unwrapped
-from graphrag_eval_async.traces.plain import block_text, dict_at, first, json_of, said, structure, text_of
+from graphrag_eval_async.traces.plain import (
+    block_text,
+    dict_at,
+    first,
+    json_of,
+    said,
+    structure,
+    text_of,
+)
 from graphrag_eval_async.traces.trace import Call, Trace, call_of
 
 if TYPE_CHECKING:
@@ -13,7 +23,9 @@ if TYPE_CHECKING:
 
 _ROLES = {
     **dict.fromkeys(("user", "human", "HumanMessage"), "user"),
-    **dict.fromkeys(("assistant", "ai", "AIMessage", "AIMessageChunk", "model", "response"), "assistant"),
+    **dict.fromkeys(
+        ("assistant", "ai", "AIMessage", "AIMessageChunk", "model", "response"), "assistant"
+    ),
     **dict.fromkeys(("tool", "function", "ToolMessage", "FunctionMessage"), "tool"),
     **dict.fromkeys(("system", "SystemMessage", "developer", "remove", "RemoveMessage"), "system"),
     **dict.fromkeys(("chat", "ChatMessage"), "system"),
@@ -41,7 +53,9 @@ _HISTORIES = ("pydantic_ai.all_messages", "all_messages_events", "events")
 _EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _EVENTS["gen_ai.choice"] = "assistant"
 
-Messages = list[tuple[str, str, Any]]  # Where they are, the role that they have by default, and the messages.
+Messages = list[
+    tuple[str, str, Any]
+]  # Where they are, the role that they have by default, and the messages.
 
 
 def is_message(value: dict[str, Any]) -> bool:
@@ -71,8 +85,12 @@ def role_of(message: dict[str, Any], default: str = "") -> str:
     return _ROLES.get(default, default)
 
 
-def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new: bool = False) -> None:
-    """Add what a message without an envelope says, calls and returns; its role is as given if it has none."""
+def read_message(
+    value: dict[str, Any], trace: Trace, role: str = "", *, is_new: bool = False
+) -> None:
+    """Add what a message without an envelope says, calls and returns; its role is as given if it
+    has none.
+    """
     role, content, parts = role_of(value, role), value.get("content"), value.get("parts")
     if role == "user" and parts is None and content and isinstance(content, str):  # As most are.
         trace.ask(content)
@@ -82,7 +100,9 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
     if isinstance(parts, list) and parts:
         content = parts
     if "tool_call_id" in value or (role == "tool" and parts is None):
-        found.append(_result_of(value, value.get("tool_call_id"), output_of(value | {"content": content})))
+        found.append(
+            _result_of(value, value.get("tool_call_id"), output_of(value | {"content": content}))
+        )
     else:
         content = content if content is not None else value.get("refusal")
         text, waits, shows = _read_content(content, found, trace, is_parts=parts is not None)
@@ -92,24 +112,37 @@ def read_message(value: dict[str, Any], trace: Trace, role: str = "", *, is_new:
         found = [part for part in found if part.ended or part.id not in ids] + made
         waits |= bool(made)
     # Right after the result of a tool of OpenAI, an image shows what was returned.
-    shows &= trace.format in _OPENAI and trace.answer is None and bool(trace.calls) and trace.calls[-1].ended
+    shows &= (
+        trace.format in _OPENAI
+        and trace.answer is None
+        and bool(trace.calls)
+        and trace.calls[-1].ended
+    )
     for part in found:
         part.is_new = is_new
         trace.part(part)
     if role in ("request", ""):  # Of Pydantic AI, which also sends what the user did not say.
         listed = content if isinstance(content, list) else []
-        is_asked = any(isinstance(part, dict) and part.get("part_kind") == "user-prompt" for part in listed)
+        is_asked = any(
+            isinstance(part, dict) and part.get("part_kind") == "user-prompt" for part in listed
+        )
         role = "user" if is_asked else "system" if role else ""
     if role == "user" and not found and not shows and (text or trace.format != "otlp"):
         trace.ask(text)  # What stands beside results is what a tool shows.
     elif role == "assistant" and text and not waits:
         trace.answer = text
     elif role not in _ROLES:
-        trace.problem(f"a message of the unknown role {role or text_of(value.get('type')) or 'none'}")
+        trace.problem(
+            f"a message of the unknown role {role or text_of(value.get('type')) or 'none'}"
+        )
 
 
-def _read_content(content: Any, found: list[Call], trace: Trace, *, is_parts: bool) -> tuple[str, bool, bool]:
-    """Add calls and results; return what is said after them, whether calls wait, and an image is shown."""
+def _read_content(
+    content: Any, found: list[Call], trace: Trace, *, is_parts: bool
+) -> tuple[str, bool, bool]:
+    """Add calls and results; return what is said after them, whether calls wait, and an image is
+    shown.
+    """
     texts: list[str] = []
     waits = shows = False
     if not isinstance(content, list):
@@ -161,7 +194,9 @@ def _called(call: dict[str, Any]) -> Call:
 
 
 def part_of(block: dict[str, Any]) -> Call | None:
-    """The call or result that a block of a message or an item of OpenAI is; None if it is neither."""
+    """The call or result that a block of a message or an item of OpenAI is; None if it is
+    neither.
+    """
     kind = block.get("type") or first(block, *_KINDS)
     if not isinstance(kind, str) or kind in _TEXTS:
         return None
@@ -179,7 +214,9 @@ def _hosted(item: dict[str, Any], kind: str) -> Call:
     name, args = item.get("name"), item.get("arguments")
     if kind != "mcp_call":
         name = kind.removesuffix("_call")
-        args = {key: value for key, value in item.items() if value is not None and key not in _NOT_ARGS}
+        args = {
+            key: value for key, value in item.items() if value is not None and key not in _NOT_ARGS
+        }
     call = call_of(name, first(item, "call_id", "id"), args or {})
     output, error, status = first(item, *_OF_HOSTED), item.get("error"), item.get("status")
     if isinstance(error, dict):
@@ -193,20 +230,26 @@ def _hosted(item: dict[str, Any], kind: str) -> Call:
 
 
 def _result_of(value: dict[str, Any], key: Any, output: Any) -> Call:
-    """A result; whether it failed is said by a mark, a status, or an error code in place of the output."""
+    """A result; whether it failed is said by a mark, a status, or an error code in place of the
+    output.
+    """
     failed, outcome = value.get("is_error"), value.get("outcome")
     if value.get("part_kind") == "retry-prompt":
         failed = True
     elif not isinstance(failed, bool):
         failed = {"success": False, "error": True, "failed": True}.get(str(value.get("status")))
         failed = outcome != "success" if isinstance(outcome, str) else failed
-    if isinstance(output, dict) and output.get("error_code") is not None:  # Of servers of Anthropic.
+    if (
+        isinstance(output, dict) and output.get("error_code") is not None
+    ):  # Of servers of Anthropic.
         output, failed = output["error_code"], True
     return call_of(first(value, "name", "tool_name"), key).end(output, failed)
 
 
 def tool_message(value: Any) -> dict[str, Any] | None:
-    """The message of a tool that a tool of LangChain returned, also in a `Command`; None if it is none."""
+    """The message of a tool that a tool of LangChain returned, also in a `Command`; None if it
+    is none.
+    """
     update = value.get("update") if isinstance(value, dict) else None
     messages = update.get("messages") if isinstance(update, dict) else None
     for each in messages if isinstance(messages, list) else [value]:
@@ -223,7 +266,9 @@ def output_of(message: dict[str, Any]) -> Any:
 
 
 def _has_rows(value: Any) -> bool:
-    """Whether a value is results of SPARQL or a list of objects, in whichever form they are read."""
+    """Whether a value is results of SPARQL or a list of objects, in whichever form they are
+    read.
+    """
     value = unwrapped(text_of(value) if isinstance(value, list) else value)
     if isinstance(value, list):
         return bool(value) and all(isinstance(each, dict) for each in value)
@@ -231,7 +276,9 @@ def _has_rows(value: Any) -> bool:
 
 
 def documents_of(output: Any) -> Any:
-    """Documents of LangChain as `retrieval` steps have them, with `id` and `text`; all else as it is."""
+    """Documents of LangChain as `retrieval` steps have them, with `id` and `text`; all else as
+    it is.
+    """
     listed = output if isinstance(output, list) else []
     documents = [dict_at(each, "kwargs") or each for each in listed if isinstance(each, dict)]
     found = [
@@ -248,16 +295,22 @@ def histories_of(span: Span) -> list[Trace]:
     told: list[Messages] = [_given_and_made(attributes)]
     for key in _HISTORIES:
         value = structure(attributes.get(key))
-        listed = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+        listed = (
+            [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+        )
         if value is not None and (key != "events" or any("event.name" in each for each in listed)):
             told.append([(key, "", value)])
     flat = [(prefix, role) for role, _, prefixes in _GIVEN_AND_MADE for prefix in prefixes]
-    told.append([(prefix, role, found) for prefix, role in flat if (found := indexed(attributes, prefix))])
+    told.append(
+        [(prefix, role, found) for prefix, role in flat if (found := indexed(attributes, prefix))]
+    )
     events: Messages = []
     for name, about in span.events:
         if name in _EVENTS:
             body = structure(about.get("gen_ai.event.content"))
-            events.append((name, "", {"event.name": name, **(body if isinstance(body, dict) else about)}))
+            events.append(
+                (name, "", {"event.name": name, **(body if isinstance(body, dict) else about)})
+            )
         else:
             events += _given_and_made(about)
     return [_history(messages) for messages in (*told, events) if messages]
@@ -303,12 +356,17 @@ def _read_told(value: dict[str, Any], role: str, history: Trace) -> None:
         if event == "gen_ai.tool.message":
             value.setdefault("tool_call_id", value.get("id"))
         if (name := value.get("function_call_name")) is not None:
-            value["function_call"] = {"name": name, "arguments": value.get("function_call_arguments_json")}
+            value["function_call"] = {
+                "name": name,
+                "arguments": value.get("function_call_arguments_json"),
+            }
     read_message(opened_message(value), history, role, is_new=is_new)
 
 
 def indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:
-    """What attributes such as `prefix` ``0.message.role`` hold: ``[{"message": {"role": ...}}]``."""
+    """What attributes such as `prefix` ``0.message.role`` hold: ``[{"message": {"role":
+    ...}}]``.
+    """
     root: dict[str, Any] = {}
     for key, value in attributes.items():
         if key.startswith(prefix):

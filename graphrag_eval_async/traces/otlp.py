@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 _USAGE = "gen_ai.usage."
 _TOKENS = {
     "input_tokens": (f"{_USAGE}input_tokens", f"{_USAGE}prompt_tokens", "llm.token_count.prompt"),
-    "output_tokens": (f"{_USAGE}output_tokens", f"{_USAGE}completion_tokens", "llm.token_count.completion"),
+    "output_tokens": (
+        f"{_USAGE}output_tokens",
+        f"{_USAGE}completion_tokens",
+        "llm.token_count.completion",
+    ),
     "total_tokens": (f"{_USAGE}total_tokens", "llm.token_count.total"),
 }
 _COST = ("llm.cost.total", f"{_USAGE}cost", "operation.cost")
@@ -36,14 +40,14 @@ def responses_from_otlp(
     """Convert lines of OTLP in JSON to responses, one per trace.
 
     Args:
-        lines: text, bytes or dicts, each an object with `resourceSpans`. Other lines are skipped. Spans may
-            come in any order; all lines are read before the first response is made.
-        options: see `TraceOptions`; here, `question_id` names the attribute that has the question's id. The
-            root span is searched first, then the other spans, then their resources.
+        lines: text, bytes or dicts, each an object with `resourceSpans`. Other lines are skipped.
+            Spans may come in any order; all lines are read before the first response is made.
+        options: see `TraceOptions`; here, `question_id` names the attribute that has the question's
+            id. The root span is searched first, then the other spans, then their resources.
 
     Returns:
-        an iterator over responses, in the order in which the traces begin; its `skipped` counts what was
-        skipped.
+        an iterator over responses, in the order in which the traces begin; its `skipped` counts
+        what was skipped.
     """
     return OtlpResponses(lines, options)
 
@@ -70,7 +74,9 @@ class OtlpResponses(Iterator[dict[str, Any]]):
                 self.skipped["traces without a span of an agent"] += 1
 
 
-def response_of_spans(spans: Iterable[Span], **options: Unpack[TraceOptions]) -> dict[str, Any] | None:
+def response_of_spans(
+    spans: Iterable[Span], **options: Unpack[TraceOptions]
+) -> dict[str, Any] | None:
     """The response that the spans of a trace make; None if no agent wrote any of them."""
     trace = Trace("otlp", options.get("turn", "last"))
     spans = sorted(_once(spans, trace), key=lambda span: span.begun)
@@ -91,7 +97,9 @@ def response_of_spans(spans: Iterable[Span], **options: Unpack[TraceOptions]) ->
     if (attribute := options.get("question_id")) is not None:
         told = [span.attributes.get(attribute) for span in (root, *spans)]
         told += [span.resource.get(attribute) for span in (root, *spans)]
-        options["question_id"] = next((text_or_none(value) for value in told if value is not None), None)
+        options["question_id"] = next(
+            (text_or_none(value) for value in told if value is not None), None
+        )
         if options["question_id"] is None:
             trace.problem(f"no span has the attribute {attribute}")
     return to_response(trace, **options)
@@ -118,7 +126,9 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
     agents = {span for span in spans if span.kind is not None}
     runs = sum(span.kind == "other" and above(span, parents, agents) is None for span in agents)
     if runs > 1:
-        trace.problem(f"{runs} runs of agents in one trace, read as one; give each a trace of its own")
+        trace.problem(
+            f"{runs} runs of agents in one trace, read as one; give each a trace of its own"
+        )
     # Those of models first, which are in the order of their making.
     models_first = sorted(spans, key=lambda span: span.kind != "model")
     histories = [(span, history) for span in models_first for history in histories_of(span)]
@@ -132,7 +142,9 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
     _read_calls(calls_of(spans, histories, parents, trace.problem), question, trace)
     for _, history in histories:
         trace.problems |= history.problems
-    ends = sorted(histories, key=lambda each: each[0].done, reverse=True)  # The last that ended tells.
+    ends = sorted(
+        histories, key=lambda each: each[0].done, reverse=True
+    )  # The last that ended tells.
     answers = (history.answer for _, history in ends if history.answer is not None)
     trace.answer = next(answers, told["output.value"])
 
@@ -160,7 +172,9 @@ def _read_calls(calls: list[Call], question: str | None, trace: Trace) -> None:
 
 
 def _count(spans: list[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
-    """Add up tokens and costs of the spans below which no other has any: those above repeat them."""
+    """Add up tokens and costs of the spans below which no other has any: those above repeat
+    them.
+    """
 
     def lowest(used: dict[Span, Any]) -> list[Any]:
         repeating = {above(span, parents, used) for span in used}
@@ -179,7 +193,9 @@ def _usage(span: Span) -> dict[str, float]:
     is_embedding = span.attributes.get("openinference.span.kind") == "EMBEDDING"
     if is_embedding or span.attributes.get("gen_ai.operation.name") == "embeddings":
         return {}
-    found = {key: value for key, names in _TOKENS.items() if (value := _number(span, names)) is not None}
+    found = {
+        key: value for key, names in _TOKENS.items() if (value := _number(span, names)) is not None
+    }
     if found.keys() - {"total_tokens"}:
         found = {"input_tokens": 0, "output_tokens": 0} | found
         found["total_tokens"] = found["input_tokens"] + found["output_tokens"]

@@ -1,4 +1,6 @@
-"""Convert objects of agent frameworks to plain JSON values, and read the texts and times in them."""
+"""Convert objects of agent frameworks to plain JSON values, and read the texts and times in
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from graphrag_eval_async.records.line import repr_of
 from graphrag_eval_async.records.outputs import decoded
 
 MAX_DEPTH = 200  # How deep a trace may nest; deeper parts are cut off as text.
-MAX_ATTRIBUTE_DEPTH = 100  # How deep JSON text in an attribute of a span may nest; deeper text stays text.
+MAX_ATTRIBUTE_DEPTH = (
+    100  # How deep JSON text in an attribute of a span may nest; deeper text stays text.
+)
 
 
 def history_of(value: Any) -> Any:
@@ -30,7 +34,16 @@ def history_of(value: Any) -> Any:
     return as_json(value)
 
 
-_GIVEN = ("messages", "original_input", "request", "all_messages", "_state", "input", "events", "items")
+_GIVEN = (
+    "messages",
+    "original_input",
+    "request",
+    "all_messages",
+    "_state",
+    "input",
+    "events",
+    "items",
+)
 _MADE = ("generated_items", "output", "response", "completion", "choices")
 
 
@@ -41,7 +54,9 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
     """
     items = value if isinstance(value, list) else [value]
     taken: list[str] = []
-    halves = [_half(value, keys, _items) for keys in (_GIVEN, _MADE)] if isinstance(value, dict) else []
+    halves = (
+        [_half(value, keys, _items) for keys in (_GIVEN, _MADE)] if isinstance(value, dict) else []
+    )
     is_text = bool(halves) and all(isinstance(first(value, *keys), str) for keys in (_GIVEN, _MADE))
     if any(halves) or (is_text and (_OF_MESSAGES | {"object"}).isdisjoint(value)):
         items = []
@@ -57,7 +72,9 @@ def _half(
     value: dict[str, Any], keys: Iterable[str], read: Callable[[Any], list[Any]]
 ) -> tuple[str, list[Any]] | None:
     """The first key whose value has items, and these; None if there is none."""
-    return next(((key, items) for key in keys if value.get(key) and (items := read(value[key]))), None)
+    return next(
+        ((key, items) for key in keys if value.get(key) and (items := read(value[key]))), None
+    )
 
 
 def whole_answer(value: Any) -> Any:
@@ -77,7 +94,9 @@ def _items(half: Any) -> list[Any]:
 def _text_as_items(half: Any, role: str) -> list[Any]:
     """A half that is text, or has nothing but a `content`, as a message."""
     half = whole_answer(half)
-    text = said(half.get("content") if isinstance(half, dict) and _OF_MESSAGES.isdisjoint(half) else half)
+    text = said(
+        half.get("content") if isinstance(half, dict) and _OF_MESSAGES.isdisjoint(half) else half
+    )
     return [{"role": role, "content": text}] if text else []
 
 
@@ -87,8 +106,8 @@ _OF_MESSAGES = {"role", "type", "parts"}
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     """A value of dicts, lists, strings, numbers, booleans and None.
 
-    Pydantic models get a key ``class`` with the name of their class if they have none. Exceptions become
-    ``{"type", "message"}``; what has no JSON form, its `repr`.
+    Pydantic models get a key ``class`` with the name of their class if they have none. Exceptions
+    become ``{"type", "message"}``; what has no JSON form, its `repr`.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return value
@@ -125,7 +144,11 @@ def shown(value: Any) -> str:
         return f"a list, first of {shown(value[0])}" if value else "an empty list"
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
-    return f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}" if value else "no keys"
+    return (
+        f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}"
+        if value
+        else "no keys"
+    )
 
 
 def first(value: Mapping[str, Any], *keys: str) -> Any:
@@ -179,7 +202,9 @@ def text_of(value: Any) -> str:
 
 
 def json_of(value: Any) -> str:
-    """A value as JSON text; as Python shows it where it nests too deep or has too large an integer."""
+    """A value as JSON text; as Python shows it where it nests too deep or has too large an
+    integer.
+    """
     try:
         return orjson.dumps(value).decode()
     except (TypeError, ValueError):
@@ -196,7 +221,9 @@ def structure(value: Any) -> Any:
 
 
 def said(content: Any) -> str:
-    """What a message says: text, or the blocks of it that are text, without calls, thoughts and images."""
+    """What a message says: text, or the blocks of it that are text, without calls, thoughts and
+    images.
+    """
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else [content]

@@ -36,7 +36,14 @@ from graphrag_eval_async.traces.trace import Call, Trace, call_of, to_response
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.trace import TraceOptions
 
-_SILENT = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "program")
+_SILENT = (
+    "reasoning",
+    "compaction",
+    "item_reference",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "program",
+)
 """Kinds of items of OpenAI that are neither calls nor results nor messages."""
 
 
@@ -69,7 +76,11 @@ def read(value: Any, trace: Trace) -> None:
                 trace.problem(f"a message that is no object: {json_of(item)}")
     if keys:
         answers = (whole_answer(value.get(key)) for key in ("response", "output", "completion"))
-        for holder in (value, *answers, *list_at(value, "model_responses")):  # Those of a `RunState`.
+        for holder in (
+            value,
+            *answers,
+            *list_at(value, "model_responses"),
+        ):  # Those of a `RunState`.
             if isinstance(holder, dict) and "role" not in holder:
                 trace.use(holder.get("usage"))
 
@@ -79,8 +90,12 @@ class _Reader:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.asked: Counter[str | None] = Counter()  # By name, calls of models that have not started.
-        self.runs: dict[str, Call | None] = {}  # Of LangChain; those that no model asked for are calls.
+        self.asked: Counter[str | None] = (
+            Counter()
+        )  # By name, calls of models that have not started.
+        self.runs: dict[
+            str, Call | None
+        ] = {}  # Of LangChain; those that no model asked for are calls.
         self.root: Any = None  # The run that everything is a part of, as long as it lasts.
 
     def read(self, item: dict[str, Any]) -> None:
@@ -92,9 +107,13 @@ class _Reader:
             self.read_event(item, item["event"], dict_at(item, "data"), item.get("run_id"))
         elif (part := part_of(item)) is not None:
             self.trace.part(part)
-        elif kind is None and (isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)):
+        elif kind is None and (
+            isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)
+        ):
             read(item, self.trace)  # A whole answer of an API.
-        elif kind not in _SILENT and not {"content", "data", "kwargs", "tool_calls"}.isdisjoint(item):
+        elif kind not in _SILENT and not {"content", "data", "kwargs", "tool_calls"}.isdisjoint(
+            item
+        ):
             self.read_message(item)  # Of an unknown type, or without a role.
         elif kind not in _SILENT:
             self.trace.problem(f"an item of the unknown kind {text_of(kind) or 'none'}")
@@ -107,13 +126,21 @@ class _Reader:
         read_message(item, trace)
         if "parts" in item:
             parts = [part for part in item["parts"] if isinstance(part, dict)]
-            trace.times += [time for each in (item, *parts) if (time := each.get("timestamp")) is not None]
+            trace.times += [
+                time for each in (item, *parts) if (time := each.get("timestamp")) is not None
+            ]
         trace.use(first(item, "usage", "usage_metadata"))
 
     def read_event(self, event: dict[str, Any], kind: str, data: dict[str, Any], run: Any) -> None:
-        """An event of LangChain: a call is what a model asked for, or a tool that something else started."""
+        """An event of LangChain: a call is what a model asked for, or a tool that something else
+        started.
+        """
         trace, is_root = self.trace, not event.get("parent_ids")
-        if is_root and self.root not in (None, run) and kind.startswith(("on_chat_model_", "on_tool_")):
+        if (
+            is_root
+            and self.root not in (None, run)
+            and kind.startswith(("on_chat_model_", "on_tool_"))
+        ):
             raise TraceError('events of astream_events with version="v1"; use version="v2"')
         if kind == "on_chain_start" and is_root:
             self.root = run
@@ -185,7 +212,9 @@ class _Reader:
             output = error.get("message", error) if isinstance(error, dict) else error
         elif "content" in message:
             output = output_of(message)
-            failed = message["status"] == "error" if isinstance(message.get("status"), str) else None
+            failed = (
+                message["status"] == "error" if isinstance(message.get("status"), str) else None
+            )
         started = self.runs.get(run)
         if started is not None and not started.ended:
             trace.identify(started, key)

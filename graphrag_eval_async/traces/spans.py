@@ -42,7 +42,9 @@ class Span:
     name: str = ""
     start: int | None = None
     end: int | None = None
-    kind: str | None = None  # "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
+    kind: str | None = (
+        None  # "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
+    )
     attributes: dict[str, Any] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     is_error: bool = False  # By its status, or an `error.type`.
@@ -81,7 +83,9 @@ class Span:
 
     def why(self) -> str | None:
         """Why it failed: the message of its exception or status, or else the type of the error."""
-        told = (about.get("exception.message") for name, about in self.events if name == "exception")
+        told = (
+            about.get("exception.message") for name, about in self.events if name == "exception"
+        )
         text = next((text for text in told if isinstance(text, str) and text), None)
         return text or self.message or self.text("error.type")
 
@@ -98,7 +102,11 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
             skipped["lines that are not JSON"] += 1
             return []
     if not isinstance(line, dict) or first(line, "resourceSpans", "resource_spans") is None:
-        kinds = [key for key in ("resourceLogs", "resourceMetrics") if isinstance(line, dict) and key in line]
+        kinds = [
+            key
+            for key in ("resourceLogs", "resourceMetrics")
+            if isinstance(line, dict) and key in line
+        ]
         skipped[f"lines of {kinds[0]}" if kinds else "lines without resourceSpans"] += 1
         return []
     found: list[Span] = []
@@ -117,7 +125,9 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
 
 
 def _part(holder: dict[str, Any], kind: type[T], problems: list[str], *keys: str) -> T:
-    """The value of the first key that has one; an empty one, with a problem, if it is of another type."""
+    """The value of the first key that has one; an empty one, with a problem, if it is of another
+    type.
+    """
     found = first(holder, *keys)
     if isinstance(found, kind):
         return found
@@ -160,7 +170,10 @@ def _span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) 
 
 
 def _attributes(
-    holder: dict[str, Any], problems: list[str], key: str = "attributes", depth: int = MAX_ATTRIBUTE_DEPTH
+    holder: dict[str, Any],
+    problems: list[str],
+    key: str = "attributes",
+    depth: int = MAX_ATTRIBUTE_DEPTH,
 ) -> dict[str, Any]:
     if isinstance(plain := holder.get(key), dict):  # As some writers have them.
         return {name: _plain(value, problems, depth) for name, value in plain.items()}
@@ -170,7 +183,9 @@ def _attributes(
         if not isinstance(name, str):
             problems.append(f"an attribute without a key: {json_of(pair)}")
         elif name in found:
-            problems.append(f"an attribute that is there twice, {name}: {json_of(pair.get('value'))}")
+            problems.append(
+                f"an attribute that is there twice, {name}: {json_of(pair.get('value'))}"
+            )
         else:
             found[name] = _plain(pair.get("value"), problems, depth)
     return found
@@ -189,7 +204,9 @@ def _plain(value: Any, problems: list[str], depth: int) -> Any:
     if kind == "kvlistValue" and isinstance(inner, dict):
         return _attributes(inner, problems, "values", depth - 1)
     if kind == "arrayValue" and isinstance(inner, dict):
-        return [_plain(each, problems, depth - 1) for each in _part(inner, list, problems, "values")]
+        return [
+            _plain(each, problems, depth - 1) for each in _part(inner, list, problems, "values")
+        ]
     if kind == "intValue" and isinstance(inner, str):
         with suppress(ValueError):
             return int(inner) if -(2**63) <= int(inner) < 2**63 else inner
@@ -218,7 +235,11 @@ def _kind_of(attributes: dict[str, Any]) -> str | None:
     operation = attributes.get("gen_ai.operation.name")
     if found := _KINDS.get(kind) or _KINDS.get(str(operation)):
         return found
-    if operation is None and "gen_ai.tool.name" in attributes and "gen_ai.tool.call.id" in attributes:
+    if (
+        operation is None
+        and "gen_ai.tool.name" in attributes
+        and "gen_ai.tool.call.id" in attributes
+    ):
         return "tool"  # As Pydantic AI writes it.
     return "other" if any(key.startswith(_PREFIXES) for key in attributes) else None
 
@@ -231,7 +252,9 @@ def text_or_none(value: Any) -> str | None:
 def parents_of(spans: Sequence[Span]) -> dict[Span, Span]:
     """The parent of each span whose parent is there."""
     known = {(span.trace_id, span.span_id): span for span in reversed(spans)}
-    found = [(span, known.get((span.trace_id, span.parent_id))) for span in spans if not span.is_root]
+    found = [
+        (span, known.get((span.trace_id, span.parent_id))) for span in spans if not span.is_root
+    ]
     return {span: parent for span, parent in found if parent is not None and parent is not span}
 
 

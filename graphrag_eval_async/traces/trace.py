@@ -27,9 +27,14 @@ FAILURES = (
 """How the output of a failed call begins where its format has no other way to tell: by default."""
 
 ANSWERED = "Final result processed."
-"""What the tool returns by which Pydantic AI's agents give an answer that is no text: its arguments."""
+"""What the tool returns by which Pydantic AI's agents give an answer that is no text: its
+arguments.
+"""
 
-MAX_PROBLEMS, MAX_CHARACTERS = 20, 200  # How many problems a response lists, and how long the text of one is.
+MAX_PROBLEMS, MAX_CHARACTERS = (
+    20,
+    200,
+)  # How many problems a response lists, and how long the text of one is.
 
 Failed = Callable[[str, str], bool] | Sequence[str]
 
@@ -39,8 +44,8 @@ class TraceOptions(TypedDict, total=False):
 
     Attributes:
         question_id: id of the question that the trace answers. Without it, `questions` is searched.
-        questions: a reference set, or its questions. The question with the text of the user's last message
-            is taken; if only case, blanks or punctuation differ, `trace_problems` says so.
+        questions: a reference set, or its questions. The question with the text of the user's last
+            message is taken; if only case, blanks or punctuation differ, `trace_problems` says so.
     """
 
     question_id: str | None
@@ -61,14 +66,19 @@ class Call:
     failed: bool | None = None  # None if the trace does not say.
     ended: bool = False
     turn: int = 0  # Number of the user's message that it follows.
-    is_new: bool = False  # Whether the span that tells of it is about its making, not passing it on.
+    is_new: bool = (
+        False  # Whether the span that tells of it is about its making, not passing it on.
+    )
     is_before: bool = False  # Whether a history of a span has it before the user's last message.
     place: tuple[float, float] = (inf, 0)  # Orders calls of spans: a time, and a number.
 
     @property
     def label(self) -> str:
         """Its name and id, for a problem."""
-        return " ".join(str(each) for each in (self.name, self.id) if each not in (None, "")) or "a call"
+        return (
+            " ".join(str(each) for each in (self.name, self.id) if each not in (None, ""))
+            or "a call"
+        )
 
     @property
     def is_old(self) -> bool:
@@ -105,7 +115,9 @@ class Trace:
     problems: Counter[str] = field(default_factory=Counter)
     turns: int = 0  # How often the user spoke.
     repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
-    early: dict[Hashable, Call] = field(default_factory=dict)  # Results before calls, by id and number.
+    early: dict[Hashable, Call] = field(
+        default_factory=dict
+    )  # Results before calls, by id and number.
     _came: Counter[Hashable] = field(default_factory=Counter)  # By id, how many of these came.
     _taken: Counter[Hashable] = field(default_factory=Counter)  # And for how many the call came.
     _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
@@ -128,7 +140,9 @@ class Trace:
                 self._waiting.clear()
 
     def part(self, part: Call) -> None:
-        """A call, or a result: of the first call without one that has its id or, without an id, its name."""
+        """A call, or a result: of the first call without one that has its id or, without an id,
+        its name.
+        """
         if part.args is not None or not part.ended:
             call = self.call(part.name, part.args, part.id)
             call.is_new = part.is_new
@@ -177,7 +191,9 @@ class Trace:
             self._waiting.setdefault(id, deque()).append(call)
 
     def waiting(self, id: str | None, name: str | None = None) -> Call | None:  # noqa: A002
-        """The first call without a result that has this id or, without an id, this name if there is one."""
+        """The first call without a result that has this id or, without an id, this name if there
+        is one.
+        """
         calls = self._waiting.get(("name", name) if id is None and name is not None else id)
         while calls and calls[0].ended:
             calls.popleft()
@@ -188,7 +204,9 @@ class Trace:
         return id is not None and id in self._waiting
 
     def finished(self) -> list[Call]:
-        """The calls, after the last has been read; results whose calls never came are steps, too."""
+        """The calls, after the last has been read; results whose calls never came are steps,
+        too.
+        """
         for result in self.repeated:
             self.problem(f"{result.id}: more than one result; the first counts")
         for result in self.early.values():
@@ -206,8 +224,15 @@ class Trace:
         apart = (usage.get("cache_creation_input_tokens"), usage.get("cache_read_input_tokens"))
         given = first(usage, "input_tokens", "prompt_tokens", "request_tokens")
         made = first(usage, "output_tokens", "completion_tokens", "response_tokens")
-        for key, count in [("output_tokens", made), *(("input_tokens", each) for each in (given, *apart))]:
-            if isinstance(count, int | float) and not isinstance(count, bool) and 0 <= count < 2**53:
+        for key, count in [
+            ("output_tokens", made),
+            *(("input_tokens", each) for each in (given, *apart)),
+        ]:
+            if (
+                isinstance(count, int | float)
+                and not isinstance(count, bool)
+                and 0 <= count < 2**53
+            ):
                 self.tokens[key] += int(count)
 
 
@@ -224,7 +249,9 @@ def to_response(
     is_failed = as_function(failed)
     calls = trace.finished()
     answers = [call for call in calls if call.output == ANSWERED]
-    steps = [_step(call, trace, is_failed, step_names or {}) for call in calls if call.output != ANSWERED]
+    steps = [
+        _step(call, trace, is_failed, step_names or {}) for call in calls if call.output != ANSWERED
+    ]
     if answers and trace.answer is None:
         trace.answer = text_of(answers[-1].args)
     if question_id is None and questions is not None:
@@ -271,7 +298,9 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
     if callable(failed):
         return failed
     if isinstance(failed, str) or not all(isinstance(text, str) and text for text in failed):
-        raise UsageError(f"failed: expected a list of texts, or a function of name and text, got {failed!r}")
+        raise UsageError(
+            f"failed: expected a list of texts, or a function of name and text, got {failed!r}"
+        )
     beginnings = tuple(failed)
     return lambda _, output: output.lstrip().startswith(beginnings)
 
@@ -291,8 +320,12 @@ class QuestionTexts:
         for question in questions:
             self._normalised.setdefault(_normalised(question.text), []).append(question)
 
-    def find(self, question: str | None, problem: Callable[[str], None], dataset: Any = None) -> str | None:
-        """The id of the question that the user asked; None, with a problem, if that is not clear."""
+    def find(
+        self, question: str | None, problem: Callable[[str], None], dataset: Any = None
+    ) -> str | None:
+        """The id of the question that the user asked; None, with a problem, if that is not
+        clear.
+        """
         if question is None:
             problem("no question id, and no text of a question")
             return None

@@ -1,4 +1,6 @@
-"""The batch formulas of the aggregates, as plainly as they can be written, over a list of results."""
+"""The batch formulas of the aggregates, as plainly as they can be written, over a list of
+results.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,25 @@ RESULT_METRICS = [
     *("answer_recall", "answer_precision", "answer_f1", "answer_relevance"),
 ]
 RETRIEVAL_METRICS = [
-    f"retrieval_{about}_{score}" for about in ("answer", "context") for score in ("recall", "precision", "f1")
+    f"retrieval_{about}_{score}"
+    for about in ("answer", "context")
+    for score in ("recall", "precision", "f1")
 ]
 METRICS = RESULT_METRICS + RETRIEVAL_METRICS
 
 
 def batch_aggregates(
-    results: Sequence[Mapping[str, Any]], *, templates: Sequence[str] = (), include_errors: bool = False
+    results: Sequence[Mapping[str, Any]],
+    *,
+    templates: Sequence[str] = (),
+    include_errors: bool = False,
 ) -> dict[str, Any]:
     present = {result["template_id"] for result in results}
     order = [name for name in templates if name in present]
     order += sorted(present.difference(order))
     per_template = {
-        name: _aggregate([r for r in results if r["template_id"] == name], include_errors) for name in order
+        name: _aggregate([r for r in results if r["template_id"] == name], include_errors)
+        for name in order
     }
     micro = _aggregate(results, include_errors)
     macro = {}
@@ -38,7 +46,11 @@ def batch_aggregates(
             macro[metric] = {
                 key: _mean(means)
                 for key in ("mean", "mean_of_questions")
-                if (means := [p[metric][key] for p in per_template.values() if key in p.get(metric, {})])
+                if (
+                    means := [
+                        p[metric][key] for p in per_template.values() if key in p.get(metric, {})
+                    ]
+                )
             }
     per_tag: dict[str, dict[str, Any]] = {}
     for key, value in sorted({tag for result in results for tag in result.get("tags", {}).items()}):
@@ -66,7 +78,9 @@ def _aggregate(results: Sequence[Mapping[str, Any]], include_errors: bool) -> di
     }
     if results:
         errors_of = [(_question(result), float(result["status"] == "error")) for result in results]
-        shown["error_rate"] = _of_questions(errors_of).get("mean_of_questions", errors / len(results))
+        shown["error_rate"] = _of_questions(errors_of).get(
+            "mean_of_questions", errors / len(results)
+        )
     counted = [result for result in results if include_errors or result["status"] != "error"]
     steps = _steps([result.get("actual_steps") or [] for result in counted])
     if steps:
@@ -90,7 +104,9 @@ def repeats_of(results: Sequence[Mapping[str, Any]], *, include_errors: bool) ->
     questions = defaultdict(list)
     for result in results:
         checks = [
-            result[metric] >= least for metric, least in RIGHT.items() if result.get(metric) is not None
+            result[metric] >= least
+            for metric, least in RIGHT.items()
+            if result.get(metric) is not None
         ]
         failed = result["status"] == "error"
         if scored and (failed or checks):
@@ -120,7 +136,9 @@ def _question(result: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _of_questions(values: Sequence[tuple[tuple[str, Any], float]]) -> dict[str, Any]:
-    """The mean over questions, each the mean of its values, correctly rounded; nothing if one is unknown."""
+    """The mean over questions, each the mean of its values, correctly rounded; nothing if one is
+    unknown.
+    """
     by_question: dict[tuple[str, Any], list[Fraction]] = {}
     for question, value in values:
         by_question.setdefault(question, []).append(Fraction(value))
@@ -134,8 +152,13 @@ def _of_questions(values: Sequence[tuple[tuple[str, Any], float]]) -> dict[str, 
 
 def _values(results: Iterable[Mapping[str, Any]]) -> Iterable[tuple[tuple[str, Any], str, float]]:
     for result in results:
-        retrievals = [step for step in result.get("actual_steps") or [] if step.get("name") == "retrieval"]
-        for item, metrics in [(result, RESULT_METRICS), *((step, RETRIEVAL_METRICS) for step in retrievals)]:
+        retrievals = [
+            step for step in result.get("actual_steps") or [] if step.get("name") == "retrieval"
+        ]
+        for item, metrics in [
+            (result, RESULT_METRICS),
+            *((step, RETRIEVAL_METRICS) for step in retrievals),
+        ]:
             for key, value in item.items():
                 if value is not None and (key in metrics or key.endswith("_cost")):
                     yield _question(result), key, value
@@ -145,7 +168,9 @@ def _steps(samples: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str
     steps = [step for sample in samples for step in sample]
     counts = {
         "total": Counter(step["name"] for step in steps),
-        "once_per_sample": Counter(name for sample in samples for name in {step["name"] for step in sample}),
+        "once_per_sample": Counter(
+            name for sample in samples for name in {step["name"] for step in sample}
+        ),
         "empty_results": Counter(step["name"] for step in steps if _is_empty(step)),
         "errors": Counter(step["name"] for step in steps if step.get("status") == "error"),
     }
@@ -167,13 +192,17 @@ def _is_empty(step: Mapping[str, Any]) -> bool:
 
 
 def statistics_of(values: Sequence[float]) -> dict[str, float]:
-    """Correctly rounded by way of fractions; ints as `statistics` gives them, if all values are ints."""
+    """Correctly rounded by way of fractions; ints as `statistics` gives them, if all values are
+    ints.
+    """
     ordered = sorted(values)
     low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
     stats = {
         "sum": _round(sum(map(Fraction, values), Fraction()), values),
         "mean": _mean(values),
-        "median": float((Fraction(low) + Fraction(high)) / 2) if len(values) % 2 == 0 else _show(low, values),
+        "median": float((Fraction(low) + Fraction(high)) / 2)
+        if len(values) % 2 == 0
+        else _show(low, values),
         "min": _show(ordered[0], values),
         "max": _show(ordered[-1], values),
     }

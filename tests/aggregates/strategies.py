@@ -29,7 +29,10 @@ outputs: st.SearchStrategy[Any] = st.sampled_from(
         "[[]]",
         "not JSON []",
         '{"head": {"vars": []}, "results": {"bindings": []}}',
-        '{"head": {"link": []}, "results": {"bindings": [{"x": {"type": "literal", "value": "[]"}}]}}',
+        (
+            '{"head": {"link": []}, "results": {"bindings": [{"x": {"type": "literal", "value": '
+            '"[]"}}]}}'
+        ),
         [],
         {"results": {"bindings": []}},
         {"results": []},
@@ -41,7 +44,9 @@ tags = st.dictionaries(st.sampled_from("kl"), st.sampled_from("12"))
 
 
 def _steps() -> st.SearchStrategy[dict[str, Any]]:
-    optional = {metric: st.none() | numbers for metric in (*RETRIEVAL_METRICS[::2], "x_cost", "steps_score")}
+    optional = {
+        metric: st.none() | numbers for metric in (*RETRIEVAL_METRICS[::2], "x_cost", "steps_score")
+    }
     return st.fixed_dictionaries(
         {"name": st.sampled_from(["retrieval", "sparql_query", "é"])},
         optional=optional | {"status": st.sampled_from(["success", "error"]), "output": outputs},
@@ -49,7 +54,9 @@ def _steps() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def results() -> st.SearchStrategy[dict[str, Any]]:
-    optional = {metric: st.none() | numbers for metric in (*RESULT_METRICS[::2], "a_cost", "x_cost")}
+    optional = {
+        metric: st.none() | numbers for metric in (*RESULT_METRICS[::2], "a_cost", "x_cost")
+    }
     never = {"metadata": st.just({"a_cost": 1}), "answer_reference_claims_count": st.just(3)}
     return st.fixed_dictionaries(
         {
@@ -91,7 +98,9 @@ CARRIED = ("total_tokens", "elapsed_sec")
 PARTS = ("recall", "precision")
 CORRECTNESS = ("answer_recall", "answer_precision", "answer_f1")
 RETRIEVAL = [
-    f"retrieval_{about}_{part}" for about in ("answer", "context") for part in ("recall", "precision")
+    f"retrieval_{about}_{part}"
+    for about in ("answer", "context")
+    for part in ("recall", "precision")
 ]
 
 
@@ -119,7 +128,12 @@ def judged(draw: st.DrawFn) -> dict[str, Any]:
     result["status"] = draw(st.sampled_from(["success", "success", "error"]))
     if draw(st.booleans()):
         result["actual_steps"] = draw(st.lists(retrieval_steps(), max_size=2))
-    for part in [CORRECTNESS, ("answer_relevance",), ("ragas_answer_correctness",), ("steps_score",)]:
+    for part in [
+        CORRECTNESS,
+        ("answer_relevance",),
+        ("ragas_answer_correctness",),
+        ("steps_score",),
+    ]:
         match draw(st.sampled_from(["absent", "value", "error"])):
             case "value":
                 result |= dict.fromkeys(part, draw(SCORES))

@@ -25,11 +25,15 @@ def kind(error: Any) -> str:
 
 
 def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str, Any]]:
-    """Each metric that may apply to a result, with its value or, as a text, the kind of its failure."""
+    """Each metric that may apply to a result, with its value or, as a text, the kind of its
+    failure.
+    """
     failed = result["status"] == "error"
     counts = include_errors or not failed
     yield from (
-        (metric, result[metric] if counts else "response_error") for metric in CARRIED if metric in result
+        (metric, result[metric] if counts else "response_error")
+        for metric in CARRIED
+        if metric in result
     )
     for metric in (*CORRECTNESS, "answer_relevance", "ragas_answer_correctness", "steps_score"):
         error = "answer_eval_error" if metric in CORRECTNESS else f"{metric}_error"
@@ -47,7 +51,9 @@ def outcomes(result: dict[str, Any], include_errors: bool) -> Iterator[tuple[str
         elif metric == "steps_score" and needed in result:
             yield metric, "not_scored" if result.get("actual_steps") else "no_steps"
     if "judge" not in result and (failed or not answered(result, "tone")):
-        yield from ((output, "response_error" if failed else "no_answer") for output in JUDGE["outputs"])
+        yield from (
+            (output, "response_error" if failed else "no_answer") for output in JUDGE["outputs"]
+        )
     if counts:
         yield from outcomes_of_outputs(result)
         for step in result.get("actual_steps", ()):
@@ -92,16 +98,18 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
     assert bits(aggregated(read)) == bits(aggregated(results))
     shown = compute_aggregates(results, include_errors=include_errors, detail=True)
     found = [
-        (result["template_id"], *each) for result in results for each in outcomes(result, include_errors)
+        (result["template_id"], *each)
+        for result in results
+        for each in outcomes(result, include_errors)
     ]
     known = {metric for _, metric, value in found if not isinstance(value, str)} | {"steps_score"}
     texts = {metric for _, metric, value in found if value == "text"} - known
     never = {metric for _, metric, value in found if value not in ("response_error", "no_answer")}
     known |= never - texts
     known |= {*CORRECTNESS} if known.intersection(CORRECTNESS) else set()
-    assert {metric for metric, part in shown["micro"].items() if "coverage" in str(part)} == known & {
-        metric for _, metric, _ in found
-    }
+    assert {
+        metric for metric, part in shown["micro"].items() if "coverage" in str(part)
+    } == known & {metric for _, metric, _ in found}
     bounded = {"steps_score", *CORRECTNESS, "retrieval_context_f1"}
     counted = [result for result in results if include_errors or result["status"] != "error"]
     if any(result.get("judge") == JUDGE for result in counted):
@@ -109,15 +117,24 @@ def test_coverage_and_bounds(results: list[dict[str, Any]], include_errors: bool
     for place, group in [*shown["per_template"].items(), ("micro", shown["micro"])]:
         for metric in known:
             own = [
-                value for template, name, value in found if name == metric and place in (template, "micro")
+                value
+                for template, name, value in found
+                if name == metric and place in (template, "micro")
             ]
             values = [value for value in own if not isinstance(value, str)]
             failed = Counter(value for value in own if isinstance(value, str))
-            coverage = {"applied": len(own), "values": len(values), "failed": dict(failed), "pending": 0}
+            coverage = {
+                "applied": len(own),
+                "values": len(values),
+                "failed": dict(failed),
+                "pending": 0,
+            }
             assert group.get(metric, {}).get("coverage") == (coverage if own else None)
             if own and metric in bounded:
                 assert ("confidence" in group[metric]) == (values != [])
-                low, high = (float((sum(values) + end * failed.total()) / len(own)) for end in (0, 1))
+                low, high = (
+                    float((sum(values) + end * failed.total()) / len(own)) for end in (0, 1)
+                )
                 assert group[metric]["bounds"] == {"low": low, "high": high}
                 assert low <= group[metric].get("mean", low) <= high
         reasons = Counter(
@@ -152,7 +169,12 @@ def test_pending() -> None:
     aggregates.add({**whole, "answer_recall": 1.0})
     aggregates.add({**whole, "sample": 3})
     micro = aggregates.snapshot(detail=True)["micro"]
-    assert micro["answer_recall"]["coverage"] == {"applied": 2, "values": 1, "failed": {}, "pending": 1}
+    assert micro["answer_recall"]["coverage"] == {
+        "applied": 2,
+        "values": 1,
+        "failed": {},
+        "pending": 1,
+    }
     assert "tone" not in micro
 
 

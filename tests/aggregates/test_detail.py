@@ -42,9 +42,13 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
         after.pop("repeats", None)
         for metric in ("steps_score", "input_tokens"):
             values = [one[metric] for one in own]
-            extra = {key: after[metric].pop(key) for key in [*after[metric]] if key not in before[metric]}
+            extra = {
+                key: after[metric].pop(key) for key in [*after[metric]] if key not in before[metric]
+            }
             if "median" in before[metric]:  # Not that of a tag.
-                assert extra.pop("quantiles") == {f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)}
+                assert extra.pop("quantiles") == {
+                    f"p{p}": quantile(values, p) for p in (50, 90, 95, 99)
+                }
             coverage = {"applied": len(own), "values": len(own), "failed": {}, "pending": 0}
             assert extra.pop("coverage") == coverage
             if metric == "steps_score":
@@ -60,10 +64,14 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
 
 
 def check_questions(results: list[Any], extra: dict[str, Any], shown: dict[str, Any]) -> None:
-    """Take what is clustered by question out of a snapshot, and compare it with numpy's arithmetic."""
+    """Take what is clustered by question out of a snapshot, and compare it with numpy's
+    arithmetic.
+    """
     by_question: dict[Any, list[float]] = {}
     for one in results:
-        by_question.setdefault((one["template_id"], one["question_id"]), []).append(one["steps_score"])
+        by_question.setdefault((one["template_id"], one["question_id"]), []).append(
+            one["steps_score"]
+        )
     if any(question is None for _, question in by_question):
         assert "se" not in extra
         assert "mean_of_questions" not in shown
@@ -86,7 +94,9 @@ def check_questions(results: list[Any], extra: dict[str, Any], shown: dict[str, 
 
 
 def check_confidence(results: list[Any], extra: dict[str, Any], level: float) -> None:
-    """Take the intervals out of it, which are over first samples unless they are more than questions."""
+    """Take the intervals out of it, which are over first samples unless they are more than
+    questions.
+    """
     firsts = [one["steps_score"] for one in results if one["sample"] in (1, None)]
     asked = {(one["template_id"], one["question_id"]) for one in results}
     is_known = None not in (question for _, question in asked)
@@ -101,13 +111,21 @@ def check_confidence(results: list[Any], extra: dict[str, Any], level: float) ->
 
 
 def test_rows_have_numbers_only() -> None:
-    some = [result(question_id=f"q{i}", steps_score=i / 4, error_rate=0, x_cost=i) for i in range(5)]
+    some = [
+        result(question_id=f"q{i}", steps_score=i / 4, error_rate=0, x_cost=i) for i in range(5)
+    ]
     aggregates = aggregated([*some, result(status="error")])
     rows = aggregates.to_rows(detail=True, interval="one_look")
     assert {type(row["value"]) for row in rows} <= {int, float}
     statistics_ = {row["statistic"] for row in rows if row["metric"] == "steps_score"}
     assert "interval.kind" not in statistics_
-    assert {"mean", "quantiles.p95", "interval.low", "confidence.high", "coverage.applied"} <= statistics_
+    assert {
+        "mean",
+        "quantiles.p95",
+        "interval.low",
+        "confidence.high",
+        "coverage.applied",
+    } <= statistics_
 
 
 @settings(max_examples=50)
@@ -115,7 +133,9 @@ def test_rows_have_numbers_only() -> None:
 def test_details_of_each_template_while_results_come(
     results: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Looked at now and then, they are as if made at once, whatever was prepared between results."""
+    """Looked at now and then, they are as if made at once, whatever was prepared between
+    results.
+    """
     aggregates = RunningAggregates()
     steps = aggregates.prepare()
     for count, one in enumerate(results, 1):
@@ -135,9 +155,19 @@ def test_details_of_each_template_while_results_come(
 
 def test_which_metrics_are_bounded() -> None:
     """A cosine is not, nor what is made of one; a number of tokens is not, even if it is 1."""
-    names = ["answer_recall", "answer_relevance", "ragas_answer_correctness", "input_tokens", "x_cost"]
+    names = [
+        "answer_recall",
+        "answer_relevance",
+        "ragas_answer_correctness",
+        "input_tokens",
+        "x_cost",
+    ]
     values: dict[str, Any] = dict.fromkeys(names, 1.0)
     steps = [{"name": "retrieval", "retrieval_context_f1": 1.0}]
     micro = aggregated([result(**values, actual_steps=steps)]).snapshot(detail=True)["micro"]
-    bounded = {metric for metric, stats in micro.items() if isinstance(stats, dict) and "confidence" in stats}
+    bounded = {
+        metric
+        for metric, stats in micro.items()
+        if isinstance(stats, dict) and "confidence" in stats
+    }
     assert bounded == {"answer_recall", "retrieval_context_f1"}

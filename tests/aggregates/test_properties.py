@@ -1,4 +1,6 @@
-"""Running aggregates against the batch formulas: at every prefix, and however they are split and merged."""
+"""Running aggregates against the batch formulas: at every prefix, and however they are split and
+merged.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def text(aggregates: RunningAggregates) -> str:
     return json.dumps(aggregates.snapshot(), allow_nan=False)
 
 
-KINDS = st.lists(results(), max_size=25) | st.lists(scored(), max_size=25) | st.lists(judged(), max_size=12)
+KINDS = (
+    st.lists(results(), max_size=25)
+    | st.lists(scored(), max_size=25)
+    | st.lists(judged(), max_size=12)
+)
 
 
 @settings(deadline=None)
@@ -77,7 +83,10 @@ def test_many_results_equal_the_batch_formulas() -> None:
         if count in (2000, 2100, 5500, 9000):
             same = text(aggregates) == json.dumps(batch_aggregates(some[:count]))
             assert same
-    for metric, bounds in (("elapsed_sec", [0.1, 5.0, 5000.0, math.inf]), ("x_cost", [-1.0, 0.0, 0.5, 1.0])):
+    for metric, bounds in (
+        ("elapsed_sec", [0.1, 5.0, 5000.0, math.inf]),
+        ("x_cost", [-1.0, 0.0, 0.5, 1.0]),
+    ):
         counts = [sum(one[metric] <= bound for one in some) for bound in bounds]
         assert aggregates.cumulative_counts(metric, bounds) == counts
     shuffled = random.Random(1).sample(some, len(some))
@@ -88,9 +97,14 @@ def test_many_results_equal_the_batch_formulas() -> None:
 
 @settings(deadline=None)
 @given(st.data(), KINDS)
-def test_order_shards_and_merge_tree_do_not_matter(data: st.DataObject, some: list[dict[str, Any]]) -> None:
+def test_order_shards_and_merge_tree_do_not_matter(
+    data: st.DataObject, some: list[dict[str, Any]]
+) -> None:
     parts = data.draw(st.lists(st.sampled_from(some), max_size=5)) if some else []
-    some = [*some, *({**part, "question_id": "pending", "pending": ["answer_correctness"]} for part in parts)]
+    some = [
+        *some,
+        *({**part, "question_id": "pending", "pending": ["answer_correctness"]} for part in parts),
+    ]
     whole = aggregate(some)
     shuffled = data.draw(st.permutations(some))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(some)), max_size=4)))
@@ -103,7 +117,10 @@ def test_order_shards_and_merge_tree_do_not_matter(data: st.DataObject, some: li
         unchanged = text(other)
         into.merge(other)
         assert text(other) == unchanged
-    assert (bits(shards[0]) == bits(whole), shards[0].to_bytes() == whole.to_bytes()) == (True, True)
+    assert (bits(shards[0]) == bits(whole), shards[0].to_bytes() == whole.to_bytes()) == (
+        True,
+        True,
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -31,7 +31,9 @@ def test_rates_are_those_of_all_ways_to_take_samples(
         groups.append((group, [one for one in some if one["template_id"] == name]))
     for key, values in shown.get("per_tag", {}).items():
         for value, group in values.items():  # Questions of different templates count as one.
-            own = [{**one, "template_id": ""} for one in some if one.get("tags", {}).get(key) == value]
+            own = [
+                {**one, "template_id": ""} for one in some if one.get("tags", {}).get(key) == value
+            ]
             groups.append((group, own))
     for group, own in groups:
         assert group.get("repeats", {}) == repeats_of(own, include_errors=include_errors)
@@ -62,7 +64,10 @@ def test_right_samples(samples: list[dict[str, Any]], right: float | None, count
 
 
 def test_conditions_of_a_report() -> None:
-    samples: list[dict[str, Any]] = [{"status": "error"}, *({"steps_score": own} for own in (0.4, 0.5, 1))]
+    samples: list[dict[str, Any]] = [
+        {"status": "error"},
+        *({"steps_score": own} for own in (0.4, 0.5, 1)),
+    ]
     results = [result(template, **each) for template in "tu" for each in samples]
     for pass_if, right in (([], [0.25, 0.25]), (["u:steps_score >= 0.5"], [None, 0.5])):
         groups = summary_of(results, pass_if=pass_if).snapshot["per_template"].values()

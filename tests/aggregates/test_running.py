@@ -18,7 +18,9 @@ from tests.support.cases import each
 
 def test_order_of_templates() -> None:
     aggregates = aggregated(map(result, "aybz"), templates=["z", "unused", "y", "z"])
-    assert list(aggregates.snapshot()["per_template"]) == aggregates.templates == ["z", "y", "a", "b"]
+    assert (
+        list(aggregates.snapshot()["per_template"]) == aggregates.templates == ["z", "y", "a", "b"]
+    )
     aggregates.order_templates(["b"])
     assert list(aggregates.snapshot()["per_template"]) == ["b", "z", "y", "a"]
 
@@ -57,14 +59,22 @@ def test_include_errors_says_what_to_use_instead() -> None:
 def test_questions_by_their_means_and_values_by_their_ranks() -> None:
     """An error counts as 0; equal means are ordered by samples, and then by name."""
     scores = {"d": [1.0, 0.5], "a": [0.25], "b": [0.0, 0.5], "c": [1.0]}
-    some = [result(question_id=name, steps_score=score) for name, own in scores.items() for score in own]
+    some = [
+        result(question_id=name, steps_score=score) for name, own in scores.items() for score in own
+    ]
     some += [result(question_id="c", status="error"), result(question_id=None, steps_score=0.0)]
     some += [result("u", question_id="a", status="error")]
     aggregates = aggregated(some)
     shown = [
-        (each.template, each.question, each.mean, each.errors) for each in aggregates.lowest("steps_score", 4)
+        (each.template, each.question, each.mean, each.errors)
+        for each in aggregates.lowest("steps_score", 4)
     ]
-    assert shown == [("u", "a", 0.0, 1), ("t", "b", 0.25, 0), ("t", "a", 0.25, 0), ("t", "c", 0.5, 1)]
+    assert shown == [
+        ("u", "a", 0.0, 1),
+        ("t", "b", 0.25, 0),
+        ("t", "a", 0.25, 0),
+        ("t", "c", 0.5, 1),
+    ]
     assert [each.question for each in aggregates.question_scores("steps_score", "u")] == ["a"]
     assert aggregates.lowest("answer_f1", 1) == []
     bounds = [-1.0, 0.0, 0.5, 0.9, float("inf")]
@@ -88,7 +98,10 @@ def example() -> RunningAggregates:
             judge={"outputs": ["tone"], "fractions": ["tone"]},
             tone=0.5,
             tone_by={"one": {"tone": 0.25}, "\udfff": {"tone": 0.75}},
-            actual_steps=[{"name": "retrieval", "status": "success", "output": "[]"}, {"name": "\ud800"}],
+            actual_steps=[
+                {"name": "retrieval", "status": "success", "output": "[]"},
+                {"name": "\ud800"},
+            ],
         )
         for template, tokens in [("a", 2**53 + 1), ("a", 2), ("b", 3), ("\udfff", 4)]
     ]

@@ -17,7 +17,11 @@ def test_counts_are_kept_however_results_are_split(names: int) -> None:
     rnd = random.Random(names)
     population = [*(f"step {number}" for number in range(names)), "\ud800", "other"]
     some = [
-        result(actual_steps=[{"name": name, "status": "error"} for name in rnd.choices(population, k=80)])
+        result(
+            actual_steps=[
+                {"name": name, "status": "error"} for name in rnd.choices(population, k=80)
+            ]
+        )
         for _ in range(150)
     ]
     expected = {"step 7", f"step {names - 1}"}
@@ -41,9 +45,16 @@ async def test_a_stream_expects_the_names_of_its_reference_set() -> None:
     wanted = [[{"name": "wanted", "output": "1"}, {"name": "iri_discovery", "output": "urn:x:y"}]]
     question = {"id": "q", "question_text": "?", "reference_steps": wanted}
     reference = Reference([{"template_id": "t", "questions": [question]}])
-    assert reference.step_names == {"wanted", "iri_discovery", "autocomplete_search", "sparql_query"}
+    assert reference.step_names == {
+        "wanted",
+        "iri_discovery",
+        "autocomplete_search",
+        "sparql_query",
+    }
     names = [*map(str, range(1200)), *reference.step_names]
-    steps = [{"name": name, "args": {}, "id": name, "status": "error", "error": "x"} for name in names]
+    steps = [
+        {"name": name, "args": {}, "id": name, "status": "error", "error": "x"} for name in names
+    ]
     responses = [{"question_id": "q", "actual_steps": some} for some in (steps[:600], steps[600:])]
     stream = evaluate_stream(reference, responses)
     assert [one["status"] async for one in stream] == ["success"] * 2

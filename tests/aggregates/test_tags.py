@@ -17,7 +17,10 @@ from tests.support.cases import each
     [
         (None, {}),
         (["hard", "spatial"], {"hard": ["true"], "spatial": ["true"]}),
-        ({"hops": 2, "share": 0.5, "easy": False}, {"easy": ["false"], "hops": ["2"], "share": ["0.5"]}),
+        (
+            {"hops": 2, "share": 0.5, "easy": False},
+            {"easy": ["false"], "hops": ["2"], "share": ["0.5"]},
+        ),
         ({" hops ": " 2 "}, {"hops": ["2"]}),
     ],
 )

@@ -66,7 +66,9 @@ def test_results_leave_a_window_of_seconds_as_time_goes_by() -> None:
 
 
 def test_what_does_not_count_takes_no_place() -> None:
-    windowed = aggregated([result(elapsed_sec=1.0), result("failed", status="error")], window=Last(2))
+    windowed = aggregated(
+        [result(elapsed_sec=1.0), result("failed", status="error")], window=Last(2)
+    )
     before = windowed.snapshot()
     windowed.add(result(elapsed_sec=9.0, pending=["answer_correctness"]))
     with pytest.raises(AggregationError):

@@ -33,7 +33,9 @@ class Beside:
         """Wait for what the command brings about."""
         end = monotonic() + DEADLINE_SECONDS
         while not condition():
-            assert not self.ended.is_set(), f"the command ended before {awaited}: {self.err.read_text()}"
+            assert not self.ended.is_set(), (
+                f"the command ended before {awaited}: {self.err.read_text()}"
+            )
             assert monotonic() < end, f"waited {DEADLINE_SECONDS} s for {awaited}"
             sleep(0.002)
 
@@ -60,8 +62,12 @@ class Beside:
         signal.pthread_kill(main, number)
 
 
-def run_beside(folder: Path, drive: Callable[[Beside], object], *arguments: str) -> tuple[int, str, str]:
-    """The exit code and what is printed; `drive` runs in a thread, and an error of it ends the command."""
+def run_beside(
+    folder: Path, drive: Callable[[Beside], object], *arguments: str
+) -> tuple[int, str, str]:
+    """The exit code and what is printed; `drive` runs in a thread, and an error of it ends the
+    command.
+    """
     beside, errors = Beside(folder), []
 
     def driven() -> None:
@@ -75,7 +81,9 @@ def run_beside(folder: Path, drive: Callable[[Beside], object], *arguments: str)
 
     previous = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
     thread = threading.Thread(target=driven)
-    out, err = (os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for path in (beside.out, beside.err))
+    out, err = (
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for path in (beside.out, beside.err)
+    )
     try:
         with standard_streams(out, err):
             thread.start()
@@ -113,7 +121,9 @@ def standard_streams(out: int, err: int) -> Iterator[None]:
 
 
 def terminal_output(*arguments: str) -> tuple[int, str]:
-    """The exit code, and what a terminal shows that is behind standard output and standard error."""
+    """The exit code, and what a terminal shows that is behind standard output and standard
+    error.
+    """
     master, slave = pty.openpty()
     pieces: list[bytes] = []
 

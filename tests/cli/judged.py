@@ -1,4 +1,6 @@
-"""A judge behind HTTP for command lines: a server in a thread, and answers whose claims anybody can count."""
+"""A judge behind HTTP for command lines: a server in a thread, and answers whose claims anybody
+can count.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
 
 KEY = "sk-secret-0123456789"
 MODEL = "gpt-4o-mini"
-PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0, "embedding_usd_per_million": 0.5}
+PRICES = {
+    "input_usd_per_million": 1.0,
+    "output_usd_per_million": 10.0,
+    "embedding_usd_per_million": 0.5,
+}
 
 BLOCK = re.compile(r"<(\w+) (\w+)>\n(.*?)\n</\1 \2>", re.DOTALL)
 
@@ -28,7 +34,11 @@ BLOCK = re.compile(r"<(\w+) (\w+)>\n(.*?)\n</\1 \2>", re.DOTALL)
 def claims(question: str, reference: str, actual: str) -> dict[str, Any]:
     """What the judge finds: a claim for each distinct word."""
     known, given = (list(dict.fromkeys(text.split())) for text in (reference, actual))
-    pairs = [{"reference": known.index(word), "actual": given.index(word)} for word in known if word in given]
+    pairs = [
+        {"reference": known.index(word), "actual": given.index(word)}
+        for word in known
+        if word in given
+    ]
     reason = f'of "{question}":\n\tcommon are {len(pairs)} \N{BULLET} claims'
     return {"reference_claims": known, "actual_claims": given, "reason": reason, "matches": pairs}
 
@@ -60,7 +70,9 @@ def failing(word: str, fault: Any) -> Script:
 
     def script(request: Request) -> Reply:
         is_hit = word.encode() in request.raw
-        answer: Reply = (fault(request) if callable(fault) else fault) if is_hit else honest(request)
+        answer: Reply = (
+            (fault(request) if callable(fault) else fault) if is_hit else honest(request)
+        )
         return answer
 
     return script
@@ -99,5 +111,7 @@ def config(folder: Path, server: JudgeServer | None, *, llm: Any = None, **metri
         "pricing": PRICES,
     }
     path = folder / "config.yaml"
-    path.write_text(json.dumps({"llm": models | (llm or {}), **(metrics or {"answer_correctness": {}})}))
+    path.write_text(
+        json.dumps({"llm": models | (llm or {}), **(metrics or {"answer_correctness": {}})})
+    )
     return str(path)

@@ -67,7 +67,9 @@ def failed(question_id: str) -> dict[str, Any]:
 
 def to_jsonl(items: Iterable[Any]) -> bytes:
     """Lines of JSON; items that are bytes already stay as they are."""
-    return b"".join((item if isinstance(item, bytes) else orjson.dumps(item)) + b"\n" for item in items)
+    return b"".join(
+        (item if isinstance(item, bytes) else orjson.dumps(item)) + b"\n" for item in items
+    )
 
 
 def from_jsonl(text: bytes | str) -> list[dict[str, Any]]:
@@ -172,7 +174,9 @@ def until(process: subprocess.Popen[bytes], condition: Callable[[], bool], await
         assert monotonic() < end, f"waited {DEADLINE_SECONDS} s for {awaited}"
 
 
-def next_line(process: subprocess.Popen[bytes], awaited: str = "a line", *, errors: bool = False) -> bytes:
+def next_line(
+    process: subprocess.Popen[bytes], awaited: str = "a line", *, errors: bool = False
+) -> bytes:
     """The next line of stdout or, for `errors`, stderr, waited for without reading beyond it."""
     stream = process.stderr if errors else process.stdout
     assert stream is not None
@@ -180,5 +184,7 @@ def next_line(process: subprocess.Popen[bytes], awaited: str = "a line", *, erro
     timer.start()
     line: bytes = stream.readline()
     timer.cancel()
-    assert line.endswith(b"\n"), f"the process ended, or took {DEADLINE_SECONDS} s, before {awaited}"
+    assert line.endswith(b"\n"), (
+        f"the process ended, or took {DEADLINE_SECONDS} s, before {awaited}"
+    )
     return line

@@ -48,7 +48,9 @@ BAD = [
 
 
 def test_invalid_results_are_rejected(folder: Folder) -> None:
-    first = folder.write("first", b"\xef\xbb\xbf\r\n \n" + to_jsonl([GOOD, *[line for line, _ in BAD]]))
+    first = folder.write(
+        "first", b"\xef\xbb\xbf\r\n \n" + to_jsonl([GOOD, *[line for line, _ in BAD]])
+    )
     second = folder.write("second", b"nonsense\n" + orjson.dumps(GOOD))
     code, snapshot = aggregates(folder, first, second, "--rejects", folder.file("rejects"))
     assert code == 3
@@ -58,7 +60,12 @@ def test_invalid_results_are_rejected(folder: Folder) -> None:
         (line, reason) for line, (_, reason) in enumerate(BAD, start=4)
     ]
     assert {reject["file"] for reject in rejects} == {first}
-    assert (last["file"], last["line"], last["offset"], last["content"]) == (second, 1, 0, "nonsense")
+    assert (last["file"], last["line"], last["offset"], last["content"]) == (
+        second,
+        1,
+        0,
+        "nonsense",
+    )
 
 
 def test_results_are_counted_once(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
@@ -84,9 +91,17 @@ def test_gates_on_unknown_names(folder: Folder, capfd: pytest.CaptureFixture[str
     """Results may have metrics of custom evaluations, and need not have all others."""
     custom = {"politeness": 0.5, "judge": {"outputs": ["politeness"]}}
     results = folder.lines({**GOOD, "template_id": COLOURS, **custom})
-    report, compare = ["report", results, "--reference", folder.reference], ["compare", results, results]
+    report, compare = (
+        ["report", results, "--reference", folder.reference],
+        ["compare", results, results],
+    )
     for command, told in {
-        ("aggregate", results, "--gate", "POLITENES >= 0.1"): "'POLITENES'; did you mean politeness?",
+        (
+            "aggregate",
+            results,
+            "--gate",
+            "POLITENES >= 0.1",
+        ): "'POLITENES'; did you mean politeness?",
         (*report, "--gate", "steps_scor >= 0.1"): "'steps_scor'; did you mean steps_score?",
         (
             *report,
@@ -122,14 +137,27 @@ def test_gates_on_repeats(folder: Folder, capfd: pytest.CaptureFixture[str]) -> 
         "pass@0 > 0": 2,
         "pass@101 > 0": 2,
     }.items():
-        assert [run(command, results, "--gate", gate) for command in ("aggregate", "report")] == [code] * 2
+        assert [run(command, results, "--gate", gate) for command in ("aggregate", "report")] == [
+            code
+        ] * 2
     err = capfd.readouterr().err
-    told = "pass@4 >= 0: no question has 4 results that are right or wrong; ask each 4 times (repeats=4)"
+    told = (
+        "pass@4 >= 0: no question has 4 results that are right or wrong; ask each 4 times "
+        "(repeats=4)"
+    )
     assert told in err
     assert "no metric 'pass@0'" in err
 
 
 def test_standard_input_is_read_only_once(capfd: pytest.CaptureFixture[str]) -> None:
-    for command in (["aggregate"], ["plot", "-o", "page.svg"], ["plan", "--detect", "0.1"], ["compare"]):
+    for command in (
+        ["aggregate"],
+        ["plot", "-o", "page.svg"],
+        ["plan", "--detect", "0.1"],
+        ["compare"],
+    ):
         assert run(*command, "-", "-") == 2
-        assert capfd.readouterr().err == "Error: only one of the inputs can come from standard input (-)\n"
+        assert (
+            capfd.readouterr().err
+            == "Error: only one of the inputs can come from standard input (-)\n"
+        )

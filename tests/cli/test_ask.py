@@ -31,7 +31,9 @@ SECRET = "s3cr3t-of-the-agent"  # noqa: S105
 
 
 class Agent:
-    """Answers questions by `answer`, which gets the text of one and the request; `asked` keeps the texts."""
+    """Answers questions by `answer`, which gets the text of one and the request; `asked` keeps
+    the texts.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -77,7 +79,9 @@ def test_results_are_those_of_evaluate(folder: Folder, agent: Agent, way: str) -
     assert untimed(folder.read("results.jsonl")) == untimed(folder.read("same.jsonl"))
 
 
-def test_gates_tables_and_reports(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+def test_gates_tables_and_reports(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
     files = ["--aggregates", folder.file("a.json"), "--report", folder.file("r.html")]
     assert ask(folder, agent, "--gate", "steps_score >= 0.9", *files, name="results.csv") == 1
     out, err = capfd.readouterr()
@@ -85,7 +89,9 @@ def test_gates_tables_and_reports(folder: Folder, agent: Agent, capfd: pytest.Ca
     assert "gate failed: steps_score >= 0.9" in err
     assert (folder.path / "results.csv").read_text().count("What of") == 3
     assert "Evaluation of 127.0.0.1" in (folder.path / "r.html").read_text()
-    assert json.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
+    assert (
+        json.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
+    )
 
 
 def test_what_is_answered_is_not_asked_again(folder: Folder, agent: Agent) -> None:
@@ -119,7 +125,10 @@ def test_failed_metrics_are_asked_again(
             assert len(agent.asked) == asked
             told.append(capfd.readouterr().out)
     assert "budget_usd, which counts earlier costs, and resume with --retry-failed" in told[0]
-    assert "3 results from before with failed metrics: kept; --retry-failed evaluates them again" in told[1]
+    assert (
+        "3 results from before with failed metrics: kept; --retry-failed evaluates them again"
+        in told[1]
+    )
     assert "not judged: answer_correctness failed for each result\n" in told[1]
     assert all(each["answer_f1"] is not None for each in folder.read("results.jsonl"))
 
@@ -129,20 +138,28 @@ def test_another_agent_does_not_resume(
 ) -> None:
     other = ["--param", "model=b"]
     assert [ask(folder, agent, *more) for more in (["--resume"], [*other, "--resume"])] == [0, 2]
-    assert "another agent (its URL, method, params, body or paths changed); " in capfd.readouterr().err
+    assert (
+        "another agent (its URL, method, params, body or paths changed); " in capfd.readouterr().err
+    )
     assert ask(folder, agent, *other, "--resume=force") == 0
 
 
 def test_an_empty_path_reads_nothing(folder: Folder, agent: Agent) -> None:
     agent.answer = lambda text, _: json_reply({"answer": text, "query": 7, "steps": 8})
     assert ask(folder, agent, "--query", "", "--steps", "") == 0
-    assert sorted(each["actual_answer"] for each in folder.read("results.jsonl")) == sorted(agent.asked)
+    assert sorted(each["actual_answer"] for each in folder.read("results.jsonl")) == sorted(
+        agent.asked
+    )
 
 
-def test_until_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+def test_until_stops_asking(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
     reference = json.loads((folder.path / "reference.json").read_bytes())
     [first, *_] = reference[0]["questions"]
-    reference[0]["questions"] = [{**first, "id": f"q{n}", "question_text": "What of q1?"} for n in range(200)]
+    reference[0]["questions"] = [
+        {**first, "id": f"q{n}", "question_text": "What of q1?"} for n in range(200)
+    ]
     folder.write("reference.json", json.dumps(reference[:1]).encode())
     assert ask(folder, agent, "--until", "steps_score >= 0.5") == 0
     assert len(agent.asked) < 50
@@ -156,19 +173,32 @@ def test_secrets_are_sent_and_never_shown(
     folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_TOKEN", SECRET)
-    agent.answer = lambda _, request: json_reply(f"sent: {request.headers['authorization']}", status=401)
+    agent.answer = lambda _, request: json_reply(
+        f"sent: {request.headers['authorization']}", status=401
+    )
     for token in ("${AGENT_TOKEN}", SECRET):
-        ask(folder, agent, "--header", f"Authorization: Bearer {token}", "--resume", "--retry-errors")
+        ask(
+            folder,
+            agent,
+            "--header",
+            f"Authorization: Bearer {token}",
+            "--resume",
+            "--retry-errors",
+        )
     shown = "".join([*capfd.readouterr(), *(path.read_text() for path in folder.path.iterdir())])
     assert "sent: ***" in shown
     assert SECRET not in shown
 
 
-def test_the_page_in_the_browser(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_page_in_the_browser(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
     port, pages = free_port(), []
 
     def look(text: str, request: Request) -> Reply:
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
+        ) as connection:
             connection.request("GET", "/")
             pages.append(connection.getresponse().read().decode())
         return right(text, request)
@@ -186,7 +216,9 @@ def test_a_port_in_use_empties_no_file(folder: Folder, agent: Agent) -> None:
     assert Path(before).read_bytes() == b"kept\n"
 
 
-def test_ctrl_c_stops_asking(folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_stops_asking(
+    folder: Folder, agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
     """And what was asked is still evaluated."""
 
     def interrupt(text: str, request: Request) -> Reply:
@@ -194,7 +226,9 @@ def test_ctrl_c_stops_asking(folder: Folder, agent: Agent, capfd: pytest.Capture
         return right(text, request)
 
     agent.answer = interrupt
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's job may ignore it.
+    handler = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # A shell's job may ignore it.
     try:
         assert ask(folder, agent, "--max-concurrency", "1", "--repeats", "50") == 130
     finally:
@@ -208,7 +242,10 @@ def test_an_agent_that_cannot_be_reached(folder: Folder, capfd: pytest.CaptureFi
     assert run("ask", folder.reference, address, "-o", output, "--retries", "0") == 4
     out, err = capfd.readouterr()
     assert "first error of the agent: " in out
-    said = f"first error of the agent: {urlsplit(address).netloc}: it cannot be reached: ConnectError: All "
+    said = (
+        f"first error of the agent: {urlsplit(address).netloc}: it cannot be reached: "
+        "ConnectError: All "
+    )
     assert err.startswith(f"Error: no question was answered; {said}")
     assert [each["status"] for each in folder.read("results.jsonl")] == ["error"] * 3
 
@@ -224,7 +261,9 @@ def test_an_agent_that_cannot_be_reached(folder: Folder, capfd: pytest.CaptureFi
         ("http://x --retry-errors", "--retry-errors needs --resume"),
     ],
 )
-def test_mistakes(folder: Folder, capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
+def test_mistakes(
+    folder: Folder, capfd: pytest.CaptureFixture[str], arguments: str, told: str
+) -> None:
     arguments = arguments.replace("body.json", folder.write("body.json", b"{question}"))
     assert run("ask", folder.reference, *arguments.split()) == 2
     assert told in capfd.readouterr().err

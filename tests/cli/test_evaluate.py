@@ -98,7 +98,10 @@ def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFix
     ],
 )
 def test_wrong_usage_is_found_before_any_work(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str]
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
 ) -> None:
     monkeypatch.chdir(folder.path)
     responses = folder.lines(response("q1"))
@@ -116,14 +119,19 @@ def test_wrong_usage_is_found_before_any_work(
 def test_a_broken_reference_lists_every_problem_and_touches_no_file(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    broken = folder.write("broken.json", b'[{"template_id": 1, "questions": [{"id": "a\\nb\\u001b"}]}]')
+    broken = folder.write(
+        "broken.json", b'[{"template_id": 1, "questions": [{"id": "a\\nb\\u001b"}]}]'
+    )
     folder.write("r", b"earlier results")
     assert run("evaluate", broken, folder.lines(), "-o", folder.file("r")) == 2
     assert capfd.readouterr().err.splitlines()[0] == f"Error: reference set: 2 problems in {broken}"
     assert (folder.path / "r").read_bytes() == b"earlier results"
 
 
-ANSWERS = [{"question_id": "q1", "actual_answer": "red"}, {"question_id": "q2", "actual_answer": "blue"}]
+ANSWERS = [
+    {"question_id": "q1", "actual_answer": "red"},
+    {"question_id": "q2", "actual_answer": "blue"},
+]
 
 
 @each(
@@ -164,7 +172,14 @@ GATED = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
         (["steps_score >= 0.5", "elapsed_sec <= 1.5", "error_rate <= 0.5"], 0),
         (["elapsed_sec <= 1.49"], 1),
         (["error_rate <= 0.4"], 1),
-        (["missing_rate <= 0.34", f"{COLOURS}:missing_rate <= 0", f"{COLOURS}:steps_score >= 0.5"], 0),
+        (
+            [
+                "missing_rate <= 0.34",
+                f"{COLOURS}:missing_rate <= 0",
+                f"{COLOURS}:steps_score >= 0.5",
+            ],
+            0,
+        ),
         ([f"{ODD}:missing_rate <= 0.5"], 1),
         (["steps_score >= 0", "steps_score >= 1"], 1),
     ],
@@ -172,7 +187,10 @@ GATED = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
 def test_gates_decide_the_exit_code(
     folder: Folder, capfd: pytest.CaptureFixture[str], gates: list[str], code: int
 ) -> None:
-    results, options = folder.file("results.jsonl"), [word for gate in gates for word in ("--gate", gate)]
+    results, options = (
+        folder.file("results.jsonl"),
+        [word for gate in gates for word in ("--gate", gate)],
+    )
     assert run("evaluate", folder.reference, folder.lines(*GATED), "-o", results, *options) == code
     assert run("aggregate", results, "--reference", folder.reference, *options) == code
     assert capfd.readouterr().err.count("gate failed: ") == 2 * code
@@ -189,9 +207,15 @@ custom_evaluations:
     ("gate", "words"),
     [
         ("step_score >= 0.8", "no metric 'step_score'; did you mean steps_score?"),
-        ("answer_f1 >= 0.8", "nothing judges 'answer_f1'; a configuration (--config) with the section"),
+        (
+            "answer_f1 >= 0.8",
+            "nothing judges 'answer_f1'; a configuration (--config) with the section",
+        ),
         ("politness >= 0.8", "no metric 'politness'; did you mean politeness?"),
-        ("colors:steps_score >= 0.8", "no template 'colors' in the reference set; did you mean colours?"),
+        (
+            "colors:steps_score >= 0.8",
+            "no template 'colors' in the reference set; did you mean colours?",
+        ),
     ],
 )
 def test_an_unknown_gate_is_found_before_anything_runs(

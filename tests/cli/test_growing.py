@@ -87,6 +87,8 @@ def test_a_compressed_file_does_not_grow(folder: Folder) -> None:
 def test_labels_do_not_grow(folder: Folder) -> None:
     """People write them, so what is no JSON is a mistake."""
     results = folder.lines(*GOOD, name="results.jsonl")
-    labels = [{"question_id": each["question_id"], "metric": "steps_score", "value": 1} for each in GOOD]
+    labels = [
+        {"question_id": each["question_id"], "metric": "steps_score", "value": 1} for each in GOOD
+    ]
     path = folder.write("labels.jsonl", to_jsonl(labels) + b'{"question_id": "x", "value": tru')
     assert run("calibrate", results, path) == 3

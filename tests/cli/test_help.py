@@ -16,7 +16,9 @@ HELP = Path(__file__).parent / "help"
 
 
 @each("command", ["", "scale", *COMMANDS])
-def test_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_help(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(*command.split(), "--help") == 0
     out, err = capfd.readouterr()
@@ -43,7 +45,8 @@ def test_examples_are_calls(
     """Their files are empty, so that a run ends early, but not with wrong usage of options."""
     monkeypatch.chdir(tmp_path)
     inputs = (
-        "reference.yaml responses.jsonl results.jsonl baseline.jsonl candidate.jsonl answers.tsv labels.jsonl"
+        "reference.yaml responses.jsonl results.jsonl baseline.jsonl candidate.jsonl answers.tsv "
+        "labels.jsonl"
     )
     for name in [*inputs.split(), "traces.jsonl"]:
         (tmp_path / name).touch()
@@ -75,23 +78,41 @@ def test_shells_complete_options_and_files(
     [
         ("evalute", "'evalute'. Did you mean 'evaluate'?"),
         ("scale rya", "'rya'. Did you mean 'ray'?"),
-        ("plot r --max-line-bytes 9", "--max-line-bytes is gone; lines have at most 32 MiB, and results 128"),
-        ("evaluate r s --fsync never", "--fsync is gone; results are flushed to disk once a second"),
+        (
+            "plot r --max-line-bytes 9",
+            "--max-line-bytes is gone; lines have at most 32 MiB, and results 128",
+        ),
+        (
+            "evaluate r s --fsync never",
+            "--fsync is gone; results are flushed to disk once a second",
+        ),
         ("watch r s --interval 1s", "watch --interval is gone; write --every TIME"),
         ("evaluate r s --fail-under=1", "--fail-under is gone; write --gate 'METRIC >= VALUE'"),
         ("compare a b --fail-under 1", "compare --fail-under is gone; write --max-drop METRIC=X"),
-        ("evaluate r s --embedding openai/e", "--embedding is gone; write llm.embedding into a conf"),
+        (
+            "evaluate r s --embedding openai/e",
+            "--embedding is gone; write llm.embedding into a conf",
+        ),
         ("evaluate r s --max-reject-bytes 5", "--max-reject-bytes is gone; leave it out"),
         ("watch r s --poll-interval 1s", "--poll-interval is gone; leave it out"),
         ("ask r s --steps-groups all", "--steps-groups is gone; write steps.groups into a conf"),
         ("answer-correctness -i x --escape-formulas", "--escape-formulas is gone; leave it out"),
-        ("answer-correctness -i x --no-escape-formulas", "--no-escape-formulas is gone; remove the apos"),
+        (
+            "answer-correctness -i x --no-escape-formulas",
+            "--no-escape-formulas is gone; remove the apos",
+        ),
         ("watch r s --on-alert-url u", "--on-alert-url is gone; write --on-alert with a command"),
         ("evaluate r s --otlp-json f", "--otlp-json is gone; write --otel"),
         ("watch r s --otlp-metrics", "--otlp-metrics is gone; write watch --metrics [HOST:]PORT"),
         ("ask r u --otel-metric m", "--otel-metric is gone; --otel sends all scores"),
-        ("watch r s --baseline b", "watch --baseline is gone; compare BASELINE RESULTS at any time"),
-        ("evaluate r s --rejudge 20", "--rejudge is gone; give the metric two `judges` with the same model"),
+        (
+            "watch r s --baseline b",
+            "watch --baseline is gone; compare BASELINE RESULTS at any time",
+        ),
+        (
+            "evaluate r s --rejudge 20",
+            "--rejudge is gone; give the metric two `judges` with the same model",
+        ),
         ("compare a b --labels c", "compare --labels is gone; run `calibrate` on each run"),
         (
             "aggregate a --include-errors",
@@ -100,6 +121,8 @@ def test_shells_complete_options_and_files(
         ("evaluate --resume=yes", "'yes': expected --resume or --resume=force"),
     ],
 )
-def test_wrong_words_get_advice(capfd: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
+def test_wrong_words_get_advice(
+    capfd: pytest.CaptureFixture[str], arguments: str, told: str
+) -> None:
     assert run(*arguments.split()) == 2
     assert told in capfd.readouterr().err

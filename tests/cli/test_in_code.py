@@ -21,13 +21,18 @@ def brevity(question, response, result):
 def sizes(question, response, result):
     return {"steps": len(response["actual_steps"])}
 """
-CONFIG = "custom_metrics: {brevity: my_metrics:brevity, sizes: my_metrics:sizes}\nprimary: [sizes_steps]\n"
+CONFIG = (
+    "custom_metrics: {brevity: my_metrics:brevity, sizes: my_metrics:sizes}\nprimary: "
+    "[sizes_steps]\n"
+)
 
 
 def evaluate(folder: Folder, *more: str, config: str = CONFIG) -> int:
     folder.write("my_metrics.py", MODULE.encode())
     folder.write("exits.py", b"raise SystemExit(0)")
-    responses = folder.lines(response("q1", actual_answer="red or blue"), response("q2"), failed("q3"))
+    responses = folder.lines(
+        response("q1", actual_answer="red or blue"), response("q2"), failed("q3")
+    )
     written = folder.write("config.yaml", config.encode())
     output = () if "--dry-run" in more else ("-o", folder.file("results.jsonl"))
     return run("evaluate", folder.reference, responses, "--config", written, *output, *more)
@@ -37,7 +42,9 @@ def test_a_configuration_names_them(
     folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path)
-    monkeypatch.setattr("sys.path", [*sys.path])  # As of a console script: without the working directory.
+    monkeypatch.setattr(
+        "sys.path", [*sys.path]
+    )  # As of a console script: without the working directory.
     page = folder.file("page.html")
     gates = ("--gate", "brevity >= 0.5", "--gate", "sizes_steps < 2", "--report", page)
     assert evaluate(folder, *gates) == 1
@@ -53,7 +60,10 @@ def test_a_configuration_names_them(
     assert folder.read("results.jsonl") == first
     config = folder.write("primary.yaml", b"custom_metrics: {a: nowhere:a}\nprimary: [sizes_steps]")
     other = folder.lines(*({**each, "sizes_steps": 9, "brevity": 1} for each in first), name="b")
-    for more, worst in ((), "brevity"), (("--config", config), "sizes_steps"):  # Primary ones come first.
+    for more, worst in (
+        ((), "brevity"),
+        (("--config", config), "sizes_steps"),
+    ):  # Primary ones come first.
         assert run("compare", other, results, *more, "--worst", "1") == 0
         assert capfd.readouterr().out.partition("got worse")[2].split()[6] == worst
     assert evaluate(folder, "--dry-run", "--gate", "brevity >= 0.5") == 0
@@ -69,8 +79,16 @@ def test_a_module_beside_the_configuration(folder: Folder, monkeypatch: pytest.M
 @each(
     ("options", "config", "told"),
     [
-        ((), "custom_metrics: {a: my_metrics:no}", "config.yaml:\n  custom_metrics.a: cannot import"),
-        ((), "custom_metrics: {a: exits:f}", "custom_metrics.a: cannot import 'exits:f': SystemExit: 0"),
+        (
+            (),
+            "custom_metrics: {a: my_metrics:no}",
+            "config.yaml:\n  custom_metrics.a: cannot import",
+        ),
+        (
+            (),
+            "custom_metrics: {a: exits:f}",
+            "custom_metrics.a: cannot import 'exits:f': SystemExit: 0",
+        ),
         ((), f"{CONFIG[:-13]}brevty]", "primary[0]: 'brevty' is no metric; did you mean brevity?"),
         (("--gate", "brevty > 0.5"), CONFIG, "no metric 'brevty'; did you mean brevity?"),
         (("--gate", "brevity > 1.5"), CONFIG, "brevity is from 0 to 1"),

@@ -21,20 +21,29 @@ def test_written_folder_works(
     out, err = capfd.readouterr()
     assert not err
     assert run("init", "a/new folder") == 0  # Again, it finds what it would write.
-    assert capfd.readouterr() == ("a/new folder has all files already\n" + out.partition("\n")[2], "")
+    assert capfd.readouterr() == (
+        "a/new folder has all files already\n" + out.partition("\n")[2],
+        "",
+    )
     evaluate, report, harness, validate = commands_in(out)
     assert run(*evaluate[1:]) == run(*report[1:]) == run(*validate[1:]) == 0
     assert "`films-of-tati`" in (told := capfd.readouterr().out)
     assert "answer_match is 0, expected >= 0.5 (contains: lacks Mon Oncle)" in told
     folder = tmp_path / "a" / "new folder"
     assert harness == ["python", str(folder.relative_to(tmp_path) / "harness.py")]
-    assert run("validate", "--strict", str(folder / "reference.yaml"), str(folder / "responses.jsonl")) == 0
+    assert (
+        run("validate", "--strict", str(folder / "reference.yaml"), str(folder / "responses.jsonl"))
+        == 0
+    )
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert [*load_config(folder / "judges.yaml").metrics] == ["answer_correctness"]
     capfd.readouterr()
     runpy.run_path(str(folder / "harness.py"), run_name="__main__")
     out, err = capfd.readouterr()
-    assert sorted(out.splitlines()) == ["films-of-tati 0.0 wrong_query_result", "films-of-varda 1.0 none"]
+    assert sorted(out.splitlines()) == [
+        "films-of-tati 0.0 wrong_query_result",
+        "films-of-varda 1.0 none",
+    ]
     assert not err
     assert run("compare", "results.jsonl", str(folder / "results.jsonl")) == 0
 
@@ -49,7 +58,9 @@ def test_own_questions(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table, answers = tmp_path / "questions.csv", tmp_path / "answers.jsonl"
-    table.write_text('question;answer;query\nWhich films?;Cleo: "5 to 7" # 1;SELECT ?f { ?f a <urn:F> }\n')
+    table.write_text(
+        'question;answer;query\nWhich films?;Cleo: "5 to 7" # 1;SELECT ?f { ?f a <urn:F> }\n'
+    )
     assert run("init", "films", "--questions", str(table)) == 0
     out, err = capfd.readouterr()
     assert (err, sorted(path.name for path in (tmp_path / "films").iterdir())) == (
@@ -75,10 +86,15 @@ def test_own_questions(
     assert run("init", "films", "--questions", str(answers)) == 2
     assert run("init", "why", "--questions", str(answers)) == 0
     assert run("validate", "why/reference.yaml", str(answers)) == 0
-    assert "questions[0].reviewed: the reference answer comes from an agent" in capfd.readouterr().out
+    assert (
+        "questions[0].reviewed: the reference answer comes from an agent" in capfd.readouterr().out
+    )
     answers.write_text("{}\n")
     assert run("init", "new", "--questions", str(answers)) == 2
-    told = f"Error: reference set: 1 problem in {answers}\n  line 1: no question; add it; `convert` traces\n"
+    told = (
+        f"Error: reference set: 1 problem in {answers}\n  line 1: no question; add it; `convert` "
+        "traces\n"
+    )
     assert (capfd.readouterr().err, (tmp_path / "new").exists()) == (told, False)
 
 

@@ -20,16 +20,33 @@ if TYPE_CHECKING:
 
 MANY = 30_000  # enough to be interrupted
 
-ITEMS: list[Any] = [response("q1"), b"{", response("q2", False), b"", failed("q1"), response("q1"), b"\xff"]
+ITEMS: list[Any] = [
+    response("q1"),
+    b"{",
+    response("q2", False),
+    b"",
+    failed("q1"),
+    response("q1"),
+    b"\xff",
+]
 
 
 @each("jobs", ["2", "0"])
-def test_the_same_files_and_table(folder: Folder, capfd: pytest.CaptureFixture[str], jobs: str) -> None:
+def test_the_same_files_and_table(
+    folder: Folder, capfd: pytest.CaptureFixture[str], jobs: str
+) -> None:
     outputs = {"-o": "results", "--rejects": "rejects", "--aggregates": "a.json"}
     options = [part for option, name in outputs.items() for part in (option, folder.file(name))]
     found = []
     for number in ("1", jobs):
-        command = ["evaluate", folder.reference, folder.lines(*(ITEMS * 400)), *options, "--jobs", number]
+        command = [
+            "evaluate",
+            folder.reference,
+            folder.lines(*(ITEMS * 400)),
+            *options,
+            "--jobs",
+            number,
+        ]
         assert run(*command) == 3
         files = [(folder.path / name).read_bytes() for name in outputs.values()]
         found.append((capfd.readouterr(), files))
@@ -72,10 +89,14 @@ def workers() -> list[int]:
     """The process ids of workers, but for those that are ending."""
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     found = [int(child) for path in children for child in path.read_text().split()]
-    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [
+        child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
-def test_ctrl_c_finishes_shards_in_progress(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_finishes_shards_in_progress(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     def drive(beside: Beside, workers: list[int]) -> None:
         for pid in workers:  # As a terminal does.
             os.kill(pid, signal.SIGINT)
@@ -83,7 +104,13 @@ def test_ctrl_c_finishes_shards_in_progress(folder: Folder, capfd: pytest.Captur
 
     number = interrupted(folder, drive)
     assert 0 < number < MANY
-    rest = ["evaluate", folder.reference, folder.file("responses.jsonl"), "-o", folder.file("results")]
+    rest = [
+        "evaluate",
+        folder.reference,
+        folder.file("responses.jsonl"),
+        "-o",
+        folder.file("results"),
+    ]
     assert run(*rest, "--jobs", "2") == 0
     assert f"results: {MANY}, rejected lines: 0" in (out := capfd.readouterr().out)
     assert "finished by an earlier run: " in out
@@ -114,7 +141,10 @@ def test_a_second_ctrl_c_cancels(folder: Folder) -> None:
 @each(
     ("arguments", "instead"),
     [
-        ("aggregate r.jsonl --jobs 2", "aggregate --jobs is gone; write --aggregates FILE.aggregates"),
+        (
+            "aggregate r.jsonl --jobs 2",
+            "aggregate --jobs is gone; write --aggregates FILE.aggregates",
+        ),
         ("scale ray r.yaml a.jsonl --results d", "scale ray --results is gone; write -o OUTPUT"),
         ("scale ray r.yaml a.jsonl -o r.jsonl --resume", "run the same command again"),
         ("scale ray r.yaml a.jsonl -o r.jsonl --batch-size 9", "their size needs no option"),

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 REFERENCE = [
     {
         "template_id": "colours",
-        "questions": [question(f"q{i}", "red") | {"reference_answer": f"red blue word{i}"} for i in range(4)],
+        "questions": [
+            question(f"q{i}", "red") | {"reference_answer": f"red blue word{i}"} for i in range(4)
+        ],
     }
 ]
 STEPS = {"actual_steps": [step("red", id="call_1", status="success")], "elapsed_sec": 1.5}
@@ -42,7 +44,9 @@ def by_question(folder: Folder, name: str = "out") -> dict[str, dict[str, Any]]:
     return results
 
 
-def test_results_and_report(folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_results_and_report(
+    folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     with serving() as server:
         code = run("evaluate", *names, "-o", folder.file("out"), "-c", config(folder.path, server))
         seen = server.counts
@@ -84,7 +88,9 @@ def test_a_judge_without_quota_ends_the_run(
 
 
 def test_without_a_reference_set(folder: Folder) -> None:
-    path = folder.lines(*({"question": f"Why {i}?", "template": "t", "total_tokens": i} for i in range(3)))
+    path = folder.lines(
+        *({"question": f"Why {i}?", "template": "t", "total_tokens": i} for i in range(3))
+    )
     options = ["-o", folder.file("out"), "--gate", "t:total_tokens > 0"]
     for command in (["evaluate"], ["watch", "--until-idle", "0.1s"]):
         assert run(*command, "--no-reference", path, *options) == 0
@@ -135,7 +141,14 @@ def test_a_spent_budget_is_reported_with_what_to_do(
 def test_results_with_failed_metrics_are_evaluated_again(
     folder: Folder, names: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["evaluate", *names, "-o", folder.file("out"), "--max-in-flight=1", "--gate=answer_f1 > 0"]
+    command = [
+        "evaluate",
+        *names,
+        "-o",
+        folder.file("out"),
+        "--max-in-flight=1",
+        "--gate=answer_f1 > 0",
+    ]
     told = []
     with serving() as server:
         for budget, *more in (0.0005,), (1,), (1, "--retry-failed"), (1,):
@@ -144,13 +157,17 @@ def test_results_with_failed_metrics_are_evaluated_again(
             told.append(" ".join(capfd.readouterr().out.split()))
         assert server.counts.requests == 3
     assert "1 result from before with failed metrics: kept; --retry-failed evaluates" in told[1]
-    assert f"1 result from before with failed metrics: set aside in {folder.file('out')}.damaged" in told[2]
+    assert (
+        f"1 result from before with failed metrics: set aside in {folder.file('out')}.damaged"
+        in told[2]
+    )
     assert "3 lines skipped as done" in told[2]
     assert "$0.0009, $0.0006 of it before" in told[2]
     assert "failed metrics" not in told[0] + told[3]
     assert "gate held: answer_f1 > 0: the mean is 0.667 over 2 of 4 results" in told[0]
     assert (
-        "only 2 of 4 values of answer_recall, answer_precision, answer_f1: 1 budget, 1 no_answer" in told[0]
+        "only 2 of 4 values of answer_recall, answer_precision, answer_f1: 1 budget, 1 no_answer"
+        in told[0]
     )
     assert "budget_usd, which counts earlier costs, and resume with --retry-failed" in told[0]
     results = by_question(folder)

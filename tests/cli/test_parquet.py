@@ -39,7 +39,9 @@ def write_results(folder: Folder) -> tuple[str, str]:
 def test_results_are_those_of_json_lines(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     lines, table = write_results(folder)
     (folder.path / "parts").mkdir()
-    (folder.path / "parts" / "part.parquet").write_bytes((folder.path / "results.parquet").read_bytes())
+    (folder.path / "parts" / "part.parquet").write_bytes(
+        (folder.path / "results.parquet").read_bytes()
+    )
     parts = str(folder.path / "parts")
     printed = []
     for path in (lines, table, parts, f"{parts}/*.parquet"):
@@ -67,7 +69,9 @@ def test_rows_and_files_that_are_no_results(
     (folder.path / "results.parquet").write_bytes(b"PAR1 and no more")
     capfd.readouterr()
     assert run("aggregate", table) == 4
-    assert "results.parquet: cannot be read as Parquet: " in " ".join(capfd.readouterr().err.split())
+    assert "results.parquet: cannot be read as Parquet: " in " ".join(
+        capfd.readouterr().err.split()
+    )
     with pytest.raises(SourceError, match=r"results\.parquet: cannot be read as Parquet: "):
         compare(table, table)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -85,10 +89,14 @@ def with_args(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @each("name", ["responses.parquet", "responses.pq"])
-def test_responses_are_refused(folder: Folder, capfd: pytest.CaptureFixture[str], name: str) -> None:
+def test_responses_are_refused(
+    folder: Folder, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
     path = folder.file(name)
     pandas.DataFrame(with_args(RESPONSES)).to_parquet(path)
-    told = r"\.parquet is gone; read responses with pandas and pass the DataFrame to evaluate_stream"
+    told = (
+        r"\.parquet is gone; read responses with pandas and pass the DataFrame to evaluate_stream"
+    )
     inputs: list[Any] = [path, str(folder.path)] if name.endswith("t") else [path]
     for each_input in inputs:
         with pytest.raises(UsageError, match=f"{name}: {told}"):
@@ -101,7 +109,9 @@ def test_responses_are_refused(folder: Folder, capfd: pytest.CaptureFixture[str]
     for command in ("evaluate", "evaluate --jobs 2", "validate", "watch"):
         options = [] if command == "validate" else ["-o", str(output)]
         assert run(*command.split(), folder.reference, path, *options) in {2, 4}
-        assert "or convert them to JSON lines: frame.to_json(" in " ".join(capfd.readouterr().err.split())
+        assert "or convert them to JSON lines: frame.to_json(" in " ".join(
+            capfd.readouterr().err.split()
+        )
     assert output.read_text() == "kept\n"
 
 

@@ -1,4 +1,6 @@
-"""What only a process of its own can show: pipes, signals, closed streams; and the bar on a terminal."""
+"""What only a process of its own can show: pipes, signals, closed streams; and the bar on a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def aggregated(folder: Folder) -> int:
 
 
 def test_ctrl_c_writes_what_is_there(folder: Folder) -> None:
-    """Each result comes out before the next response goes in. Ctrl-C that comes twice at once is one."""
+    """Each result comes out before the next response goes in. Ctrl-C that comes twice at once is
+    one.
+    """
     process = trickle(folder)
     for sample in range(1, 11):
         send(process, response("q1"))

@@ -51,7 +51,10 @@ def test_only_the_page_needs_the_extra_web(
     assert report(folder) == report(folder, "--github") == 0
     capfd.readouterr()
     assert report(folder, "-o", folder.file("page.html")) == 2
-    assert "a report needs the extra web; in the checkout, run pip install '.[web]'" in capfd.readouterr().err
+    assert (
+        "a report needs the extra web; in the checkout, run pip install '.[web]'"
+        in capfd.readouterr().err
+    )
 
 
 @each("scores", [(0.25, 0.75), (0.75, 0.25), (0.25, None)])
@@ -71,17 +74,28 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
         assert run("evaluate", folder.reference, folder.lines(line), "-o", folder.file(name)) == 0
     capfd.readouterr()
     files = [folder.file("a.jsonl"), folder.file("b.jsonl")]
-    gate = ["--reference", folder.reference, "--gate", "missing_rate <= 0.5", "--junit", folder.file("j.xml")]
+    gate = [
+        "--reference",
+        folder.reference,
+        "--gate",
+        "missing_rate <= 0.5",
+        "--junit",
+        folder.file("j.xml"),
+    ]
     assert run("report", *files, "--markdown", "-", *gate) == 0
     out, _ = capfd.readouterr()
-    assert out.startswith(f"## {HELD} Evaluation: 1 gate held\n\n2 results, 1 error, 0 rejected lines; 3 ")
+    assert out.startswith(
+        f"## {HELD} Evaluation: 1 gate held\n\n2 results, 1 error, 0 rejected lines; 3 "
+    )
     assert "1 passed, 1 with an error, 1 skipped.\n" in out
     assert "`response_error: no answer` | `b.jsonl:1` |" in out
     cases = ET.parse(folder.file("j.xml")).getroot().iter("testcase")  # noqa: S314  (it is our own)
     assert [[child.tag for child in case] for case in cases] == [[], ["skipped"], ["error"], []]
 
 
-def test_github(folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_github(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(SUMMARY, folder.write("summary.md", b"before\n"))
     assert report(folder, "--github", "--gate", "steps_score >= 1") == 1
     out, err = capfd.readouterr()

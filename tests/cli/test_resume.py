@@ -28,19 +28,28 @@ def test_a_second_start_evaluates_nothing(
         told.append(capfd.readouterr().out)
         assert [result["question_id"] for result in folder.read("journal")] == ["q1", "q2", "q3"]
         assert [reject["source"]["line"] for reject in folder.read("journal.rejects")] == [2]
-        assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 3
+        assert (
+            orjson.loads((folder.path / "a.json").read_bytes())["micro"][
+                "number_of_success_samples"
+            ]
+            == 3
+        )
     assert "3 results and 1 reject from before, 4 lines skipped as done" in told[1]
     tables = [text.partition("\njournal ")[0] for text in told]
     assert tables[0] == tables[1]
 
 
-def test_damage_is_told(folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_told(
+    folder: Folder, command: Sequence[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     run(*command)
     lines = (folder.path / "journal").read_bytes().splitlines(keepends=True)
     folder.write("journal", b"".join([lines[0], b"nonsense\n", *lines[2:]]))
     capfd.readouterr()
     run(*command)
-    assert f"1 damaged lines set aside in {folder.file('journal')}.damaged" in capfd.readouterr().out
+    assert (
+        f"1 damaged lines set aside in {folder.file('journal')}.damaged" in capfd.readouterr().out
+    )
     assert (folder.path / "journal.damaged").read_bytes() == b"nonsense\n"
     assert sorted(result["question_id"] for result in folder.read("journal")) == ["q1", "q2", "q3"]
 
@@ -74,6 +83,7 @@ def test_own_output_is_not_read(
         assert "which are read" in capfd.readouterr().err
     assert run("watch", "reference.json", "logs", "-o", "o.csv") == 2
     assert (
-        "'o.csv': this command writes JSON lines; use another name, such as o.jsonl" in capfd.readouterr().err
+        "'o.csv': this command writes JSON lines; use another name, such as o.jsonl"
+        in capfd.readouterr().err
     )
     assert [path.name for path in (folder.path / "logs").iterdir()] == ["a.jsonl"]

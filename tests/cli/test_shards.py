@@ -22,7 +22,9 @@ def evaluated(folder: Folder, log: str, shard: str, *more: str) -> tuple[int, li
     return code, [orjson.loads(line) for line in Path(out).read_bytes().splitlines()]
 
 
-def test_a_shard_resumes_and_no_other_does(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_shard_resumes_and_no_other_does(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     log = folder.lines(*(response(f"q{1 + i % 3}", input_tokens=i) for i in range(50)))
     code, first = evaluated(folder, log, "0/2", "--resume")
     assert (code, len(first) > 20) == (0, True)

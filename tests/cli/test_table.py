@@ -14,7 +14,12 @@ def stream(encoding: str = "utf-8") -> io.TextIOWrapper:
 
 
 def result(template: str, question: str = "q", **more: Any) -> dict[str, Any]:
-    common = {"template_id": template, "question_id": question, "status": "success", "actual_answer": "so"}
+    common = {
+        "template_id": template,
+        "question_id": question,
+        "status": "success",
+        "actual_answer": "so",
+    }
     return common | more
 
 
@@ -24,8 +29,12 @@ def means(*results: dict[str, Any], encoding: str = "utf-8") -> str:
 
 SOME = [
     result("t", "q0", steps_score=1.0, answer_relevance=0.25, failure="none"),
-    result("t", "q1", steps_score=0.0, answer_relevance_error="timeout: 9 s", failure="empty_result"),
-    result("t", "q2", reference_steps=[[]], answer_relevance_error="budget: spent", failure="no_steps"),
+    result(
+        "t", "q1", steps_score=0.0, answer_relevance_error="timeout: 9 s", failure="empty_result"
+    ),
+    result(
+        "t", "q2", reference_steps=[[]], answer_relevance_error="budget: spent", failure="no_steps"
+    ),
     result("t", "q3", reference_steps=[[]], status="error", failure="no_steps"),
     result("t", "q4", elapsed_sec=12345.6),
     result("t", "q5", pending=["answer_relevance"]),
@@ -63,7 +72,9 @@ def test_rows_and_columns() -> None:
 
 def test_details() -> None:
     snapshot = compute_aggregates(SOME, detail=True, level=0.9)
-    low, high = (f"{snapshot['micro']['steps_score']['interval'][end]:.3f}" for end in ("low", "high"))
+    low, high = (
+        f"{snapshot['micro']['steps_score']['interval'][end]:.3f}" for end in ("low", "high")
+    )
     lines = render_detail(snapshot, stream()).splitlines()
     assert lines[2] == "steps_score                0.5             0.5           0.5"
     trust = lines.index("of all results    values        interval     were 0 or 1  missing")
@@ -87,10 +98,19 @@ def test_details() -> None:
 def test_everything_that_is_judged_fits_into_80_columns(encoding: str) -> None:
     outputs = ["sparql_recall", "a-custom-output-of-many-words", "x" * 64, "__", "n_" + "y" * 30]
     scores: dict[str, Any] = dict.fromkeys((*RESULT_METRICS, *outputs), -1.23456e-5)
-    scores |= {key: 1.23456e-5 for key in RESULT_KEYS if key.endswith("_cost")} | {"own_cost": 123456.789}
+    scores |= {key: 1.23456e-5 for key in RESULT_KEYS if key.endswith("_cost")} | {
+        "own_cost": 123456.789
+    }
     step = {"name": "retrieval", **dict.fromkeys(RETRIEVAL_METRICS, 0.123456)}
-    names = ["list_all_transformers_within_Substation_SUBSTATION", "lines", "\x1b[31m\nred\x9b", "n" * 999]
-    every = [result(name, judge={"outputs": outputs}, actual_steps=[step], **scores) for name in names]
+    names = [
+        "list_all_transformers_within_Substation_SUBSTATION",
+        "lines",
+        "\x1b[31m\nred\x9b",
+        "n" * 999,
+    ]
+    every = [
+        result(name, judge={"outputs": outputs}, actual_steps=[step], **scores) for name in names
+    ]
     text = means(*every, encoding=encoding)
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("samples") == 1

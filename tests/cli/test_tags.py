@@ -13,7 +13,10 @@ from tests.support.cases import each
 if TYPE_CHECKING:
     from pathlib import Path
 
-TAGGED: list[dict[str, Any]] = [{**REFERENCE[0], "tags": {"hops": 1}}, {**REFERENCE[1], "tags": ["hard"]}]
+TAGGED: list[dict[str, Any]] = [
+    {**REFERENCE[0], "tags": {"hops": 1}},
+    {**REFERENCE[1], "tags": ["hard"]},
+]
 RIGHT = ["steps_score[hops=1] >= 0.5", "steps_score[ hard ] >= 1", "error_rate[hard=true] <= 0"]
 WRONG = {
     "steps_score[hops=1] >= 0.6": "steps_score[hops=1] >= 0.6: the mean is 0.5",
@@ -25,7 +28,10 @@ WRONG = {
 def results(folder: Folder) -> Path:
     (folder.path / "tagged.json").write_bytes(orjson.dumps(TAGGED))
     responses = folder.lines(response("q1"), response("q2", False), response("q3"))
-    assert run("evaluate", folder.file("tagged.json"), responses, "-o", folder.file("results.jsonl")) == 0
+    assert (
+        run("evaluate", folder.file("tagged.json"), responses, "-o", folder.file("results.jsonl"))
+        == 0
+    )
     return folder.path / "results.jsonl"
 
 
@@ -39,7 +45,9 @@ def test_tables_and_gates_of_results(
     ]
     assert run("evaluate", *responses, "-o", folder.file("o.jsonl"), "--by", "hops", *gates) == 0
     shown = capsys.readouterr().out
-    assert [line.split()[:3] for line in shown.splitlines() if "hops=1  " in line] == [["hops=1", "2", "0"]]
+    assert [line.split()[:3] for line in shown.splitlines() if "hops=1  " in line] == [
+        ["hops=1", "2", "0"]
+    ]
     assert "gate held: steps_score[hard] >= 1: the mean is 1" in shown
     reference = ["--reference", folder.file("tagged.json")]
     for command in ("aggregate", "report"):
@@ -48,7 +56,10 @@ def test_tables_and_gates_of_results(
             assert f"gate failed: {told}" in capsys.readouterr().err
     state = folder.file("a.aggregates")
     assert run("aggregate", str(results), "--aggregates", state) == 0
-    assert run("aggregate", state, str(results), "--by", "tags", "--aggregates", folder.file("a.json")) == 0
+    assert (
+        run("aggregate", state, str(results), "--by", "tags", "--aggregates", folder.file("a.json"))
+        == 0
+    )
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "=1" in line] == [
         ["hops=1", "4"]
     ]
@@ -69,7 +80,11 @@ def test_tables_and_gates_of_results(
     ],
 )
 def test_what_names_no_tag_is_wrong_usage(
-    folder: Folder, results: Path, capsys: pytest.CaptureFixture[str], option: list[str], problem: str
+    folder: Folder,
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: list[str],
+    problem: str,
 ) -> None:
     for command in (
         ["evaluate", folder.file("tagged.json"), folder.lines(response("q1"))],
@@ -84,10 +99,13 @@ def test_what_names_no_tag_is_wrong_usage(
     assert "only a gate can be on a tag, [hops=1]" in capsys.readouterr().err
 
 
-def test_comparisons_and_reports(folder: Folder, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparisons_and_reports(
+    folder: Folder, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = [orjson.loads(line) for line in results.read_bytes().splitlines()]
     plain = [
-        {key: value for key, value in each.items() if key != "tags"} | {"steps_score": 0} for each in lines
+        {key: value for key, value in each.items() if key != "tags"} | {"steps_score": 0}
+        for each in lines
     ]
     baseline = folder.lines(*plain, name="baseline")
     output = folder.file("c.json")
@@ -95,17 +113,26 @@ def test_comparisons_and_reports(folder: Folder, results: Path, capsys: pytest.C
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["hops=1", "steps_score", "0", "0.5", "+0.5", "undecided", "1"] in rows
     assert (
-        orjson.loads((folder.path / "c.json").read_bytes())["per_tag"]["hops"]["1"]["steps_score"]["pairs"]
+        orjson.loads((folder.path / "c.json").read_bytes())["per_tag"]["hops"]["1"]["steps_score"][
+            "pairs"
+        ]
         == 2
     )
     assert run("compare", baseline, str(results), "--by", "hop") == 2
-    assert "no question on both sides has the tag 'hop'; did you mean hops?" in capsys.readouterr().err
+    assert (
+        "no question on both sides has the tag 'hop'; did you mean hops?" in capsys.readouterr().err
+    )
     page = folder.file("p.html")
     for by, names in (([], ["hard", "hops=1"]), (["--by", "hops"], ["hops=1"])):
         assert run("report", str(results), "-o", page, "--markdown", "-", *by) == 0
         table = capsys.readouterr().out.partition("### Tags")[2].partition("###")[0]
         assert [row.split("`")[1] for row in table.splitlines()[4:] if row] == names
-        html = (folder.path / "p.html").read_text().partition('id="tags-table"')[2].partition("</table>")[0]
+        html = (
+            (folder.path / "p.html")
+            .read_text()
+            .partition('id="tags-table"')[2]
+            .partition("</table>")[0]
+        )
         assert [row.split('"')[1] for row in html.split("<tr data-key=")[1:]] == names
 
 

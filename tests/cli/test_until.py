@@ -22,7 +22,9 @@ SORTED = [response("q3")] * 600 + [response("q1", False)] * 300 + [response("q2"
 
 def evaluate(folder: Folder, *options: str, items: Sequence[object] | None = None) -> int:
     responses = folder.lines(*(SORTED if items is None else items))
-    return run("evaluate", folder.reference, responses, "-o", folder.file("results.jsonl"), *options)
+    return run(
+        "evaluate", folder.reference, responses, "-o", folder.file("results.jsonl"), *options
+    )
 
 
 @each(
@@ -36,15 +38,23 @@ def evaluate(folder: Folder, *options: str, items: Sequence[object] | None = Non
 def test_it_ends_when_it_is_decided(
     folder: Folder, capfd: pytest.CaptureFixture[str], condition: str, code: int, found: str
 ) -> None:
-    assert evaluate(folder, "--until", condition, "--aggregates", folder.file("aggregates.json")) == code
+    assert (
+        evaluate(folder, "--until", condition, "--aggregates", folder.file("aggregates.json"))
+        == code
+    )
     out, err = capfd.readouterr()
     count = len(folder.read("results.jsonl"))
     assert 10 < count < 500
     *_, decided, saved = out.splitlines()
     template = condition.rpartition(":")[0]
-    counted = [each for each in folder.read("results.jsonl") if template in {"", each["template_id"]}]
+    counted = [
+        each for each in folder.read("results.jsonl") if template in {"", each["template_id"]}
+    ]
     asked = {each["question_id"] for each in counted}
-    told = f"decided after {len(counted)} responses to {len(asked)} questions: {condition} {found} (95%: "
+    told = (
+        f"decided after {len(counted)} responses to {len(asked)} questions: {condition} {found} "
+        "(95%: "
+    )
     assert decided.startswith(told)
     assert saved == f"skipped: {1000 - count} responses"
     aggregates = orjson.loads((folder.path / "aggregates.json").read_bytes())
@@ -56,7 +66,12 @@ def test_it_ends_when_it_is_decided(
 
 
 def test_undecided_conditions_fail(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    assert evaluate(folder, "--until", "steps_score > 0.5", items=[*[response("q1")] * 5, failed("q3")]) == 1
+    assert (
+        evaluate(
+            folder, "--until", "steps_score > 0.5", items=[*[response("q1")] * 5, failed("q3")]
+        )
+        == 1
+    )
     out, err = capfd.readouterr()
     assert out.splitlines()[-1].startswith(
         "not decided after 6 responses to 2 questions: steps_score > 0.5 is open (95%: 0.1"

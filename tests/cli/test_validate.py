@@ -56,17 +56,27 @@ def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: s
     gate = ["-o", traced.file("results.jsonl"), "--gate", "steps_score >= 1"]
     assert run("evaluate", traced.reference, traced.file("responses.jsonl"), *options, *gate) == 0
     results = traced.read("results.jsonl")
-    assert [result["metadata"]["trace_format"] for result in results] == ["openai", "langchain", "anthropic"]
+    assert [result["metadata"]["trace_format"] for result in results] == [
+        "openai",
+        "langchain",
+        "anthropic",
+    ]
 
 
 def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     log = traced.lines(CHAT, CHAT[:2], {"x": 1}, name="log.jsonl")
-    assert run("convert", log, "--reference", traced.reference, "-o", traced.file("converted.jsonl")) == 3
+    assert (
+        run("convert", log, "--reference", traced.reference, "-o", traced.file("converted.jsonl"))
+        == 3
+    )
     out, err = capfd.readouterr()
     assert not out
     assert "not_a_trace: no known format; it has the keys 'x'" in err
     assert "1 trace: no result" in err
     whole, cut = traced.read("converted.jsonl")
     assert (whole["question_id"], whole["actual_answer"]) == ("q1", ANSWER)
-    assert cut["trace_problems"] == ["sparql_query call_1: no result", "retrieval_search call_2: no result"]
+    assert cut["trace_problems"] == [
+        "sparql_query call_1: no result",
+        "retrieval_search call_2: no result",
+    ]
     assert run("evaluate", traced.reference, traced.file("converted.jsonl")) == 0

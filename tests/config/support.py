@@ -12,7 +12,10 @@ from graphrag_eval_async.config import load_config
 from graphrag_eval_async.errors import ConfigError
 
 GENERATION = {"provider": "openai", "model": "gpt-4o-mini"}
-LLM = {"generation": GENERATION, "embedding": {"provider": "openai", "model": "text-embedding-3-small"}}
+LLM = {
+    "generation": GENERATION,
+    "embedding": {"provider": "openai", "model": "text-embedding-3-small"},
+}
 EVALUATION = {
     "name": "style",
     "inputs": ["question", "actual_steps"],

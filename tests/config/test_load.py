@@ -47,7 +47,13 @@ def test_every_way_to_give_a_configuration(tmp_path: Path) -> None:
     assert [(one.name, one.steps_keys, [*one.outputs]) for one in expected.custom_evaluations] == [
         ("own", ("args",), ["recall", "n"])
     ]
-    ways: list[Any] = [str(path), as_json, as_mapping, MappingProxyType(as_mapping), Config(**as_mapping)]
+    ways: list[Any] = [
+        str(path),
+        as_json,
+        as_mapping,
+        MappingProxyType(as_mapping),
+        Config(**as_mapping),
+    ]
     ways += [Config(**as_mapping | {"llm": LLMConfig(**as_mapping["llm"])}), expected]
     for way in ways:
         assert load_config(way) == expected
@@ -76,7 +82,11 @@ def test_files_that_hold_no_configuration(tmp_path: Path, text: str, expected: s
 MODEL, OWN, EXECUTE = "llm.generation", "custom_evaluations[0]", "https://example.org/sparql"
 URL, KEY = f"{MODEL}.base_url", f"{MODEL}.api_key"
 WRONG: list[tuple[str, Any, str]] = [
-    ("steps.query_similarity", True, ": steps.query_similarity is gone; `score: f1` in a reference step"),
+    (
+        "steps.query_similarity",
+        True,
+        ": steps.query_similarity is gone; `score: f1` in a reference step",
+    ),
     ("llms", 1, ": unknown key; did you mean llm?"),
     (f"{MODEL}.temprature", 1, ": unknown key; did you mean temperature?"),
     (f"{OWN}.outputs.elegance.unit", 1, ": unknown key; known: type, description"),
@@ -86,27 +96,69 @@ WRONG: list[tuple[str, Any, str]] = [
     (f"{MODEL}.max_tokens", 1.5, ": expected an integer of 1 or more, got 1.5"),
     (f"{MODEL}.parameters", {"a": [{1}]}, ".a[0]: cannot be written as JSON"),
     (f"{MODEL}.parameters", {"n": 1}, ".n: may not be given: each request has its own"),
-    *((URL, url, ": expected a URL that begins") for url in ("a:80", "ftp://a/v1", "http://", "http://a b/")),
-    *((URL, url, ": may hold no user") for url in ("https://u:p@h/v1", "http://h/v1?a=1", "http://h/#f")),
+    *(
+        (URL, url, ": expected a URL that begins")
+        for url in ("a:80", "ftp://a/v1", "http://", "http://a b/")
+    ),
+    *(
+        (URL, url, ": may hold no user")
+        for url in ("https://u:p@h/v1", "http://h/v1?a=1", "http://h/#f")
+    ),
     *((KEY, key, ": expected ASCII characters") for key in ("sk-abc\n", "sk abc", "sk-\u00e9")),
     ("llm.limits.max_attempts", "5", ": expected an integer of 1 or more, got a string"),
     ("answer_correctness", None, ": expected a mapping, got nothing; {} turns it on"),
-    ("answer_correctness.prompt", "{answer} {answer}", ": {answer} is none of its inputs, which are"),
-    ("ragas_answer_correctness.weights", [1, "x"], "[1]: expected a number from 0 to a billion, got 'x'"),
+    (
+        "answer_correctness.prompt",
+        "{answer} {answer}",
+        ": {answer} is none of its inputs, which are",
+    ),
+    (
+        "ragas_answer_correctness.weights",
+        [1, "x"],
+        "[1]: expected a number from 0 to a billion, got 'x'",
+    ),
     ("ragas_answer_correctness.weights", [0, -0.0], ": expected a sum above 0"),
     (f"{OWN}.inputs", ["questions"], '[0]: expected "question" or'),
     (f"{OWN}.outputs.style", {"type": "number"}, ".description: missing"),
-    (f"{OWN}.instructions", "{answer}", ": {answer} is none of its inputs, which are question, actual_steps"),
-    ("primary", ["steps_score", "step_score"], "[1]: 'step_score' is no metric; did you mean steps_score"),
-    ("faithfulness", {"judges": ["genration"]}, ".judges[0]: 'genration' is none of llm.judges; did"),
+    (
+        f"{OWN}.instructions",
+        "{answer}",
+        ": {answer} is none of its inputs, which are question, actual_steps",
+    ),
+    (
+        "primary",
+        ["steps_score", "step_score"],
+        "[1]: 'step_score' is no metric; did you mean steps_score",
+    ),
+    (
+        "faithfulness",
+        {"judges": ["genration"]},
+        ".judges[0]: 'genration' is none of llm.judges; did",
+    ),
     ("faithfulness", {"judges": ["generation"] * 2}, ".judges: names a judge twice"),
     ("metrics", "some", ": expected \"all\", got 'some'"),
-    ("execute", {"endpoint": EXECUTE, "graph": "missing.ttl"}, ": expected either endpoint or graph"),
+    (
+        "execute",
+        {"endpoint": EXECUTE, "graph": "missing.ttl"},
+        ": expected either endpoint or graph",
+    ),
     ("execute", {"endpoint": "example.org"}, ".endpoint: expected a URL that begins"),
     ("execute", {"endpoint": "https://me:secret@h/"}, ".endpoint: may hold no user, password"),
-    ("execute", {"endpoint": EXECUTE, "username": "me"}, ": expected username and password, or neither"),
-    ("execute", {"endpoint": EXECUTE, "headers": {"X": "a\nb"}}, ".headers.X: expected printable ASCII"),
-    ("execute", {"endpoint": EXECUTE, "prefixes": {"a:": "urn:x"}}, ".prefixes['a:']: expected a prefix"),
+    (
+        "execute",
+        {"endpoint": EXECUTE, "username": "me"},
+        ": expected username and password, or neither",
+    ),
+    (
+        "execute",
+        {"endpoint": EXECUTE, "headers": {"X": "a\nb"}},
+        ".headers.X: expected printable ASCII",
+    ),
+    (
+        "execute",
+        {"endpoint": EXECUTE, "prefixes": {"a:": "urn:x"}},
+        ".prefixes['a:']: expected a prefix",
+    ),
     ("execute", {"graph": "missing.ttl"}, ".graph: there is no such file"),
     ("execute", {"graph": "data.txt"}, ".graph: expected a file that ends in .ttl, "),
 ]
@@ -131,7 +183,10 @@ def test_every_problem_of_form_is_listed() -> None:
     assert {problem.split(": ")[0] for problem in problems(config)} == {
         *("llm.generation.api_keys", "llm.generation.temperature", "llm.limits.max_attempts"),
         "steps.groups",
-        *(f"custom_evaluations[1].{name}" for name in ("name", "inputs", "instructions", "outputs")),
+        *(
+            f"custom_evaluations[1].{name}"
+            for name in ("name", "inputs", "instructions", "outputs")
+        ),
     }
 
 
@@ -144,7 +199,9 @@ def test_metrics_need_their_models() -> None:
             assert problems(generation() | {metric: {}}) == [f"{metric}: needs llm.embedding"]
         assert load_config({metric: {}}, judge=True)
     load_config(generation() | {"ragas_answer_correctness": {"weights": [1, 0]}})
-    assert problems({"custom_evaluations": [EVALUATION]}) == ["custom_evaluations[0]: needs llm.generation"]
+    assert problems({"custom_evaluations": [EVALUATION]}) == [
+        "custom_evaluations[0]: needs llm.generation"
+    ]
     judges = {"llm": LLM | {"judges": {"other": GENERATION}}}
     assert load_config(judges | {"faithfulness": {"judges": ["generation", "other"]}})
 
@@ -205,12 +262,21 @@ def test_placeholders() -> None:
 @each(
     ("changes", "expected"),
     [
-        ([{}, {"outputs": {"x": "x"}}], "[1].name: 'style_error' is already a key of custom_evaluations[0]"),
+        (
+            [{}, {"outputs": {"x": "x"}}],
+            "[1].name: 'style_error' is already a key of custom_evaluations[0]",
+        ),
         ([{"name": "steps_score"}], "[0].name: 'steps_score_error' is already a key of results"),
         ([{"name": "faithfulness"}], "[0].name: 'faithfulness' is the name of a built-in metric"),
-        ([{"outputs": {"error_rate": "x"}}], "[0].outputs.error_rate: 'error_rate' is already the name of a"),
+        (
+            [{"outputs": {"error_rate": "x"}}],
+            "[0].outputs.error_rate: 'error_rate' is already the name of a",
+        ),
         ([{"outputs": {"x_cost": "x"}}], "[0].outputs.x_cost: ends in _cost, as only costs do"),
-        ([{"inputs": ["question"], "steps_keys": ["args"]}], "[0].steps_keys: selects steps: inputs needs"),
+        (
+            [{"inputs": ["question"], "steps_keys": ["args"]}],
+            "[0].steps_keys: selects steps: inputs needs",
+        ),
     ],
 )
 def test_names_that_collide(changes: list[Any], expected: str) -> None:

@@ -50,7 +50,9 @@ def model(config: Config) -> GenerationConfig:
     ],
 )
 def test_text_from_the_environment(written: str, read: str) -> None:
-    config = load_config(generation(model=written, parameters={"a": [{"b": written}], "c": written}))
+    config = load_config(
+        generation(model=written, parameters={"a": [{"b": written}], "c": written})
+    )
     assert model(config).model == read
     assert model(config).parameters == {"a": [{"b": read}], "c": read}
     assert model(load_config(config)) == model(config)
@@ -71,9 +73,17 @@ def test_values_from_the_environment() -> None:
     ("key", "value", "expected"),
     [
         ("llm.generation.api_key", "a ${HOST} ${UNSET}", "UNSET is not set"),
-        ("llm.generation.parameters", {"a": [1, {"b": "${UNSET}"}]}, "environment variable UNSET is not set"),
+        (
+            "llm.generation.parameters",
+            {"a": [1, {"b": "${UNSET}"}]},
+            "environment variable UNSET is not set",
+        ),
         ("llm.limits.budget_usd", "${N}${HOST}", "got text from ${N} and ${HOST}"),
-        ("llm.generation.base_url", "${SECRET}", "expected a URL that begins with http:// or https://"),
+        (
+            "llm.generation.base_url",
+            "${SECRET}",
+            "expected a URL that begins with http:// or https://",
+        ),
     ],
 )
 def test_wrong_values_from_the_environment(key: str, value: Any, expected: str) -> None:
@@ -84,7 +94,11 @@ def test_wrong_values_from_the_environment(key: str, value: Any, expected: str) 
 def secretive() -> Iterator[Any]:
     """Configurations and parts of them that hold the secret."""
     parameters = {"user": "${SECRET}", "headers": {"x": ["${SECRET}"]}, "literal": SECRET}
-    right: Any = GENERATION | {"api_key": SECRET, "base_url": "https://h/v1", "parameters": parameters}
+    right: Any = GENERATION | {
+        "api_key": SECRET,
+        "base_url": "https://h/v1",
+        "parameters": parameters,
+    }
     literal = right | {"base_url": f"https://user:{SECRET}@judge.example/v1?key={SECRET}"}
     yield Config(llm=LLMConfig(generation=GenerationConfig(**literal)))
     for field in ("api_key", "model", "api_version", "base_url"):
@@ -100,7 +114,15 @@ def secretive() -> Iterator[Any]:
 
 def test_no_way_to_show_a_configuration_shows_a_secret() -> None:
     for value in secretive():
-        for show in (repr, str, format, "{!r:>10}".format, pformat, pretty_repr, lambda value: repr([value])):
+        for show in (
+            repr,
+            str,
+            format,
+            "{!r:>10}".format,
+            pformat,
+            pretty_repr,
+            lambda value: repr([value]),
+        ):
             text = show(value)
             assert "s3cr3t" not in text
             assert "Config(" in text
@@ -130,7 +152,10 @@ def test_fingerprints_hold_names_of_variables_instead_of_their_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever reads a hash of a short secret could guess it."""
-    model = GENERATION | {"api_key": "${SECRET}", "parameters": {"user": "${SECRET}", "tags": ["x${SECRET}"]}}
+    model = GENERATION | {
+        "api_key": "${SECRET}",
+        "parameters": {"user": "${SECRET}", "tags": ["x${SECRET}"]},
+    }
     execute = {
         "endpoint": "http://${SECRET}.example/sparql",
         "headers": {"Authorization": "Bearer ${SECRET}"},

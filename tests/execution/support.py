@@ -32,7 +32,9 @@ RIGHT = PREFIX + "SELECT ?n { ?x cim:name ?n . ?x a cim:Transformer }"
 WRONG = PREFIX + "SELECT ?n { ?x cim:name ?n . ?x a cim:Station }"
 
 JOIN = " ".join(f"?a{i} ?b{i} ?c{i} ." for i in range(20))
-TENFOLD = " ".join(f"BIND(CONCAT({', '.join([f'?{a}'] * 10)}) AS ?{b})" for a, b in pairwise("abcdefghij"))
+TENFOLD = " ".join(
+    f"BIND(CONCAT({', '.join([f'?{a}'] * 10)}) AS ?{b})" for a, b in pairwise("abcdefghij")
+)
 HOSTILE = {
     "cross join": f"SELECT (COUNT(*) AS ?n) {{ {JOIN} }}",
     "many rows": f"SELECT * {{ {JOIN} }}",
@@ -53,7 +55,12 @@ def templates(*steps: dict[str, Any], count: int = 1) -> list[dict[str, Any]]:
 
 
 def ran(query: str, question: str = "q0", **keys: Any) -> dict[str, Any]:
-    step = {"name": "sparql_query", "id": "c1", "status": "success", "args": {"query": query}} | keys
+    step = {
+        "name": "sparql_query",
+        "id": "c1",
+        "status": "success",
+        "args": {"query": query},
+    } | keys
     return {"question_id": question, "actual_steps": [step]}
 
 
@@ -69,7 +76,11 @@ async def results_of(
 ) -> list[dict[str, Any]]:
     """The results in the order of the responses."""
     stream = evaluate_stream(
-        templates() if reference is None else reference, [*responses], config=config, ordered=True, **options
+        templates() if reference is None else reference,
+        [*responses],
+        config=config,
+        ordered=True,
+        **options,
     )
     async with stream:
         return [result async for result in stream]
@@ -81,7 +92,9 @@ STORE = pyoxigraph.Store()
 STORE.load(TURTLE, format=pyoxigraph.RdfFormat.TURTLE)
 
 
-def replying(status: int, body: bytes = b"no such luck", kind: str = "text/plain", **headers: str) -> Reply:
+def replying(
+    status: int, body: bytes = b"no such luck", kind: str = "text/plain", **headers: str
+) -> Reply:
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Reply(body, status, named, content_type=kind)
 
@@ -90,7 +103,10 @@ def answering(query: str, status: int = 200, **headers: str) -> Reply:
     """What the graph says, after a byte order mark."""
     results = STORE.query(query)
     if isinstance(results, pyoxigraph.QueryTriples):
-        data, kind = results.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES), "application/n-triples"
+        data, kind = (
+            results.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES),
+            "application/n-triples",
+        )
     else:
         data = results.serialize(format=pyoxigraph.QueryResultsFormat.JSON)
         kind = f"{JSON}; charset=utf-8"
@@ -103,7 +119,9 @@ def query_in(request: Request) -> str:
 
 
 def endpoint(script: Callable[[str, Request], Reply | None] = lambda *_: None) -> JudgeServer:
-    """A SPARQL endpoint at its `origin`: answers from the graph where the script has no reply to a query."""
+    """A SPARQL endpoint at its `origin`: answers from the graph where the script has no reply to
+    a query.
+    """
 
     def reply(request: Request) -> Reply:
         query = query_in(request)

@@ -91,7 +91,9 @@ async def test_headers_passwords_and_addresses_are_sent_and_not_shown() -> None:
         async with endpoint(tell) as server:
             environment.setenv("GRAPH_TOKEN", "s3cret-token")
             environment.setenv("GRAPH_URL", server.origin)
-            [result] = await results_of([ran(RIGHT)], {"execute": {"endpoint": "${GRAPH_URL}", **more}})
+            [result] = await results_of(
+                [ran(RIGHT)], {"execute": {"endpoint": "${GRAPH_URL}", **more}}
+            )
     assert error_of(result) == "invalid: HTTP 400: *** *** Basic *** ***"
     assert result["execution"]["endpoint"] == "${GRAPH_URL}"
     sent = server.requests[0].headers
@@ -101,7 +103,9 @@ async def test_headers_passwords_and_addresses_are_sent_and_not_shown() -> None:
 
 
 @without_waiting
-async def test_headers_from_the_environment_go_with_a_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_headers_from_the_environment_go_with_a_judge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("GRAPH_TOKEN", "s3cret-token")
     headers = {"Authorization": "Bearer ${GRAPH_TOKEN}"}
     judge = Judge()
@@ -137,14 +141,18 @@ async def test_what_could_fetch_or_change_is_not_sent() -> None:
             assert result["failure"] == ("step_error" if is_refused else "empty_result")
 
 
-# What the endpoint replies, to which query, how often it is asked, and how the error begins and goes on.
+# What the endpoint replies, to which query, how often it is asked, and how the error begins and
+# goes on.
 REPLIES: list[tuple[Reply, str, int, str, str]] = [
     *((replying(status), NAMES, 1, "failed", f"HTTP {status}") for status in (413, 414, 422, 500)),
     *(
         (replying(code), NAMES, 1, "unavailable", f"answers HTTP {code}")
         for code in (401, 403, 404, 405, 418)
     ),
-    *((replying(status), NAMES, 3, "failed", f"it answers HTTP {status}") for status in (408, 502, 503, 504)),
+    *(
+        (replying(status), NAMES, 3, "failed", f"it answers HTTP {status}")
+        for status in (408, 502, 503, 504)
+    ),
     (replying(400), NAMES, 1, "invalid", "no such luck"),
     (replying(429), NAMES, 3, "unavailable", "it answers HTTP 429: no such luck"),
     (replying(429, Retry_After="3600"), NAMES, 1, "unavailable", "asks to wait for 3600 s"),
@@ -162,10 +170,22 @@ REPLIES: list[tuple[Reply, str, int, str, str]] = [
     ),
     (answering(NAMES, X_SPARQL_MaxRows="3"), NAMES, 1, "", ""),
     (answering("SELECT * { ?s ?p ?o }"), NAMES, 1, "failed", "it returns more than 9 rows"),
-    (answering("CONSTRUCT WHERE { ?s ?p ?o }"), BUILD, 1, "failed", "it returns more than 9 triples"),
+    (
+        answering("CONSTRUCT WHERE { ?s ?p ?o }"),
+        BUILD,
+        1,
+        "failed",
+        "it returns more than 9 triples",
+    ),
     (replying(200, b" " * 200_000), NAMES, 1, "failed", "it returns more than 100,000 bytes"),
     *((replying(200, body, JSON), NAMES, 1, "unavailable", "no SPARQL") for body in (b"<", b"[]")),
-    (replying(200, b"<html>", "text/html"), BUILD, 1, "unavailable", "text/html, from which no graph"),
+    (
+        replying(200, b"<html>", "text/html"),
+        BUILD,
+        1,
+        "unavailable",
+        "text/html, from which no graph",
+    ),
     (replying(200, b"<", "text/turtle"), BUILD, 1, "unavailable", "no graph"),
 ]
 
@@ -229,7 +249,9 @@ async def test_an_overloaded_endpoint_is_asked_again() -> None:
 
 @without_waiting
 async def test_who_is_to_blame() -> None:
-    """The query, if probes succeed before and after each of two attempts that end with such a status."""
+    """The query, if probes succeed before and after each of two attempts that end with such a
+    status.
+    """
     rng, log, outcomes = random.Random(1), list[tuple[str, int]](), set[Any]()
 
     def any_status(query: str, _: Request) -> Reply | None:
@@ -241,7 +263,10 @@ async def test_who_is_to_blame() -> None:
         log.append((kind, status))
         return None if status == 200 else replying(status)
 
-    async with endpoint(any_status) as server, Evaluator(templates(), config=config(server)) as evaluator:
+    async with (
+        endpoint(any_status) as server,
+        Evaluator(templates(), config=config(server)) as evaluator,
+    ):
         await evaluator.evaluate(ran(WRONG))
         for number in range(40):
             log.clear()

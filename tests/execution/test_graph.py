@@ -1,4 +1,6 @@
-"""Queries on a file, in processes that can be killed; queries that are only parsed; what judges see."""
+"""Queries on a file, in processes that can be killed; queries that are only parsed; what judges
+see.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def engines() -> list[str]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # It has ended.
             parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            if parent == f"{os.getpid()}" and b"execution.engine" in (folder / "cmdline").read_bytes():
+            if (
+                parent == f"{os.getpid()}"
+                and b"execution.engine" in (folder / "cmdline").read_bytes()
+            ):
                 found.append(folder.name)
     return found
 
@@ -113,7 +118,9 @@ async def test_forms_and_prefixes(tmp_path: Path) -> None:
 
 async def test_blank_nodes_have_the_same_labels_in_all_processes(tmp_path: Path) -> None:
     path = tmp_path / "blank.ttl"
-    path.write_text("@prefix e: <urn:e:> . " + " ".join(f"e:s{i} e:p [ e:v {i} ] ." for i in range(9)))
+    path.write_text(
+        "@prefix e: <urn:e:> . " + " ".join(f"e:s{i} e:p [ e:v {i} ] ." for i in range(9))
+    )
     query = "SELECT ?b ?v { ?b <urn:e:v> ?v }"
     settings = {"execute": {"graph": str(path), "max_in_flight": 2}}
     responses = [ran(f"{query} # {i}") for i in range(12)]
@@ -123,10 +130,26 @@ async def test_blank_nodes_have_the_same_labels_in_all_processes(tmp_path: Path)
 
 NOT_RUN = [
     ("query_invalid", "Bergheim", "invalid: expected ASK, CONSTRUCT, DESCRIBE, SELECT"),
-    ("query_invalid", "SELECT ?n { ?s no:such ?n }", "invalid: error at 1:23: a prefix is not declared"),
-    ("step_error", "SELECT * { SERVICE <http://[::1]/> { ?s ?p ?o } }", "refused: SERVICE is not allowed"),
-    ("empty_result", "SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }", "None"),  # It is no address here.
-    ("step_error", "SELECT * { ?s ?p 1 }" + " " * 100_000, "refused: it has more than 100,000 characters"),
+    (
+        "query_invalid",
+        "SELECT ?n { ?s no:such ?n }",
+        "invalid: error at 1:23: a prefix is not declared",
+    ),
+    (
+        "step_error",
+        "SELECT * { SERVICE <http://[::1]/> { ?s ?p ?o } }",
+        "refused: SERVICE is not allowed",
+    ),
+    (
+        "empty_result",
+        "SELECT * FROM <http://127.0.0.1:9/> { ?s ?p ?o }",
+        "None",
+    ),  # It is no address here.
+    (
+        "step_error",
+        "SELECT * { ?s ?p 1 }" + " " * 100_000,
+        "refused: it has more than 100,000 characters",
+    ),
     ("step_error", "SELECT * { ?s ?p ?o } # rows", "failed: it returns more than 3 rows"),
     ("step_error", "SELECT * { ?a ?b ?c . ?d ?e ?f }", "failed: it returns more than 5,000 bytes"),
 ]
@@ -143,8 +166,15 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
 
 
 async def test_what_an_agent_says_was_run_is_dropped(tmp_path: Path) -> None:
-    said = dict.fromkeys(("executed_output", "executed_at", "execution_error", "query_facts"), "said")
-    responses = [ran("SELECT nonsense", **said), ran("", **said), ran(RIGHT, **said), ran(RIGHT, **said)]
+    said = dict.fromkeys(
+        ("executed_output", "executed_at", "execution_error", "query_facts"), "said"
+    )
+    responses = [
+        ran("SELECT nonsense", **said),
+        ran("", **said),
+        ran(RIGHT, **said),
+        ran(RIGHT, **said),
+    ]
     results = await results_of([*responses[:3], responses[3] | {"error": "gone"}], graph(tmp_path))
     found = [step_of(result).keys() & said for result in results]
     assert found == [{"execution_error"}, set(), {"executed_at", "executed_output"}, set()]
@@ -156,7 +186,9 @@ async def test_what_an_agent_says_was_run_is_dropped(tmp_path: Path) -> None:
 
 async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
     """The process itself, without the checks before it."""
-    engine = Processes(Setup(graph(tmp_path)["execute"]["graph"], {}, 30, 9, 999, 1 << 28), 1, "graph")
+    engine = Processes(
+        Setup(graph(tmp_path)["execute"]["graph"], {}, 30, 9, 999, 1 << 28), 1, "graph"
+    )
     async with endpoint() as server:
         try:
             with pytest.raises(QueryFailed, match="failed"):
@@ -184,7 +216,10 @@ async def test_hostile_queries_end_and_the_next_one_runs(tmp_path: Path) -> None
 
 
 async def test_slow_queries_of_one_response_end_it_soon(tmp_path: Path) -> None:
-    steps = [ran(f"{HOSTILE['cross join']} # {i}")["actual_steps"][0] | {"id": f"c{i}"} for i in range(12)]
+    steps = [
+        ran(f"{HOSTILE['cross join']} # {i}")["actual_steps"][0] | {"id": f"c{i}"}
+        for i in range(12)
+    ]
     responses = [{"question_id": "q0", "actual_steps": steps}]
     [result] = await results_of(responses, graph(tmp_path, timeout_sec=0.1), templates(TABLE))
     errors = [step.get("execution_error", "") for step in result["actual_steps"]]
@@ -198,8 +233,16 @@ async def test_a_reference_query_that_fails_leaves_the_score_out(tmp_path: Path)
     invalid = {**STEP, "reference_query": "SELECT ?n { ?s no:such ?n }"}
     for step, limits, error in [
         (slow, {"timeout_sec": 0.1}, "failed: reference_steps[0][0]: it took more than 0.1 s"),
-        (invalid, {}, "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared"),
-        ({**STEP, "required_columns": ["none"]}, {}, "invalid_reply: reference_steps[0][0]: required_col"),
+        (
+            invalid,
+            {},
+            "invalid_request: reference_steps[0][0]: error at 1:23: a prefix is not declared",
+        ),
+        (
+            {**STEP, "required_columns": ["none"]},
+            {},
+            "invalid_reply: reference_steps[0][0]: required_col",
+        ),
     ]:
         [result] = await results_of([ran(RIGHT)], graph(tmp_path, **limits), templates(step))
         assert result["execution_error"].startswith(error)
@@ -214,7 +257,9 @@ async def test_cancelling_and_breaking_out_kill_the_queries(tmp_path: Path) -> N
     async with evaluate_stream(templates(), responses[1:] * 3, config=config) as stream:
         task = asyncio.ensure_future(anext(stream))
         await until(engines)
-        assert all(os.getsid(int(engine)) != os.getsid(0) for engine in engines())  # Ctrl-C is not for them.
+        assert all(
+            os.getsid(int(engine)) != os.getsid(0) for engine in engines()
+        )  # Ctrl-C is not for them.
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -225,11 +270,15 @@ async def test_cancelling_and_breaking_out_kill_the_queries(tmp_path: Path) -> N
             break
 
 
-async def test_a_graph_that_cannot_be_read_ends_the_run_or_is_not_the_agents_fault(tmp_path: Path) -> None:
+async def test_a_graph_that_cannot_be_read_ends_the_run_or_is_not_the_agents_fault(
+    tmp_path: Path,
+) -> None:
     config = graph(tmp_path)
     path = Path(config["execute"]["graph"])
     path.write_text("<urn:a> <urn:b> .")
-    with pytest.raises(ExecutionUnavailable, match=r"execute\.graph: .*data\.ttl: cannot be read: .*line 1"):
+    with pytest.raises(
+        ExecutionUnavailable, match=r"execute\.graph: .*data\.ttl: cannot be read: .*line 1"
+    ):
         await results_of([ran(RIGHT)] * 5, config)
     config = graph(tmp_path)
     responses = [ran(RIGHT), ran(HOSTILE["nesting"]), ran(RIGHT + " ")]
@@ -242,7 +291,10 @@ async def test_a_graph_that_cannot_be_read_ends_the_run_or_is_not_the_agents_fau
 
 
 CHECKS: dict[str, Any] = {"steps": {"check_queries": True}}
-ONE = '{"head": {"vars": ["n"]}, "results": {"bindings": [{"n": {"type": "literal", "value": "T1"}}]}}'
+ONE = (
+    '{"head": {"vars": ["n"]}, "results": {"bindings": [{"n": {"type": "literal", "value": '
+    '"T1"}}]}}'
+)
 TABLE: dict[str, Any] = {"name": "sparql_query", "output": ONE, "output_media_type": JSON}
 
 
@@ -259,9 +311,14 @@ PARSED: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 async def test_queries_are_parsed_on_demand() -> None:
-    query = "PREFIX cim: <urn:cim#> SELECT ?n { ?t a cim:Transformer ; cim:in <urn:oslo> ; other:name ?n }"
+    query = (
+        "PREFIX cim: <urn:cim#> SELECT ?n "
+        "{ ?t a cim:Transformer ; cim:in <urn:oslo> ; other:name ?n }"
+    )
     responses = [ran(query, **({"output": EMPTY} | keys)) for query, keys, _, _ in PARSED]
-    *results, last = await results_of([*responses, ran(query, output=EMPTY)], CHECKS, templates(TABLE))
+    *results, last = await results_of(
+        [*responses, ran(query, output=EMPTY)], CHECKS, templates(TABLE)
+    )
     for (query, _, failure, error), result in zip(PARSED, results, strict=True):
         assert result["failure"] == failure, query
         assert str(step_of(result).get("query_facts", {}).get("error")).startswith(error)
@@ -271,8 +328,13 @@ async def test_queries_are_parsed_on_demand() -> None:
     assert facts["predicates"] == ["other:name", "urn:cim#in"]
 
 
-async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_returned(tmp_path: Path) -> None:
-    inputs, outputs = ["question", "reference_steps"], {"seen": {"type": "string", "description": "what"}}
+async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_returned(
+    tmp_path: Path,
+) -> None:
+    inputs, outputs = (
+        ["question", "reference_steps"],
+        {"seen": {"type": "string", "description": "what"}},
+    )
     own = {"name": "own", "inputs": inputs, "instructions": "Look.", "outputs": outputs}
     for keys, seen, unseen in (({"output": ONE.replace("T1", "T7")}, "T7", "T1"), ({}, "T1", "T7")):
         judge = Judge()
@@ -286,6 +348,12 @@ async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_retu
 
 
 def test_configurations_have_fingerprints(tmp_path: Path) -> None:
-    step, configs = {**STEP, "output": "x"}, [None, graph(tmp_path), graph(tmp_path, actual=False), CHECKS]
-    found = {Evaluator(templates(step), config=config).fingerprints()["configuration"] for config in configs}
+    step, configs = (
+        {**STEP, "output": "x"},
+        [None, graph(tmp_path), graph(tmp_path, actual=False), CHECKS],
+    )
+    found = {
+        Evaluator(templates(step), config=config).fingerprints()["configuration"]
+        for config in configs
+    }
     assert len(found) == 4

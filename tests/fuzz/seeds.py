@@ -1,4 +1,6 @@
-"""Checks repeated over seeds: few in the suite, many by `pytest -m soak`, one by `FUZZ_SEED=7 pytest ...`."""
+"""Checks repeated over seeds: few in the suite, many by `pytest -m soak`, one by `FUZZ_SEED=7
+pytest ...`.
+"""
 
 from __future__ import annotations
 

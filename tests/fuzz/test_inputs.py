@@ -1,4 +1,6 @@
-"""Configurations, reference sets and outputs of any kind are read, or refused with their problems."""
+"""Configurations, reference sets and outputs of any kind are read, or refused with their
+problems.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,12 @@ def test_any_configuration_is_loaded_or_refused(count: int, tmp_path: Path) -> N
 def cell(rng: random.Random) -> Any:
     number = rng.randrange(20)
     near = [f"{number}.0", f"{number}e0", f"{number}.000000001", f" {number} "]
-    text = rng.choice([str(number), *near, "INF", "NaN", "true", "é", "1" * 299, "1" * 400, "0" * 9 + "+"])
-    return literal(text, rng.choice([None, "integer", "decimal", "double", "boolean", "string", "nonsense"]))
+    text = rng.choice(
+        [str(number), *near, "INF", "NaN", "true", "é", "1" * 299, "1" * 400, "0" * 9 + "+"]
+    )
+    return literal(
+        text, rng.choice([None, "integer", "decimal", "double", "boolean", "string", "nonsense"])
+    )
 
 
 def table(rng: random.Random) -> dict[str, Any]:
@@ -150,7 +156,9 @@ def is_valid(output: Any, required: list[str]) -> bool:
 
 @sizes
 def test_text_and_objects_are_checked_alike(count: int) -> None:
-    """Text is checked more quickly, and after some tables with the same columns more quickly still."""
+    """Text is checked more quickly, and after some tables with the same columns more quickly
+    still.
+    """
 
     def check(rng: random.Random) -> None:
         found = table(rng)

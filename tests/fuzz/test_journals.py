@@ -28,7 +28,12 @@ sizes = pytest.mark.parametrize("count", [60, pytest.param(4000, marks=pytest.ma
 
 FOREIGN = [
     *(b"", b"\n\n\n", b"null\n", b"{}\n", b"\xff\xfe\n", b"[" * 1200 + b"\n", b"\0" * 5000 + b"\n"),
-    *(b'{"crc32":"00000000"}\n', seal(b'{"a": 1}\n'), seal(b'{"source": null}\n'), b"x" * 300_000 + b"\n"),
+    *(
+        b'{"crc32":"00000000"}\n',
+        seal(b'{"a": 1}\n'),
+        seal(b'{"source": null}\n'),
+        b"x" * 300_000 + b"\n",
+    ),
     seal(b'{"source": {"offset": 1e400}}\n'),
 ]
 
@@ -60,13 +65,17 @@ def rewrite(data: bytes, rng: random.Random) -> bytes:
     place = rng.randrange(len(lines))
     try:
         record = orjson.loads(lines[place])
-        lines[place] = seal(orjson.dumps(spoil(record, rng, times=rng.randint(1, 3)), default=str) + b"\n")
+        lines[place] = seal(
+            orjson.dumps(spoil(record, rng, times=rng.randint(1, 3)), default=str) + b"\n"
+        )
     except (ValueError, TypeError):  # It was damaged before, or is no JSON by now.
         pass
     return b"".join(lines)
 
 
-def damage(path: Path, rng: random.Random, ways: Sequence[Callable[[bytes, random.Random], bytes]]) -> None:
+def damage(
+    path: Path, rng: random.Random, ways: Sequence[Callable[[bytes, random.Random], bytes]]
+) -> None:
     data = path.read_bytes()
     for _ in range(rng.randint(1, 3)):
         if data:
@@ -74,7 +83,9 @@ def damage(path: Path, rng: random.Random, ways: Sequence[Callable[[bytes, rando
     path.write_bytes(data)
 
 
-async def run(lines: list[bytes], path: Path, journal: Path, *, most: int | None = None) -> EvaluationStream:
+async def run(
+    lines: list[bytes], path: Path, journal: Path, *, most: int | None = None
+) -> EvaluationStream:
     """A run that ends after so many results; with a path, of a file that is followed."""
     source: Any = lines
     if path.exists():
@@ -101,7 +112,11 @@ def test_a_damaged_journal_has_each_line_once_in_the_end(count: int, tmp_path: P
     """Those who may write to a journal are trusted with what it says; it may say anything."""
 
     async def check(rng: random.Random, folder: Path, *, trusted: bool) -> None:
-        lines, path, journal = responses(rng.choice([1, 5, 30])), folder / "log.jsonl", folder / "journal"
+        lines, path, journal = (
+            responses(rng.choice([1, 5, 30])),
+            folder / "log.jsonl",
+            folder / "journal",
+        )
         if rng.random() < 0.5:
             path.write_bytes(b"".join(line + b"\n" for line in lines))
         await run(lines, path, journal, most=rng.choice([None, 1, 10]))

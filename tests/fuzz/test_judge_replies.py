@@ -1,4 +1,6 @@
-"""Whatever a judge replies, each metric has its value or an error; nothing is raised, and nothing hangs."""
+"""Whatever a judge replies, each metric has its value or an error; nothing is raised, and
+nothing hangs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ import pytest
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import FAILURES
 from tests.fuzz.seeds import seeds, spoil
-from tests.judged.support import KEYS, REPLIES, Call, call_of, config, response, serving, templates, title_of
+from tests.judged.support import (
+    KEYS,
+    REPLIES,
+    Call,
+    call_of,
+    config,
+    response,
+    serving,
+    templates,
+    title_of,
+)
 from tests.support.cases import naming
 from tests.support.cpu import affordable
 from tests.support.judge_server import Reply, completion, reply_to
@@ -50,7 +62,9 @@ class Spoiler:
                 return reply
         body = json.loads(reply.body)
         if level in {"content", "body"}:
-            return Reply(json.dumps(spoil(body, rng, times=rng.randint(1, 3)), default=str).encode())
+            return Reply(
+                json.dumps(spoil(body, rng, times=rng.randint(1, 3)), default=str).encode()
+            )
         data = bytearray(reply.body)
         for _ in range(rng.choice([0, 1, 3]) if level == "bytes" else 0):
             data[rng.randrange(len(data))] = rng.choice(b'\0\xff"[]{},:-1e\n')
@@ -81,7 +95,9 @@ def check(result: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.ragas
-@pytest.mark.filterwarnings("ignore:judge gpt-4o-mini at ")  # What it refused may have changed the format.
+@pytest.mark.filterwarnings(
+    "ignore:judge gpt-4o-mini at "
+)  # What it refused may have changed the format.
 @pytest.mark.parametrize("count", [20, pytest.param(3_000, marks=pytest.mark.soak)])
 @without_waiting
 async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
@@ -90,7 +106,9 @@ async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
         for seed in seeds(count):
             with naming({"FUZZ_SEED": seed}), affordable(1):
                 server.script = Spoiler(seed)
-                stream = evaluate_stream(templates(1), [response(0)], config=settings, on_fatal="continue")
+                stream = evaluate_stream(
+                    templates(1), [response(0)], config=settings, on_fatal="continue"
+                )
                 async with stream:
                     [result] = [result async for result in stream]
                 assert orjson.dumps(result)

@@ -34,16 +34,34 @@ sizes = pytest.mark.parametrize("count", [60, pytest.param(4000, marks=pytest.ma
 BLANK = [b"", b" ", b"\t \r", b"\x0b\x0c", b" " * 500]
 HOSTILE = [
     *(b"null", b"[]", b"1", b'"q0"', b"{}", b"NaN", b"[" * 1200, b'{"question_id":' * 150),
-    *(b'{"question_id": "q0", "actual_steps": 5}', b'{"question_id": ["q0"]}', b'{"question_id": "\\ud800"}'),
-    *(b'{"question_id": "q0", "input_tokens": 1e999}', b'{"question_id": "q0", "id": "\\u0000\\u202e"}'),
-    *(b'{"question_id": "q0", "question_id": "q1"}', b'{"question_id": "q0", "elapsed_sec": -1e308}'),
-    *(b'{"question_id": "q9"}', b"\0" * 40, b'{"question_id": "q0"}\0', b'{"question_id"\r: "q1"}', BOM),
+    *(
+        b'{"question_id": "q0", "actual_steps": 5}',
+        b'{"question_id": ["q0"]}',
+        b'{"question_id": "\\ud800"}',
+    ),
+    *(
+        b'{"question_id": "q0", "input_tokens": 1e999}',
+        b'{"question_id": "q0", "id": "\\u0000\\u202e"}',
+    ),
+    *(
+        b'{"question_id": "q0", "question_id": "q1"}',
+        b'{"question_id": "q0", "elapsed_sec": -1e308}',
+    ),
+    *(
+        b'{"question_id": "q9"}',
+        b"\0" * 40,
+        b'{"question_id": "q0"}\0',
+        b'{"question_id"\r: "q1"}',
+        BOM,
+    ),
 ]
 
 
 def line(rng: random.Random, earlier: list[bytes]) -> bytes:
     number = rng.randrange(10**6)
-    valid = orjson.dumps(answer(number % 3, id=f"r{number}", actual_answer="é\n" * rng.randrange(9)))
+    valid = orjson.dumps(
+        answer(number % 3, id=f"r{number}", actual_answer="é\n" * rng.randrange(9))
+    )
     match rng.randrange(8):
         case 0:
             return rng.choice(BLANK)

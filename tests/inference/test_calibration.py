@@ -47,7 +47,9 @@ def test_a_worked_example() -> None:
 @each("labelled", [100, 250, 400])
 def test_the_corrected_mean_is_that_of_the_formula(labelled: int) -> None:
     results, labels = judged(400)
-    found = calibrate(results, labels[:labelled], chosen_at_random=True, level=0.9)["overall"]["corrected"]
+    found = calibrate(results, labels[:labelled], chosen_at_random=True, level=0.9)["overall"][
+        "corrected"
+    ]
     f = [each["answer_f1"] for each in results]
     y = [each["value"] for each in labels[:labelled]]
     n, rest = labelled, f[labelled:]
@@ -101,7 +103,9 @@ def test_warnings_about_a_sample() -> None:
     drawn = [each | {"drawn": {"n": 120, "of": 149, "seed": 1}} for each in labels[:110]]
     told = calibrate(results, [*drawn, labels[111] | {"value": None}])["warnings"]
     assert told[0].startswith("10 of the drawn results have no label; ")
-    assert told[1].startswith("the labels were drawn from 149 results with a score, and these are 150; ")
+    assert told[1].startswith(
+        "the labels were drawn from 149 results with a score, and these are 150; "
+    )
 
 
 def test_several_people_in_any_order() -> None:
@@ -141,7 +145,9 @@ def test_which_labels_are_used(question: int, more: dict[str, Any], reason: str 
 
 # Drawing results to label
 
-DRAWN_FROM = [result(i, i / 100, question_text="Why?", answer_correctness_reason="no") for i in range(100)]
+DRAWN_FROM = [
+    result(i, i / 100, question_text="Why?", answer_correctness_reason="no") for i in range(100)
+]
 
 
 def draw(results: Items, n: int, seed: int = 1, metric: str = "answer_f1") -> Items:
@@ -168,10 +174,23 @@ def test_people_see_what_the_answer_should_rest_on() -> None:
     steps = [
         {"name": "retrieval", "status": "success", "output": "texts"},
         {"name": "retrieval", "status": "error", "output": "none"},
-        {"name": "sparql_query", "status": "success", "output": "rows", "executed_output": "new rows"},
-        {"name": "sparql_query", "status": "success", "output": None, "executed_output": "more rows"},
+        {
+            "name": "sparql_query",
+            "status": "success",
+            "output": "rows",
+            "executed_output": "new rows",
+        },
+        {
+            "name": "sparql_query",
+            "status": "success",
+            "output": None,
+            "executed_output": "more rows",
+        },
     ]
-    for metric, evidence in (("faithfulness", ["texts"]), ("sparql_groundedness", ["rows", "more rows"])):
+    for metric, evidence in (
+        ("faithfulness", ["texts"]),
+        ("sparql_groundedness", ["rows", "more rows"]),
+    ):
         drawn = draw([result(0, actual_steps=steps, **{metric: 0.5})], 1, metric=metric)
         assert drawn[0]["evidence"] == evidence
 

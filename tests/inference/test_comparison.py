@@ -122,7 +122,9 @@ def pairs_of(baseline: Results, candidate: Results) -> Pairs:
 
 
 def became_wrong(question: str, first: Results, second: Results) -> bool:
-    """Whether the first samples of a question are all right in the first run, and not in the second."""
+    """Whether the first samples of a question are all right in the first run, and not in the
+    second.
+    """
     least = {"steps_score": 1.0, "answer_f1": 0.5}
     both = [[each for each in run if each["question_id"] == question] for run in (first, second)]
     both = [sorted(own, key=lambda each: each["sample"])[: min(map(len, both))] for own in both]
@@ -178,11 +180,16 @@ def oracle(baseline: Results, candidate: Results) -> dict[str, Any]:
         "improvements": [q for q in shared if became_wrong(q, candidate, baseline)],
         **rows_of(pairs_of(baseline, candidate)),
         "worse": {
-            metric: [question for _, question in sorted(worse[metric])] for metric in METRICS if worse[metric]
+            metric: [question for _, question in sorted(worse[metric])]
+            for metric in METRICS
+            if worse[metric]
         },
         "only_in_baseline": sorted({*one} - asked[1]),
         "only_in_candidate": sorted({*other} - asked[0]),
-        "pending": {"baseline": sorted(asked[0] - {*one}), "candidate": sorted(asked[1] - {*other})},
+        "pending": {
+            "baseline": sorted(asked[0] - {*one}),
+            "candidate": sorted(asked[1] - {*other}),
+        },
         "without_pair": lone,
     }
 
@@ -197,7 +204,8 @@ def stripped(snapshot: dict[str, Any]) -> dict[str, Any]:
     for sides in snapshot["without_pair"].values():
         sides.pop("verdict", None)
     snapshot["worse"] = {
-        metric: [each["question_id"] for each in found] for metric, found in snapshot["worse"].items()
+        metric: [each["question_id"] for each in found]
+        for metric, found in snapshot["worse"].items()
     }
     for key in ("level", "warnings", "notes"):
         snapshot.pop(key)
@@ -252,12 +260,16 @@ def runs(draw: st.DrawFn) -> Results:
 def test_it_is_what_plain_lists_say(baseline: Results, candidate: Results) -> None:
     snapshot = stripped(compared(baseline, candidate))
     assert snapshot == oracle(baseline, candidate)
-    assert list(snapshot["overall"]) == [metric for metric in METRICS if metric in snapshot["overall"]]
+    assert list(snapshot["overall"]) == [
+        metric for metric in METRICS if metric in snapshot["overall"]
+    ]
 
 
 @given(runs(), runs(), st.randoms(use_true_random=False))
 @settings(max_examples=80, deadline=None)
-def test_the_order_does_not_matter(baseline: Results, candidate: Results, shuffled: random.Random) -> None:
+def test_the_order_does_not_matter(
+    baseline: Results, candidate: Results, shuffled: random.Random
+) -> None:
     """Neither that of each side, nor which side comes first, nor who looked in between."""
     expected = compared(baseline, candidate)
     mixed = [("add_baseline", each) for each in baseline] + [("add", each) for each in candidate]
@@ -278,14 +290,19 @@ def test_drops_of_a_metric_count_errors_as_0() -> None:
     judged: dict[str, Any] = {"reference_answer": "yes", "actual_answer": "yes"}
     error = {"status": "error", "error": "no", **judged}
     comparison = RunningComparison()
-    for own in (*(result("a", answer_f1=value, **judged) for value in (1.0, 0.5)), result("d", **error)):
+    for own in (
+        *(result("a", answer_f1=value, **judged) for value in (1.0, 0.5)),
+        result("d", **error),
+    ):
         comparison.add_baseline(own)
     comparison.add_baseline(result("b", answer_f1=1.0, **judged))
     comparison.add_baseline(result("b", **error))
     for own in (result("a", answer_f1=0.25, **judged), result("b", **error), result("d", **error)):
         comparison.add(own)
     drop = comparison.drop("answer_f1")
-    assert drop.means == pytest.approx({"baseline": 1.25 / 3, "candidate": 0.25 / 3, "difference": -1 / 3})
+    assert drop.means == pytest.approx(
+        {"baseline": 1.25 / 3, "candidate": 0.25 / 3, "difference": -1 / 3}
+    )
     assert (drop.errors, drop.missing, drop.results) == ([2, 2], [0, 0], [5, 3])
 
 

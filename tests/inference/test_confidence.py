@@ -52,7 +52,9 @@ def slow_log_wealth(mean: float, values: Iterable[float]) -> float:
 
 @each(("chance", "level"), [(0.03, 0.95), (0.2, 0.8), (0.5, 0.95), (0.95, 0.8)])
 def test_exact_probability_that_any_interval_is_wrong(chance: float, level: float) -> None:
-    """For coins, by the exact probability of each count of heads that no interval was wrong before."""
+    """For coins, by the exact probability of each count of heads that no interval was wrong
+    before.
+    """
     assert sum(SHARES) == pytest.approx(0.5), "the other half of the stake is for the other side"
     right = {0: 1.0}
     for n in range(1, 61):
@@ -62,7 +64,9 @@ def test_exact_probability_that_any_interval_is_wrong(chance: float, level: floa
             counts[heads + 1] = counts.get(heads + 1, 0.0) + weight * chance
         right = {}
         for heads, weight in counts.items():
-            low, high = confidence_sequence(weights_of([1.0] * heads + [0.0] * (n - heads)), level=level)
+            low, high = confidence_sequence(
+                weights_of([1.0] * heads + [0.0] * (n - heads)), level=level
+            )
             if low <= chance <= high:
                 right[heads] = weight
     assert level <= sum(right.values()) < 1
@@ -109,4 +113,6 @@ few = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=1, max_si
 def test_the_gap_between_two_intervals(one: list[float], other: list[float], times: int) -> None:
     first, second = weights_of(one * times), weights_of(other * times)
     (low, high), (least, most) = (confidence_sequence(each, level=0.8) for each in (first, second))
-    assert gap(first, second, 0.8) == pytest.approx(max(0.0, low - most, least - high), abs=3 * TOLERANCE)
+    assert gap(first, second, 0.8) == pytest.approx(
+        max(0.0, low - most, least - high), abs=3 * TOLERANCE
+    )

@@ -23,7 +23,10 @@ def shown(baseline: Results, candidate: Results, margin: float, metric: str = "s
     return compare(baseline, candidate, non_inferior={metric: margin})["non_inferior"][metric]
 
 
-@given(st.lists(st.sampled_from([-1.0, -0.4, 0.0, 0.2, 1.0]), min_size=2, max_size=60), st.floats(0.01, 1))
+@given(
+    st.lists(st.sampled_from([-1.0, -0.4, 0.0, 0.2, 1.0]), min_size=2, max_size=60),
+    st.floats(0.01, 1),
+)
 def test_the_interval_decides(changes: list[float], margin: float) -> None:
     """It is over the changes, and three more."""
     row = shown(scored([0.0] * len(changes)), scored(changes), margin)
@@ -35,7 +38,9 @@ def test_the_interval_decides(changes: list[float], margin: float) -> None:
 
 def test_a_metric_of_which_less_is_better() -> None:
     random = np.random.default_rng(1)
-    before = [result(f"q{i}", elapsed_sec=float(value)) for i, value in enumerate(random.normal(9, 1, 50))]
+    before = [
+        result(f"q{i}", elapsed_sec=float(value)) for i, value in enumerate(random.normal(9, 1, 50))
+    ]
     slower = [each | {"elapsed_sec": each["elapsed_sec"] + random.random()} for each in before]
     assert shown(before, slower, 0.5, "elapsed_sec")["verdict"] == "undecided"
     assert shown(slower, before, 0.1, "elapsed_sec")["verdict"] == "non_inferior"

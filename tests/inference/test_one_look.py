@@ -30,7 +30,9 @@ def results(scores: Iterable[Sequence[float]], metric: str = "steps_score") -> l
 
 
 def shown(scores: Iterable[Sequence[float]], metric: str = "steps_score") -> dict[str, Any]:
-    found: dict[str, Any] = compute_aggregates(results(scores, metric), detail=True)["micro"][metric]
+    found: dict[str, Any] = compute_aggregates(results(scores, metric), detail=True)["micro"][
+        metric
+    ]
     return found
 
 
@@ -43,7 +45,10 @@ def test_student_quantiles(p: float, df: int) -> None:
     assert student_quantile(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-9)
 
 
-@each("values", [[0.2, 0.9, 0.5, 0.75, 0.4, 0.6], [1, 1, 0.5, 1, 1, 1, 1], [0.5, 0.5001], [0, 0, 1, 0.2]])
+@each(
+    "values",
+    [[0.2, 0.9, 0.5, 0.75, 0.4, 0.6], [1, 1, 0.5, 1, 1, 1, 1], [0.5, 0.5001], [0, 0, 1, 0.2]],
+)
 def test_scores_from_0_to_1_have_the_score_interval(values: list[float]) -> None:
     """Its ends are the means that are as far away as their own standard error, times t, allows."""
     found = shown([value] for value in values)
@@ -61,7 +66,9 @@ def test_coins_have_the_interval_of_wilson(heads: int) -> None:
     expected = stats.binomtest(heads, 8).proportion_ci(0.95, "wilson")
     for repeats in (1, 40):
         interval = shown([[float(i < heads)] * repeats for i in range(8)])["interval"]
-        assert (interval["low"], interval["high"]) == pytest.approx((expected.low, expected.high), abs=1e-12)
+        assert (interval["low"], interval["high"]) == pytest.approx(
+            (expected.low, expected.high), abs=1e-12
+        )
 
 
 def test_other_scores_have_the_t_interval_clustered_by_question() -> None:
@@ -83,7 +90,8 @@ def test_other_scores_have_the_t_interval_clustered_by_question() -> None:
 
 def test_no_interval_where_nothing_is_known() -> None:
     assert not {"interval", "se"} & shown([[1.0, 0.5, 0.5]]).keys()
-    # Values that agree: their spread is not known, and the interval is the one that is always valid.
+    # Values that agree: their spread is not known, and the interval is the one that is always
+    # valid.
     alike = shown([[0.5]] * 20)
     assert alike["se"] == 0
     assert alike["interval"]["kind"] == "anytime"
@@ -139,7 +147,10 @@ def hall(changes: list[float], alpha: float) -> tuple[float, float]:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=60), st.sampled_from([0.05, 0.01]))
+@given(
+    st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=60),
+    st.sampled_from([0.05, 0.01]),
+)
 def test_changes_of_whole_answers(changes: list[float], alpha: float) -> None:
     low, high = augmented(changes, alpha)
     mean = float(np.mean(changes))

@@ -18,7 +18,13 @@ from tests.support.cases import each
 def results(scores: Any, **more: Any) -> list[dict[str, Any]]:
     """The results of some samples of each question."""
     return [
-        {"template_id": "t", "question_id": f"q{i}", "status": "success", "steps_score": float(score), **more}
+        {
+            "template_id": "t",
+            "question_id": f"q{i}",
+            "status": "success",
+            "steps_score": float(score),
+            **more,
+        }
         for i, own in enumerate(scores)
         for score in own
     ]

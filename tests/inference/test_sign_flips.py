@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CHANGES = st.lists(
-    st.sampled_from([-1.0, -0.5, -0.3, 0.0, 0.1, 0.2, 0.3, 1.0]) | st.floats(-1, 1), min_size=1, max_size=9
+    st.sampled_from([-1.0, -0.5, -0.3, 0.0, 0.1, 0.2, 0.3, 1.0]) | st.floats(-1, 1),
+    min_size=1,
+    max_size=9,
 )
 
 
@@ -33,7 +35,9 @@ def plain_p(changes: Sequence[float]) -> float:
         for signs in product((1, -1), repeat=len(exact))
     ]
     found, tolerance = sum(exact), Fraction(1, 10**11)
-    extreme = min(sum(s >= found - tolerance for s in sums), sum(s <= found + tolerance for s in sums))
+    extreme = min(
+        sum(s >= found - tolerance for s in sums), sum(s <= found + tolerance for s in sums)
+    )
     return min(1.0, 2 * extreme / len(sums))
 
 

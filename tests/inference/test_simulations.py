@@ -33,7 +33,9 @@ pytestmark = pytest.mark.soak
 
 
 def test_intervals_for_one_look_cover_the_mean() -> None:
-    """Of questions with 1 to 9 samples, the more the better; of changes that go one way; a second."""
+    """Of questions with 1 to 9 samples, the more the better; of changes that go one way; a
+    second.
+    """
     random, covered = np.random.default_rng(5), 0
     for _ in range(1000):
         sizes = random.integers(1, 10, 30)
@@ -59,7 +61,9 @@ def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
             few = random.random(n) < margin
             changes = {
                 "losses": np.where(few, -1.0, 0.0),
-                "half, with noise": np.where(random.random(n) < 2 * margin, -0.5, random.normal(0, 0.01, n)),
+                "half, with noise": np.where(
+                    random.random(n) < 2 * margin, -0.5, random.normal(0, 0.01, n)
+                ),
                 "normal": random.normal(-margin, 0.2, n),
                 "both ways": random.choice([-1.0, 0.0, 1.0], n, p=[0.125, 0.8, 0.075]),
             }
@@ -85,7 +89,9 @@ def test_a_plan_keeps_its_promise() -> None:
 
     planned = plan_questions(0.15, *pair(4000))
     assert planned["power"] == 0.8
-    verdicts = [compared(*pair(planned["paired"]))["overall"]["steps_score"]["verdict"] for _ in range(300)]
+    verdicts = [
+        compared(*pair(planned["paired"]))["overall"]["steps_score"]["verdict"] for _ in range(300)
+    ]
     assert verdicts.count("worse") / 300 == pytest.approx(0.8, abs=0.06)
 
 
@@ -97,7 +103,9 @@ def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, res
         truth = (random.random(results) < 0.7).astype(float)
         judge = np.where(random.random(results) < 0.85, truth, 1.0)
         scores = [Score(str(i), 1, "t", "", float(score)) for i, score in enumerate(judge)]
-        pairs = [Pair(score, float(right)) for score, right in zip(scores[:labels], truth, strict=False)]
+        pairs = [
+            Pair(score, float(right)) for score, right in zip(scores[:labels], truth, strict=False)
+        ]
         found = corrected_mean(estimate(pairs, scores), 0.95)
         covered += found["interval"]["low"] <= 0.7 <= found["interval"]["high"]
         errors.append(found["mean"] - 0.7)

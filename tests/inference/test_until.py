@@ -41,7 +41,10 @@ def test_what_counts_of_a_result() -> None:
     assert read("t:" + score, result(1.0)) == Sample("q", 1.0, 1.0)
     assert read("u:" + score, result(1.0)) is None
     assert read(score, result(7.0)) == FAILED
-    assert read("answer_f1 > 0.5", result(1.0, answer_eval_error="timeout: late", answer_f1=None)) == FAILED
+    assert (
+        read("answer_f1 > 0.5", result(1.0, answer_eval_error="timeout: late", answer_f1=None))
+        == FAILED
+    )
     failed = result(0.25, status="error", reference_steps=[[{"name": "s"}]])
     assert read(score, failed) == FAILED
     assert read("u:" + score, failed) is None
@@ -51,7 +54,9 @@ def test_what_counts_of_a_result() -> None:
 def test_the_retrieval_steps_of_a_response_are_one_sample(values: list[float | None]) -> None:
     """None is a step that failed. The means are those of fractions, rounded once."""
     key = "retrieval_context_recall"
-    steps = [retrieval(**{key + "_error": "timeout: late"} if v is None else {key: v}) for v in values]
+    steps = [
+        retrieval(**{key + "_error": "timeout: late"} if v is None else {key: v}) for v in values
+    ]
     total = sum(Fraction(value) for value in values if value is not None)
     low = float(total / len(values))
     high = float((total + values.count(None)) / len(values))
@@ -69,7 +74,9 @@ def streams(draw: st.DrawFn) -> list[Sample]:
     samples = []
     for i in range(draw(st.integers(1, 150))):
         size = 1 if random.random() < 0.9 else int(random.integers(0, 4))
-        values = random.random(size) < mean if coins else random.beta(20 * mean, 20 * (1 - mean), size)
+        values = (
+            random.random(size) < mean if coins else random.beta(20 * mean, 20 * (1 - mean), size)
+        )
         failed = int((random.random(size) < failing).sum())
         total = float(sum(values[failed:]))
         means = (total / size, (total + failed) / size) if size else (None, None)

@@ -22,7 +22,10 @@ Values = dict[str, Any]
 
 
 def scored(values: Iterable[float], template: str = "t", **more: Any) -> Results:
-    return [result(f"{template}{i}", template, steps_score=value, **more) for i, value in enumerate(values)]
+    return [
+        result(f"{template}{i}", template, steps_score=value, **more)
+        for i, value in enumerate(values)
+    ]
 
 
 def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:
@@ -31,7 +34,9 @@ def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:
 
 
 scores = st.sampled_from([0.0, 0.0, 0.25, 0.5, 0.9, 1.0, 1.0])
-values = st.fixed_dictionaries({"steps_score": scores, "answer_f1": scores, "elapsed_sec": st.floats(0, 9)})
+values = st.fixed_dictionaries(
+    {"steps_score": scores, "answer_f1": scores, "elapsed_sec": st.floats(0, 9)}
+)
 questions = st.lists(st.tuples(values, values), min_size=1, max_size=30)
 
 
@@ -41,7 +46,8 @@ def test_verdict_p_and_interval_never_contradict_each_other(
     both: list[tuple[Values, Values]], level: float, loss: float
 ) -> None:
     one, other = (
-        [result(f"q{i}", f"t{i % 2}", **each[side]) for i, each in enumerate(both)] for side in (0, 1)
+        [result(f"q{i}", f"t{i % 2}", **each[side]) for i, each in enumerate(both)]
+        for side in (0, 1)
     )
     for each in other[: int(loss * len(other))]:
         each["steps_score"] = 0.0
@@ -110,7 +116,8 @@ def test_rare_losses_are_decided_if_there_are_enough() -> None:
 def test_primary_metrics_are_decided() -> None:
     scores: dict[str, Any] = {"steps_score": 1.0, "answer_f1": 0.5, "tool_calls_f1": 0.0}
     one, other = (
-        [result(f"{i}", elapsed_sec=sec if i else 0.0, **scores) for i in range(40)] for sec in (2.0, 2.1)
+        [result(f"{i}", elapsed_sec=sec if i else 0.0, **scores) for i in range(40)]
+        for sec in (2.0, 2.1)
     )
     decided = {key for key, row in compared(one, other)["overall"].items() if "verdict" in row}
     assert decided == {"error_rate", "steps_score", "answer_f1"}

@@ -23,7 +23,9 @@ USAGE = TokenUsage(100, 10)
 COST = 0.0002  # Of one reply.
 
 Script = Callable[[int], Any]
-"""What happens to the n-th request, counted from 0: a reply, an exception, or an awaitable of a reply."""
+"""What happens to the n-th request, counted from 0: a reply, an exception, or an awaitable of a
+reply.
+"""
 
 
 class Verdict(msgspec.Struct):

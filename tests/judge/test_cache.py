@@ -45,14 +45,19 @@ async def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path) -> N
     make: list[tuple[Any, str]] = [
         (lambda path: path.write_text("llm: {cache: x}\n" * 100), "not a cache"),
         (lambda path: write(path, other, "PRAGMA user_version = 2"), "not a cache"),
-        (lambda path: write(path, ours, "PRAGMA user_version = 99"), "format 99, this one reads 2.*; delete"),
+        (
+            lambda path: write(path, ours, "PRAGMA user_version = 99"),
+            "format 99, this one reads 2.*; delete",
+        ),
     ]
     for number, (write_it, words) in enumerate(make):
         path = tmp_path / f"{number}" / "cache"
         path.parent.mkdir()
         write_it(path)
         before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
-        with pytest.raises(ConfigError, match=r"configuration:\n  llm\.cache: '/.*/cache': .*" + words):
+        with pytest.raises(
+            ConfigError, match=r"configuration:\n  llm\.cache: '/.*/cache': .*" + words
+        ):
             await CallCache.open(path)
         assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 

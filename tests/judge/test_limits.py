@@ -18,7 +18,9 @@ def limiter(**limits: Any) -> RateLimiter:
     return RateLimiter(LimitsConfig(**limits), JudgeUsage())
 
 
-async def send(limiter: RateLimiter, seconds: float = 0.0, *, order: int = 0, tokens: float = 0.0) -> float:
+async def send(
+    limiter: RateLimiter, seconds: float = 0.0, *, order: int = 0, tokens: float = 0.0
+) -> float:
     """Send a request that takes so long; returns when it was sent."""
     await limiter.acquire(order, tokens)
     sent = now()

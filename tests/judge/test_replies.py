@@ -29,7 +29,9 @@ MIB = 1 << 20
 
 
 def judged(reply: Reply) -> JudgeError:
-    response = Response(reply.status, dict(reply.headers), reply.body, Scrubber([KEY, f"{KEY}-longer"]))
+    response = Response(
+        reply.status, dict(reply.headers), reply.body, Scrubber([KEY, f"{KEY}-longer"])
+    )
     return response.failure("llm.generation", "gpt-4o at https://host/v1")
 
 
@@ -45,7 +47,11 @@ def read(body: bytes) -> tuple[Any, TokenUsage | None]:
         (error(400, "no", code="billing_hard_limit_reached"), "unavailable", True),
         (error(429, "You exceeded your current quota: insufficient_quota"), "rate_limited", False),
         (json_reply([{"error": {"code": "insufficient_quota"}}], status=429), "unavailable", True),
-        (json_reply({"message": "no", "code": "model_not_found"}, status=400), "invalid_request", True),
+        (
+            json_reply({"message": "no", "code": "model_not_found"}, status=400),
+            "invalid_request",
+            True,
+        ),
         (Reply(b"\xff\xfe", 503), "unavailable", False),
     ],
 )
@@ -73,7 +79,9 @@ def in_json(text: str) -> str:
 
 def as_numbers(form: str) -> Callable[[str], str]:
     """A writer that escapes all characters but letters and digits by their numbers."""
-    return lambda text: "".join(c if c.isascii() and c.isalnum() else form.format(ord(c)) for c in text)
+    return lambda text: "".join(
+        c if c.isascii() and c.isalnum() else form.format(ord(c)) for c in text
+    )
 
 
 WRITERS: list[Callable[[str], str]] = [
@@ -89,7 +97,9 @@ WRITERS: list[Callable[[str], str]] = [
 
 @each("write", WRITERS)
 @given(secret=st.text("aF2/+&<\"'\\ %=;#-\n\tü😀", min_size=4))
-def test_secrets_are_hidden_however_they_are_escaped(write: Callable[[str], str], secret: str) -> None:
+def test_secrets_are_hidden_however_they_are_escaped(
+    write: Callable[[str], str], secret: str
+) -> None:
     assert Scrubber([secret]).hide(f"x:{write(secret)}") == "x:***"
 
 
@@ -97,7 +107,15 @@ def test_hiding_takes_linear_time() -> None:
     """Whatever a server writes about whatever secret."""
     parts = ["\\", "%25", "&amp;", "&#0", "%", "&", '\\"', "a", "an", r"\u005c", ";"]
     started = perf_counter()
-    for secret in ("\\" * 40 + '"a', "%25" * 20, "&amp;" * 20, '"' * 40, "a\n" * 20, "&;" * 20, "a " * 20):
+    for secret in (
+        "\\" * 40 + '"a',
+        "%25" * 20,
+        "&amp;" * 20,
+        '"' * 40,
+        "a\n" * 20,
+        "&;" * 20,
+        "a " * 20,
+    ):
         for part in parts:
             Scrubber([f"{secret}!"])(part * (99_999 // len(part)) + "a")
     assert perf_counter() - started < 20
@@ -117,7 +135,11 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
 
-PARTS = {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2}}
+PARTS = {
+    "prompt_tokens": 3,
+    "completion_tokens": 4,
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
 
 
 @each(
@@ -139,7 +161,11 @@ def test_usage(usage: Any, expected: TokenUsage | None) -> None:
 def test_content_that_is_no_json(content: str) -> None:
     with pytest.raises(JudgeError, match="invalid_reply: the content is not JSON") as caught:
         read(completion(content).body)
-    assert (caught.value.reply, caught.value.usage, caught.value.final) == (content, (100, 20, 0), False)
+    assert (caught.value.reply, caught.value.usage, caught.value.final) == (
+        content,
+        (100, 20, 0),
+        False,
+    )
 
 
 def test_only_a_whole_object_is_a_reply_among_the_reasoning() -> None:

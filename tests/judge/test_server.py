@@ -25,7 +25,10 @@ MESSAGES = [{"role": "system", "content": "Judge."}, {"role": "user", "content":
 SCHEMA = {
     "title": "Verdict",
     "type": "object",
-    "properties": {"value": {"type": "integer"}, "reasons": {"type": "array", "items": {"type": "string"}}},
+    "properties": {
+        "value": {"type": "integer"},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+    },
     "required": ["value", "reasons"],
     "additionalProperties": False,
 }
@@ -82,7 +85,10 @@ async def test_the_parameters_of_a_model() -> None:
         ({}, {"temperature": 0.0, "max_tokens": 4096}),
         ({"temperature": None, "max_tokens": None}, {}),
         ({"temperature": 0.5}, {"temperature": 0.5, "max_tokens": 4096}),
-        ({"parameters": {"max_completion_tokens": 9}}, {"temperature": 0.0, "max_completion_tokens": 9}),
+        (
+            {"parameters": {"max_completion_tokens": 9}},
+            {"temperature": 0.0, "max_completion_tokens": 9},
+        ),
         ({"parameters": FREE}, {"max_tokens": 4096} | FREE),
     ]
     for changes, sent in cases:
@@ -104,7 +110,9 @@ async def test_azure() -> None:
     async with JudgeServer() as server, leaving_nothing():
         azure: Any = {"provider": "azure", "model": "my-gpt", "api_version": "2024 &x=1"}
         ada = embedding(provider="azure", model="my-ada", parameters={"dimensions": 16})
-        judge = Opened(LLMConfig(generation=generation(base_url=server.origin, **azure), embedding=ada))
+        judge = Opened(
+            LLMConfig(generation=generation(base_url=server.origin, **azure), embedding=ada)
+        )
         assert await asked(judge) == VERDICT
         vectors, usage = await judge.embed(("a", "b", "a"))
         await judge.aclose()
@@ -113,7 +121,12 @@ async def test_azure() -> None:
     assert second.path == "/openai/deployments/my-ada/embeddings"
     assert vectors[0] == vectors[2] != vectors[1]
     assert usage == TokenUsage(server.counts.embedding_tokens)
-    sent = {"model": "my-ada", "input": ["a", "b", "a"], "encoding_format": "float", "dimensions": 16}
+    sent = {
+        "model": "my-ada",
+        "input": ["a", "b", "a"],
+        "encoding_format": "float",
+        "dimensions": 16,
+    }
     assert second.body == sent
     for request in (first, second):
         assert request.query == "api-version=2024%20%26x%3D1"
@@ -126,9 +139,18 @@ def test_what_is_missing_is_named() -> None:
     azure = LLMConfig(generation=generation(provider="azure", api_key=None))
     for llm, problems in [
         (keyless, ["llm.generation.api_key: missing", "llm.embedding.api_key: missing"]),
-        (azure, [f"llm.generation.{key}: missing" for key in ("base_url", "api_version", "api_key")]),
-        (LLMConfig(embedding=embedding(base_url="localhost:80")), ["llm.embedding.base_url: expected"]),
-        (LLMConfig(generation=generation(api_key="sk-é")), ["llm.generation.api_key: expected ASCII"]),
+        (
+            azure,
+            [f"llm.generation.{key}: missing" for key in ("base_url", "api_version", "api_key")],
+        ),
+        (
+            LLMConfig(embedding=embedding(base_url="localhost:80")),
+            ["llm.embedding.base_url: expected"],
+        ),
+        (
+            LLMConfig(generation=generation(api_key="sk-é")),
+            ["llm.generation.api_key: expected ASCII"],
+        ),
     ]:
         with pytest.raises(ConfigError) as caught:
             check(llm)
@@ -165,10 +187,16 @@ async def test_a_proxy_of_the_environment_gets_no_key(monkeypatch: pytest.Monkey
             "127.0.0.1:8, ::/0, localhost",
         ),
         ("http://[::1]:80/v1", "::1, [::1], [::1]:80, ::/64", "::2, [::1]:8, 0.0.0.0/0"),
-        ("https://Api.ex.test/v1", "API.EX.TEST, ex.test, .ex.test, *.ex.test", "x.test, pi.ex.test, "),
+        (
+            "https://Api.ex.test/v1",
+            "API.EX.TEST, ex.test, .ex.test, *.ex.test",
+            "x.test, pi.ex.test, ",
+        ),
     ],
 )
-def test_hosts_without_a_proxy(url: str, direct: str, proxied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_without_a_proxy(
+    url: str, direct: str, proxied: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://proxy:1")
     for names, proxy in ((direct, None), (proxied, "http://proxy:1")):
         for excluded in names.split(", "):
@@ -201,5 +229,7 @@ async def test_a_reply_that_is_too_large_is_an_error() -> None:
         tracemalloc.start()
         with pytest.raises(JudgeError, match="longer than 2097152 bytes"):
             await told(reply)
-        assert tracemalloc.get_traced_memory()[1] < 4 * 8 * MIB  # The server of the test holds the body, too.
+        assert (
+            tracemalloc.get_traced_memory()[1] < 4 * 8 * MIB
+        )  # The server of the test holds the body, too.
         tracemalloc.stop()

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.session import JudgeSession
 
 
-def asked(judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], **limits: Any) -> Any:
+def asked(
+    judge: ScriptedJudge, use: Callable[[JudgeSession], Awaitable[Any]], **limits: Any
+) -> Any:
     """What `use` returns of a session."""
 
     async def main() -> Any:
@@ -52,7 +54,11 @@ def test_a_reply_that_does_not_fit_is_answered_once() -> None:
         assert await outcome(calls) == 1
         assert calls.cost == 2 * COST
         assert one.usage.tokens == 220
-        assert (one.usage.calls, one.usage.attempts, dict(one.usage.retries)) == (1, 2, {"invalid_reply": 1})
+        assert (one.usage.calls, one.usage.attempts, dict(one.usage.retries)) == (
+            1,
+            2,
+            {"invalid_reply": 1},
+        )
 
     asked(judge, use)
     _, again = judge.requests
@@ -67,7 +73,9 @@ def test_how_often_a_failing_request_is_sent(error: Exception, requests: int) ->
     judge = ScriptedJudge(lambda _: error)
     assert asked(judge, outcome) == "unavailable"
     assert len(judge.requests) == requests
-    assert all(second - first <= 0.5 * 2**i for i, (first, second) in enumerate(pairwise(judge.times)))
+    assert all(
+        second - first <= 0.5 * 2**i for i, (first, second) in enumerate(pairwise(judge.times))
+    )
 
 
 def test_a_budget_counts_requests_that_timed_out() -> None:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from tests.support.judge_server import Request, Script
 
 KEY = "sk-secret-0123456789"
-PRICING = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0, "embedding_usd_per_million": 0.5}
+PRICING = {
+    "input_usd_per_million": 1.0,
+    "output_usd_per_million": 10.0,
+    "embedding_usd_per_million": 0.5,
+}
 
 METRICS: dict[str, Any] = {
     "answer_correctness": {},
@@ -55,14 +59,22 @@ def config(
 
 def _documents(kind: str, record: int, count: int) -> str:
     """The output of a retrieval step."""
-    return json.dumps([{"id": f"doc{i}", "text": f"{kind} text {record}.{i}"} for i in range(count)])
+    return json.dumps(
+        [{"id": f"doc{i}", "text": f"{kind} text {record}.{i}"} for i in range(count)]
+    )
 
 
 def templates(records: int, documents: int = 1) -> list[dict[str, Any]]:
-    """A reference set with the questions q0, q1, .... Each text names its record, so that requests do."""
+    """A reference set with the questions q0, q1, .... Each text names its record, so that
+    requests do.
+    """
     questions = []
     for i in range(records):
-        step = {"name": "retrieval", "args": {"k": documents}, "output": _documents("known", i, documents)}
+        step = {
+            "name": "retrieval",
+            "args": {"k": documents},
+            "output": _documents("known", i, documents),
+        }
         texts = {"question_text": f"riddle {i}", "reference_answer": f"known answer {i}"}
         questions.append(question(step, question_id=f"q{i}", **texts))
     return template(*questions)
@@ -124,7 +136,11 @@ PURPOSES = {
 }
 MARK = re.compile(r"(riddle|known answer|given answer|known text|found text) (\d+)")
 
-CLAIMS = ["answer_reference_claims_count", "answer_actual_claims_count", "answer_matching_claims_count"]
+CLAIMS = [
+    "answer_reference_claims_count",
+    "answer_actual_claims_count",
+    "answer_matching_claims_count",
+]
 KEYS = {
     "answer_correctness": (
         "answer_eval_error",
@@ -133,7 +149,10 @@ KEYS = {
     "answer_relevance": ("answer_relevance_error", ["answer_relevance"]),
     "ragas_answer_correctness": (
         "ragas_answer_correctness_error",
-        [f"ragas_answer_correctness{suffix}" for suffix in ("", "_tp", "_fp", "_fn", "_similarity")],
+        [
+            f"ragas_answer_correctness{suffix}"
+            for suffix in ("", "_tp", "_fp", "_fn", "_similarity")
+        ],
     ),
     "custom": ("custom_error", ["custom_score", "custom_reason"]),
     **{
@@ -148,7 +167,10 @@ KEYS = {
 """Of each metric: the key of its error, and those that it then lacks."""
 
 RAGAS = ("given_statements", "known_statements", "similarity", "classes")
-METRIC_OF = {"relevance_vectors": "answer_relevance", **dict.fromkeys(RAGAS, "ragas_answer_correctness")}
+METRIC_OF = {
+    "relevance_vectors": "answer_relevance",
+    **dict.fromkeys(RAGAS, "ragas_answer_correctness"),
+}
 """The metric of a call that is for a part of it."""
 
 
@@ -170,7 +192,9 @@ def call_of(request: Request) -> Call:
         purpose = "similarity" if first[1].endswith("answer") else "relevance_vectors"
         return Call(purpose, int(first[2]))
     title = title_of(request)
-    users = [message["content"] for message in request.body["messages"] if message["role"] == "user"]
+    users = [
+        message["content"] for message in request.body["messages"] if message["role"] == "user"
+    ]
     found = MARK.findall(users[0])
     kinds, record = {kind for kind, _ in found}, int(found[0][1])
     side = "answer" if "known answer" in kinds else "context"

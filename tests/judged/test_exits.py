@@ -31,7 +31,9 @@ def silent(request: Request) -> Reply:
 
 
 def stream_of(server: JudgeServer) -> EvaluationStream:
-    """One call for each record; the first result is there at once, and the second when it is judged."""
+    """One call for each record; the first result is there at once, and the second when it is
+    judged.
+    """
 
     async def responses() -> AsyncGenerator[dict[str, Any]]:
         yield steps_only(0)

@@ -1,4 +1,6 @@
-"""Each misbehaviour of a server, met by one call of one record of a stream, and all of them at random."""
+"""Each misbehaviour of a server, met by one call of one record of a stream, and all of them at
+random.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ def check_accounts(stream: EvaluationStream, server: JudgeServer) -> None:
 async def check_faults(names: Sequence[str], purpose: str, others: Mapping[str, Any]) -> None:
     """What becomes of a metric and its neighbours where each record's call meets another fault.
 
-    Each fault is met by two records: once, and always. The first record meets none, and comes first, so that
-    it is known how the server takes requests.
+    Each fault is met by two records: once, and always. The first record meets none, and comes
+    first, so that it is known how the server takes requests.
     """
     metric = METRIC_OF.get(purpose, purpose)
     settings = {metric: METRICS[metric], **others}
@@ -124,7 +126,9 @@ async def test_each_fault_of_embeddings_is_an_error_of_its_metric_alone() -> Non
 @without_waiting
 async def test_a_long_pause_is_seen_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(aimed(FAULTS["429 long"], Call("custom", 0), times=3)) as server:
-        async with stream_of(server, limits={"result_timeout_sec": 10, "max_attempts": 1}) as stream:
+        async with stream_of(
+            server, limits={"result_timeout_sec": 10, "max_attempts": 1}
+        ) as stream:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(250):
                     await anext(stream)
@@ -134,7 +138,11 @@ async def test_a_long_pause_is_seen_and_no_error(caplog: pytest.LogCaptureFixtur
         assert stream.usage.outcomes == {"ok": 16, "skipped": 0}
         assert requests_of(server, Call("custom", 0)) == 4
         check_accounts(stream, server)
-        told = [record.message for record in caplog.records if record.name == "graphrag_eval_async.judge"]
+        told = [
+            record.message
+            for record in caplog.records
+            if record.name == "graphrag_eval_async.judge"
+        ]
         assert told[0].startswith("the judge's server asks to wait 300 s; requests resume at ")
 
 
@@ -158,7 +166,9 @@ async def test_a_fatal_error_becomes_that_of_each_metric() -> None:
 
 
 KINDS = {"timeout", "rate_limited", "refused", "invalid_request", "invalid_reply", "unavailable"}
-NAMES = [name for name in (*HTTP_FAULTS, *CHAT_FAULTS, *EMBEDDING_FAULTS) if not name.startswith("429")]
+NAMES = [
+    name for name in (*HTTP_FAULTS, *CHAT_FAULTS, *EMBEDDING_FAULTS) if not name.startswith("429")
+]
 
 
 @pytest.mark.parametrize("records", [40, pytest.param(1000, marks=pytest.mark.soak)])
@@ -173,8 +183,12 @@ async def test_nothing_is_lost_and_all_is_counted(records: int) -> None:
             results = [result async for result in stream]
         check_accounts(stream, server)
     usage = stream.usage
-    assert sorted(result["question_id"] for result in results) == sorted(f"q{i}" for i in range(records))
-    assert usage.dollars == pytest.approx(sum(cost for result in results for cost in costs_of(result)))
+    assert sorted(result["question_id"] for result in results) == sorted(
+        f"q{i}" for i in range(records)
+    )
+    assert usage.dollars == pytest.approx(
+        sum(cost for result in results for cost in costs_of(result))
+    )
     assert sum(usage.outcomes.values()) == len(KEYS) * records
     assert len(KEYS) * records * 0.75 < usage.outcomes["ok"]
     assert stream.aggregates.snapshot() == compute_aggregates(results)

@@ -1,4 +1,6 @@
-"""Limits of concurrency, rate, time and money, as the server sees them; and calls that are not made."""
+"""Limits of concurrency, rate, time and money, as the server sees them; and calls that are not
+made.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ async def test_a_budget_that_is_spent_on_the_way() -> None:
     async with serving() as server:
         limits = {"budget_usd": 20.5 * COST, "max_concurrency": 4}
         responses = [*map(response, range(20)), steps_only(0)]
-        async with evaluate_stream(templates(20), responses, config=config(server, limits=limits)) as stream:
+        async with evaluate_stream(
+            templates(20), responses, config=config(server, limits=limits)
+        ) as stream:
             results = [result async for result in stream]
         assert len(results) == 21
         spent = stream.usage.dollars
@@ -109,7 +113,9 @@ async def test_a_budget_that_is_spent_on_the_way() -> None:
         assert spent == pytest.approx(sum(cost for result in results for cost in costs_of(result)))
         assert 20.5 * COST <= spent < 24.5 * COST
         assert {*stream.usage.errors} == {"budget"}
-        assert sum(stream.usage.outcomes.values()) == 20 * 8 + 4  # four that do not apply to the last
+        assert (
+            sum(stream.usage.outcomes.values()) == 20 * 8 + 4
+        )  # four that do not apply to the last
         errors = {result["custom_error"] for result in results if "custom_error" in result}
         assert errors == {"budget: the budget of 0.00615 US dollars is spent"}
 
@@ -122,7 +128,9 @@ async def test_a_second_run_on_a_cache_asks_nobody(tmp_path: Path) -> None:
         runs = []
         for _ in range(2):
             responses = [response(i) for i in range(4)]
-            async with evaluate_stream(templates(4), responses, config=settings, ordered=True) as stream:
+            async with evaluate_stream(
+                templates(4), responses, config=settings, ordered=True
+            ) as stream:
                 runs.append([result async for result in stream])
         assert server.counts.requests == stream.usage.cache_hits == 48
     assert (stream.usage.calls, stream.usage.attempts, stream.usage.dollars) == (0, 0, 0)

@@ -14,7 +14,14 @@ from tests.support.virtual_time import without_waiting
 
 VECTORS = ["answer_relevance", "ragas_answer_correctness"]
 WRONG_SCORES: list[Any] = [None, {1, 2}, {1: 2}, object(), math.nan, 10**400, "\ud800"]
-WRONG_VECTORS: list[Any] = [["12", "3"], [[10**400]] * 2, [None] * 2, {"data": []}, [[[1]]] * 2, [[0.0]] * 2]
+WRONG_VECTORS: list[Any] = [
+    ["12", "3"],
+    [[10**400]] * 2,
+    [None] * 2,
+    {"data": []},
+    [[[1]]] * 2,
+    [[0.0]] * 2,
+]
 WRONG_USAGE: list[Any] = [None, 5, (), {"input_tokens": 5}, ("5", "5"), (-1, 5), (math.nan, 0)]
 
 
@@ -50,12 +57,16 @@ CASES: list[tuple[Judge, str, list[str]]] = [
 @without_waiting
 async def test_what_becomes_of_replies_that_are_none() -> None:
     for judge, kind, failed in CASES:
-        async with evaluate_stream(templates(1), [response(0)], config=METRICS, judge=judge) as stream:
+        async with evaluate_stream(
+            templates(1), [response(0)], config=METRICS, judge=judge
+        ) as stream:
             [result] = [result async for result in stream]
         for metric in ("custom", *VECTORS):
             value = result.get("custom_score" if metric == "custom" else metric)
             assert (value is None) == (metric in failed), judge
-            assert result.get(f"{metric}_error", "").startswith(f"{kind}: " if metric in failed else "")
+            assert result.get(f"{metric}_error", "").startswith(
+                f"{kind}: " if metric in failed else ""
+            )
         is_metered = judge.usage == (100, 20)
         assert (stream.usage.unmetered == 0) == (is_metered or judge.error is not None)
 

@@ -42,7 +42,9 @@ COST = (100 * 0.15 + 20 * 0.6) / 1e6
 
 
 def examples(server: Any) -> dict[str, Any]:
-    """A configuration that leaves the prices to the list, and the number of generated questions to itself."""
+    """A configuration that leaves the prices to the list, and the number of generated questions
+    to itself.
+    """
     found = config(server) | {"answer_relevance": {}}
     del found["llm"]["pricing"]
     return found
@@ -52,7 +54,9 @@ def examples(server: Any) -> dict[str, Any]:
 @without_waiting
 async def test_scores_and_costs_of_the_examples() -> None:
     async with serving() as server:
-        async with evaluate_stream(REFERENCE, RESPONSES, ordered=True, config=examples(server)) as stream:
+        async with evaluate_stream(
+            REFERENCE, RESPONSES, ordered=True, config=examples(server)
+        ) as stream:
             results = [result async for result in stream]
         first = results[0]
         _, step, _ = first["actual_steps"]
@@ -79,7 +83,9 @@ async def test_scores_and_costs_of_the_examples() -> None:
         }
         paid = sum(cost for result in results for cost in costs_of(result))
         counts = server.counts
-        tokens = counts.input_tokens * 0.15 + counts.output_tokens * 0.6 + counts.embedding_tokens * 0.02
+        tokens = (
+            counts.input_tokens * 0.15 + counts.output_tokens * 0.6 + counts.embedding_tokens * 0.02
+        )
         assert paid == pytest.approx(tokens / 1e6)
 
         assert stream.aggregates.snapshot() == compute_aggregates(results)
@@ -105,7 +111,9 @@ def without_costs(value: Any) -> Any:
     if isinstance(value, list):
         return [without_costs(item) for item in value]
     if isinstance(value, dict):
-        return {key: without_costs(item) for key, item in value.items() if not key.endswith("_cost")}
+        return {
+            key: without_costs(item) for key, item in value.items() if not key.endswith("_cost")
+        }
     return value
 
 
@@ -127,7 +135,9 @@ async def test_secrets_are_shown_nowhere() -> None:
 async def test_stages_deliver_each_result_before_and_after_it_is_judged() -> None:
     async with serving(latency=1) as server:
         responses = [response(0), response(1)]
-        async with evaluate_stream(templates(2), responses, config=config(server), stages=True) as stream:
+        async with evaluate_stream(
+            templates(2), responses, config=config(server), stages=True
+        ) as stream:
             found = [copy.deepcopy(result) async for result in stream]
         plain = await collect(evaluate_stream(templates(2), responses, config=config(server)))
     early, late = found[:2], {result["question_id"]: result for result in found[2:]}
@@ -149,7 +159,12 @@ async def test_provenance_tells_models_apart() -> None:
             results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
         return str(results["q0"]["judge"]["prompts"])
 
-    changes: list[Any] = [{}, {"temperature": 1}, {"parameters": {"effort": "low"}}, {"max_tokens": 5}]
+    changes: list[Any] = [
+        {},
+        {"temperature": 1},
+        {"parameters": {"effort": "low"}},
+        {"max_tokens": 5},
+    ]
     assert len({await prompts(**more) for more in changes}) == len(changes)
     assert await prompts(api_key="other") == await prompts()
 
@@ -157,7 +172,9 @@ async def test_provenance_tells_models_apart() -> None:
 async def test_the_panel_of_the_documentation_judges_twice_with_one_model(tmp_path: Path) -> None:
     """Also with a cache, which keeps the replies of both apart."""
     page = (Path(__file__).parents[2] / "docs/judges.md").read_text()
-    [text] = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "again:" in block]
+    [text] = [
+        block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "again:" in block
+    ]
     settings = yaml.safe_load(text)
     models = settings["llm"]["generation"], settings["llm"]["judges"]["again"]
     assert models[0] == models[1]

@@ -48,7 +48,12 @@ BOTH = CLAIMS | {"custom_evaluations": METRICS["custom_evaluations"]}
 
 
 def judged(
-    server: JudgeServer, records: int = 12, metrics: Any = BOTH, *, generation: Any = None, **limits: Any
+    server: JudgeServer,
+    records: int = 12,
+    metrics: Any = BOTH,
+    *,
+    generation: Any = None,
+    **limits: Any,
 ) -> EvaluationStream:
     """Answer correctness and a custom evaluation of so many records, or other metrics."""
     settings = config(server, limits={"max_failed_calls": 10} | limits, **metrics)
@@ -65,7 +70,12 @@ async def test_a_format_that_the_server_accepts_is_found() -> None:
     async with serving() as server:
         expected = prompts_of(await collect(judged(server)))
     words = r"^judge gpt-4o-mini at http.*: replies of the form .* \(HTTP \d+: (?!.*check)"
-    for steps, refusal in [(1, "by name"), (2, "400"), (3, "by name"), *((4, name) for name in REFUSALS)]:
+    for steps, refusal in [
+        (1, "by name"),
+        (2, "400"),
+        (3, "by name"),
+        *((4, name) for name in REFUSALS),
+    ]:
         async with serving(knowing(FORMATS[steps:], REFUSALS[refusal], sensible)) as server:
             with pytest.warns(GraphragEvalWarning, match=words):
                 async with judged(server) as stream:
@@ -97,7 +107,9 @@ async def test_parameters_that_a_server_refuses_are_renamed_or_left_out() -> Non
         with pytest.warns(GraphragEvalWarning) as told:
             async with judged(server) as stream:
                 await collect(stream)
-        words = sorted(str(warning.message).partition(": ")[2].partition(" (")[0] for warning in told)
+        words = sorted(
+            str(warning.message).partition(": ")[2].partition(" (")[0] for warning in told
+        )
         assert words == ["max_tokens is sent as max_completion_tokens", "temperature is left out"]
         assert stream.usage.outcomes == OK
         assert stream.usage.attempts <= 24 + 2 * 10
@@ -110,9 +122,13 @@ async def test_a_reply_that_is_cut_off_names_the_key_of_its_own_judge() -> None:
     for name in ("max_tokens", "max_completion_tokens"):
         async with serving(FAULTS["length"]) as server:
             settings = config(server, answer_correctness={"judges": ["other"]})
-            settings["llm"]["judges"] = {"other": {"provider": "openai", "model": "other", name: 10}}
+            settings["llm"]["judges"] = {
+                "other": {"provider": "openai", "model": "other", name: 10}
+            }
             results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
-        assert results["q0"]["answer_eval_error"].endswith(f"cut off; raise llm.judges.other.{name}")
+        assert results["q0"]["answer_eval_error"].endswith(
+            f"cut off; raise llm.judges.other.{name}"
+        )
 
 
 @without_waiting
@@ -120,7 +136,11 @@ async def test_a_request_that_is_too_long_does_not_change_the_others() -> None:
     async with serving(limited_to(20_000, sensible)) as server:
         settings = config(server, answer_correctness={}, limits={"max_concurrency": 1})
         long = response(0) | {"actual_answer": "word " * 15_000}
-        responses = [long, *map(response, range(1, 4)), response(4) | {"actual_answer": "word " * 20_000}]
+        responses = [
+            long,
+            *map(response, range(1, 4)),
+            response(4) | {"actual_answer": "word " * 20_000},
+        ]
         async with evaluate_stream(templates(5), responses, config=settings) as stream:
             results = await collect(stream)
     assert stream.usage.outcomes == {"ok": 4, "invalid_request": 1, "skipped": 0}
@@ -142,32 +162,48 @@ async def test_one_unclear_refusal_changes_one_request() -> None:
 
 @without_waiting
 async def test_how_models_wrap_a_reply() -> None:
-    """Each record's reply in another wrapping: what it can only mean is used, and nothing is guessed."""
+    """Each record's reply in another wrapping: what it can only mean is used, and nothing is
+    guessed.
+    """
     wraps = [*WRAPPINGS.items(), *AMBIGUOUS.items(), ("none", completion)]
 
     def script(request: Request) -> Any:
         return wraps[call_of(request).record][1](json.dumps(REPLIES[title_of(request)]))
 
     async with serving(script) as server:
-        responses = map(response, reversed(range(len(wraps))))  # One that is accepted as it is comes first.
+        responses = map(
+            response, reversed(range(len(wraps)))
+        )  # One that is accepted as it is comes first.
         settings = config(server, limits={"max_concurrency": 1}, **CLAIMS)
         async with evaluate_stream(templates(len(wraps)), responses, config=settings) as stream:
             results = await collect(stream)
     for record, (name, _) in enumerate(wraps):
         result = results[f"q{record}"]
         assert (result.get("answer_recall") == 0.5) == (name not in AMBIGUOUS), name
-        assert result.get("answer_eval_error", "").startswith("invalid_reply: ") == (name in AMBIGUOUS), name
+        assert result.get("answer_eval_error", "").startswith("invalid_reply: ") == (
+            name in AMBIGUOUS
+        ), name
     assert stream.usage.repaired == sum(not name.startswith("tool call") for name in WRAPPINGS)
     assert stream.usage.retries == {"invalid_reply": len(AMBIGUOUS)}
 
 
-MODERATED = {"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["violence", "hate"]}}}
-FAILED = {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "no", "code": 502}}
+MODERATED = {
+    "error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["violence", "hate"]}}
+}
+FAILED = {
+    "message": {"content": ""},
+    "finish_reason": "error",
+    "error": {"message": "no", "code": 502},
+}
 
 
 @without_waiting
 async def test_errors_that_come_with_a_status_of_success() -> None:
-    bodies: list[Any] = [{"error": {"type": "rate_limit_error"}}, {"error": "no"}, {"choices": [FAILED]}]
+    bodies: list[Any] = [
+        {"error": {"type": "rate_limit_error"}},
+        {"error": "no"},
+        {"choices": [FAILED]},
+    ]
     for body, kind in zip(bodies, ["rate_limited", "unavailable", "unavailable"], strict=True):
         fault = json_reply(body)
         script = aimed(lambda _, reply=fault: reply, Call("custom", 0), Call("custom", 1), times=1)  # type: ignore[misc]
@@ -178,7 +214,10 @@ async def test_errors_that_come_with_a_status_of_success() -> None:
 
 @without_waiting
 async def test_moderation_refuses_an_answer() -> None:
-    async with serving(lambda _: json_reply(MODERATED, status=403)) as server, judged(server) as stream:
+    async with (
+        serving(lambda _: json_reply(MODERATED, status=403)) as server,
+        judged(server) as stream,
+    ):
         results = await collect(stream)
     assert stream.usage.outcomes == {"refused": 24, "skipped": 0}
     assert results["q0"]["answer_eval_error"] == "refused: HTTP 403: flagged (violence, hate)"
@@ -191,7 +230,10 @@ def after(good: int, name: str) -> Any:
 CHECK = r"gpt-4o-mini at http://127\.0\.0\.1:\d+/v1: .*; check "
 CHANGE = r"; change or remove llm\.generation\."
 ENDING: list[tuple[Any, str, dict[str, Any], dict[str, Any]]] = [
-    *((FAULTS[name], CHECK, {}, {}) for name in ("500", "429", "400", "html", "wrong schema", "never")),
+    *(
+        (FAULTS[name], CHECK, {}, {})
+        for name in ("500", "429", "400", "html", "wrong schema", "never")
+    ),
     (lambda _: error(404, "Not Found"), CHECK, {}, {}),
     (FAULTS["429 long"], "300 s, longer than the 299 s", {"max_pause_sec": 299}, {}),
     (without(["temperature"], sensible), f"{CHANGE}temperature", {}, {"temperature": 0.5}),
@@ -217,7 +259,9 @@ async def test_a_judge_that_ceases_to_work_ends_the_run() -> None:
     for name in ("500", "never"):
         async with serving(after(20, name)) as server:
             start = now()
-            with pytest.raises(JudgeUnavailable, match=r"no call succeeded for [34]\d s; the last failure: "):
+            with pytest.raises(
+                JudgeUnavailable, match=r"no call succeeded for [34]\d s; the last failure: "
+            ):
                 await collect(judged(server, 100, CLAIMS, **limits))
             assert 30 <= now() - start < 60
 
@@ -233,7 +277,9 @@ async def test_embeddings_that_do_not_work_end_the_run() -> None:
         async with serving(script, latency=1.0) as server:
             metrics = CLAIMS | {"answer_relevance": {"strictness": 1}}
             stream = judged(server, 40, metrics, max_concurrency=8)
-            with pytest.raises(JudgeUnavailable, match=r"text-embedding-3-small at .*check llm\.embedding"):
+            with pytest.raises(
+                JudgeUnavailable, match=r"text-embedding-3-small at .*check llm\.embedding"
+            ):
                 await collect(stream)
             assert sum(not request.is_chat for request in server.requests) <= 10 * attempts + 8
             # While ten calls fail, no completion begins; after that, none, either.
@@ -259,7 +305,8 @@ async def test_ten_denials_in_a_row_end_the_run() -> None:
     for good, most in [(0, 1), (0, 4), (20, 4)]:
         async with serving(after(good, "401")) as server:
             stream, results = judged(server, 40, max_concurrency=most), []
-            with pytest.raises(JudgeUnavailable, match=r"HTTP 401: .*; check llm\.generation\.api_key"):  # noqa: PT012
+            denied = r"HTTP 401: .*; check llm\.generation\.api_key"
+            with pytest.raises(JudgeUnavailable, match=denied):  # noqa: PT012
                 async for result in stream:
                     results.append(result)  # noqa: PERF401  (those before the error count)
             assert good + 10 <= len(server.requests) <= good + 10 + most

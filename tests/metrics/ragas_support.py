@@ -30,7 +30,8 @@ T = TypeVar("T")
 class Script(NamedTuple):
     """What the judge replies.
 
-    `reply` gets the name of the output model, the data in the prompt and how often the prompt came before.
+    `reply` gets the name of the output model, the data in the prompt and how often the prompt came
+    before.
     """
 
     reply: Callable[[str, dict[str, Any], int], Any]

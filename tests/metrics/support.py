@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 class ScriptedMetricJudge(MetricCalls):
-    """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the next.
+    """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the
+    next.
 
     A reply may be a function of the blocks of data.
     """
@@ -56,7 +57,9 @@ class ScriptedMetricJudge(MetricCalls):
 
 
 class Judge:
-    """Replies by the title of the schema, with each of a list in turn, else with what fits; or fails."""
+    """Replies by the title of the schema, with each of a list in turn, else with what fits; or
+    fails.
+    """
 
     def __init__(self, model: str = "scripted", replies: Any = None, **by_title: Any) -> None:
         self.model = model
@@ -96,7 +99,9 @@ def claims(reference: int, actual: int, matching: int) -> dict[str, Any]:
 CASE = Case("Which?", reference_answer="T1, T2", actual_answer="T2")
 
 
-async def evaluate(metric: Metric, asking: ScriptedMetricJudge, case: Case = CASE) -> Mapping[str, Any]:
+async def evaluate(
+    metric: Metric, asking: ScriptedMetricJudge, case: Case = CASE
+) -> Mapping[str, Any]:
     """What the only task of a case returns."""
     (task,) = metric.tasks(case)
     assert task.score is not None

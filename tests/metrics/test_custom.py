@@ -13,8 +13,19 @@ from graphrag_eval_async.metrics.metric import Case, Metric
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate
 from tests.support.cases import each
 
-SEARCH = {"name": "search", "args": {"query": "Ø"}, "id": "1", "status": "success", "output": "no JSON: é"}
-SPARQL = {"name": "sparql", "args": {"query": "SELECT"}, "id": "2", "output": '{ "a": ["\\u00e9"] }'}
+SEARCH = {
+    "name": "search",
+    "args": {"query": "Ø"},
+    "id": "1",
+    "status": "success",
+    "output": "no JSON: é",
+}
+SPARQL = {
+    "name": "sparql",
+    "args": {"query": "SELECT"},
+    "id": "2",
+    "output": '{ "a": ["\\u00e9"] }',
+}
 FAILED = {"name": "sparql", "args": {"query": "ASK"}, "id": "3", "status": "error", "error": "no"}
 FULL = Case(
     "Which?",
@@ -70,11 +81,17 @@ async def test_what_the_judge_is_told() -> None:
         ("fraction 0-1: share", [0, 1, 0.5], [-0.1, 1.0000000000000002, True, "0.5", None]),
         (OutputConfig(type="number", description="fraction 0-1"), [1.0], [2]),
         ("fraction 0-10", [10, "", -1], [True, math.nan, [0.5]]),
-        (OutputConfig(type="number", description="how many"), [2**64 - 1, -3.5], ["0.5", 2**64, math.inf]),
+        (
+            OutputConfig(type="number", description="how many"),
+            [2**64 - 1, -3.5],
+            ["0.5", 2**64, math.inf],
+        ),
         (OutputConfig(type="string", description="fraction 0-1: in words"), ["0.5"], [0, None, {}]),
     ],
 )
-async def test_an_output_is_what_it_must_be(output: Any, right: list[Any], wrong: list[Any]) -> None:
+async def test_an_output_is_what_it_must_be(
+    output: Any, right: list[Any], wrong: list[Any]
+) -> None:
     metric = custom(outputs={"x": output})
     for value in right:
         assert (await evaluate(metric, ScriptedMetricJudge({"x": value})))["x"] is value
@@ -86,13 +103,17 @@ async def test_an_output_is_what_it_must_be(output: Any, right: list[Any], wrong
 async def test_the_judge_is_told_of_each_mistake() -> None:
     asking = ScriptedMetricJudge({"b": 2}, {"a": "x", "b": 0.5, "c": "z"})
     await evaluate(custom(outputs={"a": "why", "b": "fraction 0-1: share", "c": "why"}), asking)
-    assert asking.corrections == ["'a': missing; 'c': missing; 'b': must be a number from 0 to 1, not 2"]
+    assert asking.corrections == [
+        "'a': missing; 'c': missing; 'b': must be a number from 0 to 1, not 2"
+    ]
 
 
 async def test_inputs_come_in_the_configured_order_and_steps_as_compact_json() -> None:
     inputs = ("actual_steps", "actual_answer", "reference_steps", "reference_answer", "question")
     blocks = await sent(custom(inputs))
-    search = '{"name":"search","args":{"query":"Ø"},"id":"1","status":"success","output":"no JSON: é"}'
+    search = (
+        '{"name":"search","args":{"query":"Ø"},"id":"1","status":"success","output":"no JSON: é"}'
+    )
     sparql = '{"name":"sparql","args":{"query":"SELECT"},"id":"2","output":{"a":["é"]}}'
     failed = '{"name":"sparql","args":{"query":"ASK"},"id":"3","status":"error","error":"no"}'
     steps = f'[{search},{sparql},{failed},{{"args":{{}}}}]'
@@ -126,5 +147,9 @@ def test_prompts_change_with_all_that_changes_what_is_asked() -> None:
         custom(inputs, steps_name="sparql"),
         custom(inputs, steps_keys=("id",)),
     ]
-    variants += [custom(instructions="Other."), custom(name="other"), custom(outputs={"mine_reason": "No?"})]
+    variants += [
+        custom(instructions="Other."),
+        custom(name="other"),
+        custom(outputs={"mine_reason": "No?"}),
+    ]
     assert len({tuple(metric.prompts) for metric in variants}) == len(variants)

@@ -80,24 +80,38 @@ class Judge:
         raise NotImplementedError
 
 
-TONE = {"name": "t", "inputs": ["actual_answer"], "instructions": "?", "outputs": {"tone": "fraction 0-1"}}
+TONE = {
+    "name": "t",
+    "inputs": ["actual_answer"],
+    "instructions": "?",
+    "outputs": {"tone": "fraction 0-1"},
+}
 
 
 @each("judged", [False, True])
 async def test_values_take_the_path_of_outputs(judged: bool) -> None:
-    more: dict[str, Any] = {"judge": Judge(), "config": {"custom_evaluations": [TONE]}} if judged else {}
+    more: dict[str, Any] = (
+        {"judge": Judge(), "config": {"custom_evaluations": [TONE]}} if judged else {}
+    )
     metrics = {
         "brevity": brevity,
         "counts": counts,
         "n": metric(given({"a": 2, "b": None})),
         "none": given(None),
     }
-    stream = evaluate_stream(REFERENCE, ANSWERED, metrics=metrics, ordered=True, stages=True, **more)
+    stream = evaluate_stream(
+        REFERENCE, ANSWERED, metrics=metrics, ordered=True, stages=True, **more
+    )
     async with stream:
         parts = [result async for result in stream]
     results = [result for result in parts if "pending" not in result]
     one, two, three, error = results
-    assert (one["brevity"], one["counts_steps"], one["counts_right"], one["n_a"]) == (1 / 3, 1, 1, 2)
+    assert (one["brevity"], one["counts_steps"], one["counts_right"], one["n_a"]) == (
+        1 / 3,
+        1,
+        1,
+        2,
+    )
     assert not {"n_b", "none", "brevity_error"} & {*one}
     assert (two["counts_steps"], two["counts_right"]) == (None, None)
     assert two["counts_error"] == "KeyError: 'q2'"
@@ -106,7 +120,11 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     assert "custom_metrics" not in error  # As judges, metrics do not see failed responses.
     found = stream.aggregates.snapshot(detail=True)
     assert found == compute_aggregates(orjson.loads(orjson.dumps(results)), detail=True)
-    covered = {name: stats["coverage"] for name, stats in found["micro"].items() if "coverage" in str(stats)}
+    covered = {
+        name: stats["coverage"]
+        for name, stats in found["micro"].items()
+        if "coverage" in str(stats)
+    }
     assert covered["brevity"]["failed"] == {"response_error": 1}
     assert covered["counts_right"]["failed"] == {"metric_error": 1, "response_error": 1}
     assert found["micro"]["counts_right"]["bounds"] == {"low": 0.5, "high": 1.0}
@@ -120,7 +138,9 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     pending = [result for result in parts if "pending" in result]
     assert pending[0]["pending"] == [*(["t"] if judged else []), *metrics]
     assert not any({"brevity", "custom_metrics", "judge"} & {*part} for part in pending[:2])
-    alone = [await Evaluator(REFERENCE, metrics=metrics, **more).evaluate(each) for each in ANSWERED]
+    alone = [
+        await Evaluator(REFERENCE, metrics=metrics, **more).evaluate(each) for each in ANSWERED
+    ]
     assert [result | {"sample": 1} for result in results] == alone
 
 
@@ -176,7 +196,9 @@ async def test_bounds_and_declared_keys_are_checked() -> None:
     wrong_ranges: Any = (1, 0), (0, math.inf), 5, ("a", "b"), (0, 1, 2), (), (0, 10**400)
     wrong_keys: Any = "x", [1], 5
     wrong = [{"range": bounds} for bounds in wrong_ranges] + [{"keys": keys} for keys in wrong_keys]
-    for declare in [partial(metric, **arguments) for arguments in wrong] + [partial(metric, (0, 1))]:
+    for declare in [partial(metric, **arguments) for arguments in wrong] + [
+        partial(metric, (0, 1))
+    ]:
         with pytest.raises(UsageError, match="metric: expected, for example,"):
             declare()
 
@@ -213,10 +235,14 @@ async def test_async_metrics_have_the_limits_of_judges() -> None:
 
     config = {"llm": {"limits": {"max_concurrency": 2, "result_timeout_sec": 3}}}
     given_responses = [response("q1"), *[response("q2") for _ in range(4)]]
-    stream = evaluate_stream(REFERENCE, given_responses, metrics={"slow": slow}, config=config, ordered=True)
+    stream = evaluate_stream(
+        REFERENCE, given_responses, metrics={"slow": slow}, config=config, ordered=True
+    )
     late, *others = [result async for result in stream]
     assert late["slow_error"] == "timeout: not finished within 3 s"
-    assert stream.aggregates.snapshot(detail=True)["micro"]["slow"]["coverage"]["failed"] == {"timeout": 1}
+    assert stream.aggregates.snapshot(detail=True)["micro"]["slow"]["coverage"]["failed"] == {
+        "timeout": 1
+    }
     assert max(result["slow"] for result in others) == 2
     assert now() == 4
     async with (
@@ -235,12 +261,20 @@ async def test_async_metrics_have_the_limits_of_judges() -> None:
     ("name", "function", "error"),
     [
         ("steps_score", brevity, "'steps_score' is already a key of results"),
-        ("retrieval_answer", brevity, "'retrieval_answer' is already the name of a built-in metric"),
+        (
+            "retrieval_answer",
+            brevity,
+            "'retrieval_answer' is already the name of a built-in metric",
+        ),
         ("tone", brevity, r"'tone' is already a key of custom_evaluations\[0\]"),
         ("answer", metric(keys=["f1"])(given({})), "'answer_f1' is already"),
         ("my_cost", brevity, "'my_cost': expected letters, digits, _ and -, and no end in _cost"),
         ("x", lambda _: 1, r"function of \(question, response, result\): too many positional"),
-        ("x", f"{CODE}nothing", "cannot import .*has no attribute 'nothing'; expected module:function"),
+        (
+            "x",
+            f"{CODE}nothing",
+            "cannot import .*has no attribute 'nothing'; expected module:function",
+        ),
         ("x", "orjson", "expected a function"),
     ],
 )
@@ -275,7 +309,9 @@ async def test_other_processes_import_metrics_by_their_paths(tmp_path: Path) -> 
 async def test_a_journal_knows_the_source_of_metrics(tmp_path: Path) -> None:
     async def run(function: Any) -> list[dict[str, Any]]:
         journal = tmp_path / "journal.jsonl"
-        stream = evaluate_agent(REFERENCE, lambda _: "red", journal=journal, metrics={"mine": function})
+        stream = evaluate_agent(
+            REFERENCE, lambda _: "red", journal=journal, metrics={"mine": function}
+        )
         async with stream:
             results = [result async for result in stream]
         assert stream.aggregates.snapshot()["micro"]["mine"]["sum"] == 3

@@ -23,7 +23,14 @@ from tests.support.cases import each
 JOINT = {"mode": "joint"}
 BOTH = {"retrieval_answer": JOINT, "retrieval_context": JOINT}
 RAGAS = "ragas_answer_correctness"
-METRICS = ("answer_correctness", "answer_relevance", *BOTH, RAGAS, "faithfulness", "context_relevance")
+METRICS = (
+    "answer_correctness",
+    "answer_relevance",
+    *BOTH,
+    RAGAS,
+    "faithfulness",
+    "context_relevance",
+)
 ALL: dict[str, Any] = {name: {} if name == "answer_correctness" else JOINT for name in METRICS}
 
 CLAIMS: dict[str, Any] = {
@@ -37,8 +44,12 @@ VECTORS = {"riddle 0": [1.0, 0.0], "what?": [0.6, 0.8], "which?": [-1.0, 0.0]}
 ANSWERS = {"given answer 0": [3.0, 4.0], "known answer 0": [4.0, 3.0]}  # Their cosine is 0.96.
 
 
-def for_both(answer: set[int], texts: set[int], statements: list[list[int]] | None = None) -> dict[str, Any]:
-    """A verdict on two documents: which are useful, and which support statements of the reference texts."""
+def for_both(
+    answer: set[int], texts: set[int], statements: list[list[int]] | None = None
+) -> dict[str, Any]:
+    """A verdict on two documents: which are useful, and which support statements of the
+    reference texts.
+    """
     documents = [
         {"id": i, "reason": "", "useful_for_answer": i in answer, "useful_for_texts": i in texts}
         for i in (1, 2)
@@ -58,9 +69,13 @@ async def judged(judge: Any, metrics: dict[str, Any], **more: Any) -> tuple[dict
     return result, stream
 
 
-async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_metrics_take_five_completions_and_two_embeddings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "ragas", None)  # Whether or not it is installed.
-    judge = Judge(AnswerClaims=CLAIMS, GuessedQuestions=QUESTIONS, RetrievedForBoth=for_both({1}, {2}))
+    judge = Judge(
+        AnswerClaims=CLAIMS, GuessedQuestions=QUESTIONS, RetrievedForBoth=for_both({1}, {2})
+    )
     judge.vectors = VECTORS | ANSWERS
     result, stream = await judged(judge, ALL)
     titles = ["FaithfulnessClaims", "GuessedQuestions", "RatedDocuments", "RetrievedForBoth"]
@@ -73,13 +88,18 @@ async def test_all_metrics_take_five_completions_and_two_embeddings(monkeypatch:
     assert result[RAGAS] == pytest.approx(0.75 * 0.4 + 0.25 * 0.96)
     assert result["answer_relevance"] == pytest.approx((0.6 - 1) / 2)
     step = result["actual_steps"][0]
-    assert (step["retrieval_answer_recall"], step["retrieval_context_recall"]) == (1, pytest.approx(1 / 3))
+    assert (step["retrieval_answer_recall"], step["retrieval_context_recall"]) == (
+        1,
+        pytest.approx(1 / 3),
+    )
     for name in BOTH:
         recall, precision = step[f"{name}_recall"], step[f"{name}_precision"]
         assert precision in {0.5, 1}  # Of two documents, each is useful for one.
         assert step[f"{name}_f1"] == pytest.approx(2 * recall * precision / (recall + precision))
     assert step["retrieval_context_cost"] == 0
-    spent = sum(each for part in (result, step) for key, each in part.items() if key.endswith("_cost"))
+    spent = sum(
+        each for part in (result, step) for key, each in part.items() if key.endswith("_cost")
+    )
     assert spent == pytest.approx(stream.usage.dollars)
 
 
@@ -90,7 +110,10 @@ async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(repl
     assert len(judge.asked) == 2
     step = result["actual_steps"][0]
     assert step["retrieval_answer_recall"] == 1
-    assert step["retrieval_context_error"] == "invalid_reply: the judge found no statement in the reference"
+    assert (
+        step["retrieval_context_error"]
+        == "invalid_reply: the judge found no statement in the reference"
+    )
     result, _ = await judged(Judge(RetrievedForBoth=[reply]), BOTH)
     errors = {result["actual_steps"][0][f"{name}_error"] for name in BOTH}
     assert [error.partition(": ")[0] for error in errors] == ["invalid_reply"]
@@ -113,7 +136,11 @@ async def test_a_refusal_scores_0(answer: str) -> None:
 
 @each(
     ("questions", "expected"),
-    [(["what?"], 0.6), ([" ", "what?", "what?", "which?"], 0.6), ([" "], None)],  # At most two count.
+    [
+        (["what?"], 0.6),
+        ([" ", "what?", "what?", "which?"], 0.6),
+        ([" "], None),
+    ],  # At most two count.
 )
 async def test_the_relevance_of_an_answer(questions: list[str], expected: float | None) -> None:
     judge = Judge(GuessedQuestions={"questions": questions, "noncommittal": False})
@@ -144,11 +171,17 @@ def case(*steps: dict[str, Any], **more: Any) -> Case:
     return Case("Why?", **{"reference_answer": "Because.", "actual_steps": steps, **more})
 
 
-def verdict(useful: set[str], statements: list[list[int]], blocks: dict[str, str]) -> dict[str, Any]:
+def verdict(
+    useful: set[str], statements: list[list[int]], blocks: dict[str, str]
+) -> dict[str, Any]:
     shown = json.loads(blocks["documents"])
     return {
-        "documents": [{"id": each["id"], "reason": "", "useful": each["text"] in useful} for each in shown],
-        "statements": [{"statement": f"S{i}.", "documents": ids} for i, ids in enumerate(statements)],
+        "documents": [
+            {"id": each["id"], "reason": "", "useful": each["text"] in useful} for each in shown
+        ],
+        "statements": [
+            {"statement": f"S{i}.", "documents": ids} for i, ids in enumerate(statements)
+        ],
     }
 
 
@@ -156,12 +189,16 @@ texts_of_step = st.lists(st.sampled_from(["a", "b", "c", "d", " ", None]), min_s
 
 
 @given(st.sets(st.sampled_from("abcd")), texts_of_step.filter(lambda texts: {*texts} & {*"abcd"}))
-async def test_joint_scores_are_those_of_the_ranks(useful: set[str], texts: list[str | None]) -> None:
+async def test_joint_scores_are_those_of_the_ranks(
+    useful: set[str], texts: list[str | None]
+) -> None:
     asking = ScriptedMetricJudge(partial(verdict, useful, [[], [1]]))
     keys = await evaluate(answer_metric(), asking, case(step(*texts)))
     flags = [text in useful for text in texts]
     hits = [sum(flags[: rank + 1]) / (rank + 1) for rank, flag in enumerate(flags) if flag]
-    assert keys["retrieval_answer_precision"] == pytest.approx(sum(hits) / len(hits) if hits else 0.0)
+    assert keys["retrieval_answer_precision"] == pytest.approx(
+        sum(hits) / len(hits) if hits else 0.0
+    )
     assert keys["retrieval_answer_recall"] == 0.5
     assert keys["retrieval_answer_recall_reason"] == "- S0.\n+ S1."
 

@@ -22,7 +22,11 @@ from tests.support.cases import each
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
 PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
 CUSTOM = {"name": "tone", "inputs": ["actual_answer"], "instructions": "Judge the tone."}
-STEP = {"name": "retrieval", "status": "success", "output": '[{"id": "d", "text": "Sofia is a city."}]'}
+STEP = {
+    "name": "retrieval",
+    "status": "success",
+    "output": '[{"id": "d", "text": "Sofia is a city."}]',
+}
 RESPONSE = {"question_id": "q", "actual_answer": "Sofia.", "actual_steps": [STEP]}
 QUESTION = {"id": "q", "question_text": "Which city?", "reference_answer": "Sofia"}
 REFERENCE = [{"template_id": "t", "questions": [QUESTION]}]
@@ -33,7 +37,9 @@ def settings(metrics: dict[str, Any], *, names: str = "abc", **limits: Any) -> d
     return {"llm": {"judges": judges, "limits": {"max_failed_calls": None, **limits}}, **metrics}
 
 
-async def judged(metrics: dict[str, Any], *judges: Judge, **options: Any) -> tuple[dict[str, Any], Any]:
+async def judged(
+    metrics: dict[str, Any], *judges: Judge, **options: Any
+) -> tuple[dict[str, Any], Any]:
     own: Any = dict(zip("abc", judges, strict=False))
     stream = evaluate_stream(REFERENCE, [RESPONSE], config=settings(metrics), judge=own, **options)
     async with stream:
@@ -60,7 +66,11 @@ async def test_scores_are_means_and_each_judge_is_shown() -> None:
     assert +stream.usage.outcomes == {"ok": 1}
     assert (stream.usage.calls, stream.usage.dollars) == (2, pytest.approx(0.004))
     agreement = stream.aggregates.snapshot()["agreement"]["answer_recall"]
-    assert agreement == {"judges": {"a": 0.5, "b": 0.0}, "krippendorff_alpha": 0.0, "cohen_kappa": 0.0}
+    assert agreement == {
+        "judges": {"a": 0.5, "b": 0.0},
+        "krippendorff_alpha": 0.0,
+        "cohen_kappa": 0.0,
+    }
 
 
 @each("vote", ["mean", "majority"])
@@ -97,17 +107,24 @@ async def test_a_metric_fails_if_one_judge_fails() -> None:
 
 async def test_the_budget_is_that_of_all_judges() -> None:
     judges: Any = {name: Judge("m", claims(1, 1, 1)) for name in "ab"}
-    config = settings({"answer_correctness": {"judges": ["a", "b"]}}, budget_usd=0.003, max_concurrency=1)
+    config = settings(
+        {"answer_correctness": {"judges": ["a", "b"]}}, budget_usd=0.003, max_concurrency=1
+    )
     responses = [RESPONSE | {"actual_answer": str(i)} for i in range(10)]
     async with evaluate_stream(REFERENCE, responses, config=config, judge=judges) as stream:
         results = [result async for result in stream]
     assert stream.usage is not None
-    assert 0.0039 < (stream.usage.dollars or 0) < 0.0061  # A call of the other judge may be in flight.
+    assert (
+        0.0039 < (stream.usage.dollars or 0) < 0.0061
+    )  # A call of the other judge may be in flight.
     assert sum("budget: " in result.get("answer_eval_error", "") for result in results) == 9
 
 
 async def test_mistakes() -> None:
-    for names, problem in ((["d"], "'d' is none of llm.judges; known"), (["a", "a"], "names a judge twice")):
+    for names, problem in (
+        (["d"], "'d' is none of llm.judges; known"),
+        (["a", "a"], "names a judge twice"),
+    ):
         with pytest.raises(ConfigError, match=problem):
             load_config(settings({"answer_correctness": {"judges": names}}))
     with pytest.raises(UsageError, match="none is named 'b'"):
@@ -116,5 +133,7 @@ async def test_mistakes() -> None:
 
 @each("function", [evaluate_stream, evaluate_agent])
 def test_rejudge_says_what_to_use_instead(function: Any) -> None:
-    with pytest.raises(UsageError, match="rejudge= is gone; give the metric two `judges` with the same"):
+    with pytest.raises(
+        UsageError, match="rejudge= is gone; give the metric two `judges` with the same"
+    ):
         function(REFERENCE, [RESPONSE], rejudge=2)

@@ -1,4 +1,6 @@
-"""Metrics with the prompts of ragas: these prompts byte for byte, and the scores of ragas' own metrics."""
+"""Metrics with the prompts of ragas: these prompts byte for byte, and the scores of ragas' own
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -93,11 +95,21 @@ def metric(name: str, **config: Any) -> Any:
 
 
 def test_ragas_is_imported_on_demand_sends_nothing_and_leaves_nothing(tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
+    home = {
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     environment = os.environ | home | {"RAGAS_DO_NOT_TRACK": "false"}
     command = [sys.executable, "-W", "error", "-c", SILENT]
     done = subprocess.run(
-        command, capture_output=True, check=False, cwd=ROOT, env=environment, text=True, timeout=TEST_SECONDS
+        command,
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        timeout=TEST_SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.rglob("*"))
@@ -118,7 +130,11 @@ Q = {"question": "Q"}
     [
         ("answer_relevancy", "AnswerRelevancePrompt", {"response": "R {b} é"}),
         ("answer_correctness", "StatementGeneratorPrompt", {"question": "Q", "answer": "A"}),
-        ("answer_correctness", "CorrectnessClassifierPrompt", {**Q, "answer": ["S"], "ground_truth": []}),
+        (
+            "answer_correctness",
+            "CorrectnessClassifierPrompt",
+            {**Q, "answer": ["S"], "ground_truth": []},
+        ),
         ("context_recall", "ContextRecallPrompt", {**Q, "context": "C\n\0", "answer": "A"}),
         ("context_precision", "ContextPrecisionPrompt", {**Q, "context": "C", "answer": "A"}),
         ("faithfulness", "StatementGeneratorPrompt", {"question": "Q", "answer": "A"}),
@@ -139,19 +155,28 @@ NOT_BINARY = [ROW | {"attributed": 1}, ROW | {"attributed": -1}]
 @each(
     ("name", "model", "reply", "key"),
     [
-        ("answer_relevance", "AnswerRelevanceOutput", {"question": "a", "noncommittal": 2}, "noncommittal"),
+        (
+            "answer_relevance",
+            "AnswerRelevanceOutput",
+            {"question": "a", "noncommittal": 2},
+            "noncommittal",
+        ),
         ("retrieval_answer", "ContextPrecisionOutput", {"reason": "", "verdict": 0.5}, "verdict"),
         ("retrieval_answer", "ContextRecallOutput", {"classifications": NOT_BINARY}, "attributed"),
         (NAME, "StatementGeneratorOutput", None, "the reply"),
     ],
 )
-async def test_a_reply_that_does_not_fit_is_an_error(name: str, model: str, reply: Any, key: str) -> None:
+async def test_a_reply_that_does_not_fit_is_an_error(
+    name: str, model: str, reply: Any, key: str
+) -> None:
     def wrong(title: str, data: Any, repeat: int) -> Any:
         return reply if title == model else SCRIPT.reply(title, data, repeat)
 
     asking = ScriptedJudge(Script(wrong))
     keys = await outcome(metric(name), CASE, asking)
-    assert len(asking.asked) == {"answer_relevance": 3}.get(name, 2)  # Others are awaited, and paid for.
+    assert len(asking.asked) == {"answer_relevance": 3}.get(
+        name, 2
+    )  # Others are awaited, and paid for.
     (error,) = (text for each, text in keys.items() if each.endswith("_error"))
     assert error.startswith(f"invalid_reply: {key}: ")
 
@@ -164,7 +189,10 @@ QUESTIONS = ["", "a", "b", "c", "Why?"]
 guesses = st.tuples(st.sampled_from(QUESTIONS), st.integers(0, 1))
 
 
-@given(st.lists(guesses, min_size=1, max_size=5), st.fixed_dictionaries(dict.fromkeys(QUESTIONS, vectors)))
+@given(
+    st.lists(guesses, min_size=1, max_size=5),
+    st.fixed_dictionaries(dict.fromkeys(QUESTIONS, vectors)),
+)
 def test_answer_relevance_agrees_with_ragas(
     guessed: list[tuple[str, int]], table: dict[str, list[float]]
 ) -> None:
@@ -239,8 +267,12 @@ flags = st.integers(0, 1)
 corpus = st.fixed_dictionaries(dict.fromkeys("abcdef", flags))
 
 
-@given(corpus, st.lists(st.sampled_from("abcdef"), min_size=1, max_size=8), st.lists(flags, max_size=6))
-def test_retrieval_agrees_with_ragas(verdicts: dict[str, int], texts: list[str], rows: list[int]) -> None:
+@given(
+    corpus, st.lists(st.sampled_from("abcdef"), min_size=1, max_size=8), st.lists(flags, max_size=6)
+)
+def test_retrieval_agrees_with_ragas(
+    verdicts: dict[str, int], texts: list[str], rows: list[int]
+) -> None:
     def reply(title: str, data: dict[str, Any], _: int) -> Any:
         if title == "ContextPrecisionOutput":
             return {"reason": "So.", "verdict": verdicts[data["context"]]}
@@ -248,7 +280,11 @@ def test_retrieval_agrees_with_ragas(verdicts: dict[str, int], texts: list[str],
 
     script = Script(reply)
     llm = ScriptedLLM(script)
-    inputs: dict[str, Any] = {"user_input": "Why?", "retrieved_contexts": texts, "reference": "Because."}
+    inputs: dict[str, Any] = {
+        "user_input": "Why?",
+        "retrieved_contexts": texts,
+        "reference": "Because.",
+    }
     recall = asyncio.run(ragas.ContextRecall(llm=llm).ascore(**inputs)).value
     precision = asyncio.run(ragas.ContextPrecision(llm=llm).ascore(**inputs)).value
     case = CASE._replace(actual_steps=[step(*texts)])

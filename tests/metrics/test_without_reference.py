@@ -33,7 +33,8 @@ def retrieval(*texts: str | None) -> dict[str, Any]:
 
 def query(*cells: str, status: str = "success") -> dict[str, Any]:
     bindings = [
-        {"n": {"type": "uri" if cell.startswith("http") else "literal", "value": cell}} for cell in cells
+        {"n": {"type": "uri" if cell.startswith("http") else "literal", "value": cell}}
+        for cell in cells
     ]
     output = {"head": {"vars": ["n"]}, "results": {"bindings": bindings}}
     return {"name": "sparql_query", "status": status, "output": json.dumps(output)}
@@ -44,7 +45,9 @@ def case(answer: str | None, *steps: dict[str, Any], question: str = "Which?") -
 
 
 def claims(*supported: bool) -> dict[str, Any]:
-    found = [{"claim": f"C{i}", "reason": "so", "supported": flag} for i, flag in enumerate(supported)]
+    found = [
+        {"claim": f"C{i}", "reason": "so", "supported": flag} for i, flag in enumerate(supported)
+    ]
     return {"claims": found}
 
 
@@ -55,23 +58,33 @@ async def test_faithfulness_is_the_share_of_supported_claims() -> None:
     assert keys["faithfulness"] == 0.75
     assert keys["faithfulness_reason"].splitlines()[:2] == ["+ C0 (so)", "- C1 (so)"]
     assert json.loads(asking.blocks["documents"]) == ["a", "b", "c"]
-    keys = await evaluate(FAITHFULNESS, ScriptedMetricJudge(claims()), case("I do not know.", *steps))
+    keys = await evaluate(
+        FAITHFULNESS, ScriptedMetricJudge(claims()), case("I do not know.", *steps)
+    )
     assert keys == {"faithfulness_reason": "the answer makes no claims"}
 
 
 @each("steps", [[retrieval()], [retrieval(None, " ")], [retrieval(), retrieval("")]])
-async def test_nothing_retrieved_supports_no_claim_and_is_not_relevant(steps: list[dict[str, Any]]) -> None:
-    keys = await evaluate(FAITHFULNESS, ScriptedMetricJudge(claims(True, False)), case("An answer.", *steps))
+async def test_nothing_retrieved_supports_no_claim_and_is_not_relevant(
+    steps: list[dict[str, Any]],
+) -> None:
+    keys = await evaluate(
+        FAITHFULNESS, ScriptedMetricJudge(claims(True, False)), case("An answer.", *steps)
+    )
     assert keys["faithfulness"] == 0
     keys = await evaluate(RELEVANCE, ScriptedMetricJudge(), case("An answer.", *steps))
     assert keys == {"context_relevance": 0.0, "context_relevance_reason": "no text was retrieved"}
 
 
 def rated(*ratings: tuple[int, int | None]) -> dict[str, Any]:
-    return {"documents": [{"id": number, "reason": "", "rating": rating} for number, rating in ratings]}
+    return {
+        "documents": [{"id": number, "reason": "", "rating": rating} for number, rating in ratings]
+    }
 
 
-@given(st.lists(st.integers(0, 2) | st.none(), min_size=1, max_size=8).filter(any), st.integers(0, 5))
+@given(
+    st.lists(st.integers(0, 2) | st.none(), min_size=1, max_size=8).filter(any), st.integers(0, 5)
+)
 async def test_context_relevance_is_the_mean_rating(ratings: list[int | None], seed: int) -> None:
     def reply(blocks: dict[str, str]) -> Any:
         return rated(*((d["id"], ratings[int(d["text"])]) for d in json.loads(blocks["documents"])))
@@ -87,27 +100,42 @@ async def test_context_relevance_is_the_mean_rating(ratings: list[int | None], s
 
 
 @each("ratings", [[], [(1, 1)], [(1, 1), (1, 2)], [(1, 1), (2, 3)], [(1, 1), (2, -1)]])
-async def test_ratings_that_are_none_are_asked_for_once_more(ratings: list[tuple[int, int]]) -> None:
+async def test_ratings_that_are_none_are_asked_for_once_more(
+    ratings: list[tuple[int, int]],
+) -> None:
     asking = ScriptedMetricJudge(rated(*ratings), rated((1, 2), (2, 2)))
-    assert (await evaluate(RELEVANCE, asking, case(None, retrieval("a", "b"))))["context_relevance"] == 1
+    assert (await evaluate(RELEVANCE, asking, case(None, retrieval("a", "b"))))[
+        "context_relevance"
+    ] == 1
 
 
 def judged(**values: bool) -> dict[str, Any]:
-    return {"values": [{"value": v, "reason": "so", "grounded": flag} for v, flag in values.items()]}
+    return {
+        "values": [{"value": v, "reason": "so", "grounded": flag} for v, flag in values.items()]
+    }
 
 
 async def test_values_of_the_question_do_not_count() -> None:
-    asked = case("Hausach has 1200, 15.", query("Hausach", "1200"), question="Has Hausach 1,200 of 10/15?")
+    asked = case(
+        "Hausach has 1200, 15.", query("Hausach", "1200"), question="Has Hausach 1,200 of 10/15?"
+    )
     keys = await evaluate(GROUNDEDNESS, ScriptedMetricJudge(judged()), asked)
     assert keys == {"sparql_groundedness_reason": "the answer states no values or entities"}
     other = case("It is 1 %.", query("Hausach"), question="Is it 100 %?")
-    assert (await evaluate(GROUNDEDNESS, ScriptedMetricJudge(judged()), other))["sparql_groundedness"] == 0
+    assert (await evaluate(GROUNDEDNESS, ScriptedMetricJudge(judged()), other))[
+        "sparql_groundedness"
+    ] == 0
 
 
 GROUNDED = {
     "a number is rounded": ("It is 31.2 km long.", ["31.24"], {}, 1.0),
     "names": ("HAUSACH and Lindau.", ["Hausach", "Lindau"], {"x": False}, 2 / 3),
-    "local names": ("urn:grid:line-7", ["urn:grid:line-7", "http://example.org/grid#Line42"], {}, 1.0),
+    "local names": (
+        "urn:grid:line-7",
+        ["urn:grid:line-7", "http://example.org/grid#Line42"],
+        {},
+        1.0,
+    ),
     "German digits": ("It is 12.345 km and 1,5 m.", ["12345", "1.5"], {}, 1.0),
     "a word after it": ("1.5 million, 45%", ["1500000", "0.45"], {}, 1.0),
     "as without the word": ("1.5 million", ["1.5"], {"1.5 million": False}, 1.0),
@@ -119,7 +147,12 @@ GROUNDED = {
     "a whole number is not rounded from one digit": ("It is 3 km.", ["2.51"], {}, 0.0),
     "a whole number is rounded": ("It is 25 km.", ["25.49"], {}, 1.0),
     "the judge does not tell of a number": ("There are 43 lines and 42.", ["42"], {}, 0.5),
-    "the judge says where a number comes from": ("There are 2: 42, 43.", ["42", "43"], {"2": True}, 1.0),
+    "the judge says where a number comes from": (
+        "There are 2: 42, 43.",
+        ["42", "43"],
+        {"2": True},
+        1.0,
+    ),
     "the judge repeats what was found": ("There are 42 kV lines.", ["42"], {"42 kV": False}, 1.0),
     "a name with a number is another value": ("Line 42.", ["42"], {"Line 42": False}, 0.5),
     "markers of a list": ("1. Foo\n2. Bar\n\n1) Foo", ["1.3", "2.4", "Foo"], {"Bar": False}, 0.5),
@@ -157,4 +190,6 @@ async def test_each_query_has_its_share_of_the_rows_that_the_judge_sees() -> Non
 )
 def test_skipped_without_what_it_needs(given_case: Case, expected: list[int]) -> None:
     metrics = FAITHFULNESS, RELEVANCE, GROUNDEDNESS
-    assert [applies(metric, given_case) for metric in metrics] == [[bool(flag)] for flag in expected]
+    assert [applies(metric, given_case) for metric in metrics] == [
+        [bool(flag)] for flag in expected
+    ]

@@ -42,7 +42,12 @@ def responses() -> list[dict[str, Any]]:
     ]
     numbered = [{"id": str(number), **step} for number, step in enumerate(steps)]
     return [
-        {"question_id": QUESTION, "actual_answer": EVIL, "actual_steps": numbered, "metadata": {EVIL: EVIL}},
+        {
+            "question_id": QUESTION,
+            "actual_answer": EVIL,
+            "actual_steps": numbered,
+            "metadata": {EVIL: EVIL},
+        },
         {"question_id": QUESTION, "error": EVIL},
     ]
 

@@ -43,7 +43,8 @@ JUDGE: Any = _Judge()
 def with_answers(reference: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same reference set, whose questions have answers."""
     return [
-        each | {"questions": [question | {"reference_answer": "a"} for question in each["questions"]]}
+        each
+        | {"questions": [question | {"reference_answer": "a"} for question in each["questions"]]}
         for each in reference
     ]
 
@@ -51,7 +52,9 @@ def with_answers(reference: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def result(question_id: str, score: float | None = 1.0, **more: Any) -> dict[str, Any]:
     """A result whose steps have a score, or none."""
     scored = (
-        {} if score is None else {"steps_score": score, "failure": "none" if score == 1 else "wrong_order"}
+        {}
+        if score is None
+        else {"steps_score": score, "failure": "none" if score == 1 else "wrong_order"}
     )
     return {"question_id": question_id, "template_id": "t", "status": "success", **scored} | more
 

@@ -43,7 +43,15 @@ def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
     assert alert == (text.strip(), *parts)
 
 
-INVALID = ["", "no lines for ever", "steps_score = 0.8", "x < nan", "x < 1 over 0", "x < 1 over 5 m", "< 0.8"]
+INVALID = [
+    "",
+    "no lines for ever",
+    "steps_score = 0.8",
+    "x < nan",
+    "x < 1 over 0",
+    "x < 1 over 5 m",
+    "< 0.8",
+]
 INVALID += ["p95 error_rate > 1", "p9x x > 1"]
 BAD = ["", "0", "0s", "-1", "5 m", "5d", "s", "1e3", "nan", "inf", "1.", ".5", "5m30s", "\u0663"]
 
@@ -59,13 +67,17 @@ def test_durations_and_windows_and_what_is_none() -> None:
         with pytest.raises(ValueError, match="expected a duration over 0"):
             parse_duration(text)
     for text in [*BAD, "1.5", "9" * 400 + "s", "9" * 5000]:
-        with pytest.raises(ValueError, match="expected a number, such as 200, or a duration with a unit"):
+        with pytest.raises(
+            ValueError, match="expected a number, such as 200, or a duration with a unit"
+        ):
             parse_window(text)
 
 
 @each("name", ["p0", "p42", "p95.0", "p99.9", "p101"])
 def test_other_quantiles_are_refused_with_those_that_exist(name: str) -> None:
-    with pytest.raises(ValueError, match=f"no quantile {re.escape(name)}, only p50, p90, p95 and p99"):
+    with pytest.raises(
+        ValueError, match=f"no quantile {re.escape(name)}, only p50, p90, p95 and p99"
+    ):
         parse_alert(f"a: {name} elapsed_sec > 3 over 200")
 
 
@@ -87,7 +99,9 @@ def statistic_of(alert: Alert, values: Sequence[float]) -> float:
 def expected(
     alert: Alert, size: float, looks: Sequence[tuple[float, float, float | None]]
 ) -> list[tuple[str, float | None]]:
-    """The state and the value after each look: its position, where the window it fills begins, a value."""
+    """The state and the value after each look: its position, where the window it fills begins, a
+    value.
+    """
     found: list[tuple[str, float | None]] = []
     held, active, ended = list[tuple[float, bool]](), False, None
     for i, (position, _, _) in enumerate(looks):
@@ -108,7 +122,9 @@ def expected(
 CONDITIONS = st.sampled_from(["< 0.5", "<= 0.5", "> 0.5", ">= 0.5", "< 0.1"])
 STATISTICS = st.sampled_from(["", "p50", "p95", "p99"])
 VALUES = (
-    st.sampled_from([0, 1, 0.5, 0.1, 0.2, 0.3, 0.7]) | st.floats(-1e308, 1e308) | st.integers(0, 2**64 - 1)
+    st.sampled_from([0, 1, 0.5, 0.1, 0.2, 0.3, 0.7])
+    | st.floats(-1e308, 1e308)
+    | st.integers(0, 2**64 - 1)
 )
 MOVES = st.lists(st.tuples(st.integers(0, 4), st.none() | VALUES), max_size=40)
 
@@ -125,13 +141,21 @@ def test_changes_against_the_oracle(
     else:
         values = [value for _, value in moves if value is not None]
         looks = [(i + 1.0, float(i), value) for i, value in enumerate(values)]
-    changes = [watch.look(now) if value is None else watch.add(value, now) for now, _, value in looks]
-    found = [("", None) if change is None else (change["state"], change["value"]) for change in changes]
+    changes = [
+        watch.look(now) if value is None else watch.add(value, now) for now, _, value in looks
+    ]
+    found = [
+        ("", None) if change is None else (change["state"], change["value"]) for change in changes
+    ]
     assert found == expected(alert, size, looks)
 
 
-@given(st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from([0.0, 0.1, 1.0]))), st.integers(1, 9))
-def test_a_mean_is_over_the_questions_in_the_window(values: list[tuple[str, float]], size: int) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from([0.0, 0.1, 1.0]))), st.integers(1, 9)
+)
+def test_a_mean_is_over_the_questions_in_the_window(
+    values: list[tuple[str, float]], size: int
+) -> None:
     watch = Watched(parse_alert("steps_score >= 0"), Last(size))
     for count, (question, value) in enumerate(values, 1):
         watch.add(value, 0.0, question)
@@ -151,10 +175,16 @@ def test_alerts_count_only_their_values() -> None:
     assert not changes
     for value in (0.5, 0.75):
         alerts.add(seen({"x": value}, "a"), 0.0)
-    assert [(each["alert"], each["value"]) for each in changes] == [(texts[1], 0.5), (texts[3], 1.25 / 3)]
+    assert [(each["alert"], each["value"]) for each in changes] == [
+        (texts[1], 0.5),
+        (texts[3], 1.25 / 3),
+    ]
     facts = {**changes[0]}
     assert message(changes[0]) == f"{facts.pop('time')} alert started: a: x < 1 over 1: 0.5"
-    assert facts.items() >= {"state": "started", "template": "a", "metric": "x", "statistic": "mean"}.items()
+    assert (
+        facts.items()
+        >= {"state": "started", "template": "a", "metric": "x", "statistic": "mean"}.items()
+    )
     assert (facts["bound"], facts["window"], facts["samples"]) == (1.0, {"last": 1}, 1)
     del changes[:]
     alerts.add(seen(None, "a"), 0.0)
@@ -182,7 +212,9 @@ def test_silence() -> None:
 
 @pytest.mark.parametrize("window", ["3", "3s"])
 def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(window: str) -> None:
-    """Such an alert ends if its condition does not hold again within a window; others are as in a new run."""
+    """Such an alert ends if its condition does not hold again within a window; others are as in
+    a new run.
+    """
     text, changes = f"x < 0.5 over {window}", list[Change]()
     first, second, new = (Alerts([parse_alert(text)], Last(3)) for _ in range(3))
     for now in range(4):

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the extra test-browser")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra test-browser")
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="needs the extra test-browser"
+)
 
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None)
 pytestmark = [
@@ -55,7 +57,9 @@ class Page:
 
     def __init__(self, browser: Any, width: int = 1600, scheme: str = "light") -> None:
         self.width, size = width, {"width": width, "height": 1000}
-        self.context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        self.context = browser.new_context(
+            viewport=size, color_scheme=scheme, reduced_motion="reduce"
+        )
         self.context.set_default_timeout(MILLISECONDS)
         self.page = self.context.new_page()
         self.errors: list[str] = []
@@ -67,7 +71,9 @@ class Page:
             self.errors.append(text)
 
     def check(self) -> None:
-        """Nothing failed or was refused, no text of a response was run, and the page fits its window."""
+        """Nothing failed or was refused, no text of a response was run, and the page fits its
+        window.
+        """
         assert self.errors == []
         assert self.page.evaluate("window.harmed") is None
         # Only tables may be wider than the window, in boxes that scroll.
@@ -105,7 +111,10 @@ def running(
             given.close()
             await consuming
 
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(served()) as (url, given):
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(served()) as (url, given),
+    ):
 
         def add(*responses: Any) -> None:
             for each in responses:
@@ -152,7 +161,9 @@ def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
         add(failed("q3"), response("q1"), response("q1", False))
         expect(score).to_have_text("0.333")
         expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
-        expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+        expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute(
+            "aria-sort", "ascending"
+        )
         expect(page.locator("#templates .count")).to_have_text("1 of 2")
         assert seen.is_focused(box)
 
@@ -161,7 +172,9 @@ def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
         expect(page.locator("h1")).to_have_text("Questions of colours")
         page.go_back()
         expect(page.locator("#templates-table tbody tr:visible th")).to_have_text(["colours"])
-        expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+        expect(page.locator("#templates-table th[aria-sort]")).to_have_attribute(
+            "aria-sort", "ascending"
+        )
         page.locator("#templates-table a", has_text="colours").click()
         page.locator("#questions-table a", has_text="What of q2?").click()
         page.locator("#results-table a", has_text="What of q2?").first.click()
@@ -214,7 +227,10 @@ def test_lists_of_results_keep_filter_and_place(browser: Any) -> None:
 def test_text_of_responses_is_shown_as_text(tmp_path: Path, browser: Any) -> None:
     seen, responses = Page(browser), hostile.responses()
     page = seen.page
-    with running(*responses, reference=hostile.reference(), alerts=["error_rate > 0 over 1"]) as (url, _):
+    with running(*responses, reference=hostile.reference(), alerts=["error_rate > 0 over 1"]) as (
+        url,
+        _,
+    ):
         for path in ("", "results/1", "results/2", "worst", "latest"):
             page.goto(f"{url}{path}")
             expect(page.locator("body")).to_contain_text("</script><script>")
@@ -276,7 +292,9 @@ def test_many_results_are_sorted_in_a_moment(tmp_path: Path, browser: Any) -> No
     # Processor time: a tenth of a second, but half a minute if rows were moved one by one.
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     seen.page.locator("#results-table button.sort").nth(1).evaluate("each => each.click()")
-    taken = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    taken = {
+        each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]
+    }
     assert taken["ScriptDuration"] < 2
     values = seen.page.locator("#results-table tbody td:nth-child(2)").all_text_contents()
     assert len(values) == 6000

@@ -19,7 +19,17 @@ from graphrag_eval_async import Dashboard, UsageError, evaluate_stream, run_eval
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.monitor.charts import CHART_HEIGHT, CHART_WIDTH
 from graphrag_eval_async.monitor.dashboard_server import MAX_CLIENTS, TOKEN
-from tests.cli.support import COLOURS, DEADLINE_SECONDS, ODD, REFERENCE, failed, finish, response, start, told
+from tests.cli.support import (
+    COLOURS,
+    DEADLINE_SECONDS,
+    ODD,
+    REFERENCE,
+    failed,
+    finish,
+    response,
+    start,
+    told,
+)
 from tests.monitor import hostile
 from tests.monitor.summaries import JUDGE, MODEL, with_answers
 
@@ -122,12 +132,17 @@ async def test_a_result_and_a_question_have_pages_of_their_own() -> None:
         missing, _, absent = await get(f"{dashboard.url}question?id=q9")
         worst = text_of((await get(f"{dashboard.url}worst"))[2])
     assert (status, missing) == (200, 404)
-    assert "There is no result of question q9 among those kept, the latest 200 and the worst 200." in absent
+    assert (
+        "There is no result of question q9 among those kept, the latest 200 and the worst 200."
+        in absent
+    )
     shown = text_of(html)
     assert "What of q2?" in shown
     assert '<a href="/question?id=q2">All results of this question</a>' in html
     assert f'<a href="/template?id={COLOURS}">All questions of this template</a>' in html
-    assert shown.index("different") < shown.index("blue") < shown.index("wrong", shown.index("blue"))
+    assert (
+        shown.index("different") < shown.index("blue") < shown.index("wrong", shown.index("blue"))
+    )
     assert worst.index("What of q3?") < worst.index("What of q2?")
 
 
@@ -255,7 +270,9 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     log, out = folder.file("responses.jsonl"), folder.file("out.jsonl")
     process = start("watch", folder.reference, log, "--web", "127.0.0.1:0", "-o", out)
     url = told(process, "http://").split()[-1]
-    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_SECONDS)) as connection:
+    with closing(
+        http.client.HTTPConnection(urlsplit(url).netloc, timeout=DEADLINE_SECONDS)
+    ) as connection:
         connection.request("GET", "/events")
         events = connection.getresponse()
         while b"values: 3 of 4<" not in (line := events.readline()):
@@ -270,8 +287,13 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
 
 async def test_judges_and_their_agreement_are_shown() -> None:
     judges = dict.fromkeys("ab", JUDGE)
-    config = {"llm": {"judges": dict.fromkeys("ab", MODEL)}, "answer_correctness": {"judges": ["a", "b"]}}
-    answers = [response(name, right, actual_answer="a") for name, right in (("q1", True), ("q1", False))]
+    config = {
+        "llm": {"judges": dict.fromkeys("ab", MODEL)},
+        "answer_correctness": {"judges": ["a", "b"]},
+    }
+    answers = [
+        response(name, right, actual_answer="a") for name, right in (("q1", True), ("q1", False))
+    ]
     stream = evaluate_stream(with_answers(REFERENCE), answers, config=config, judge=judges)
     async with Dashboard(stream, port=0) as dashboard:
         assert len([result async for result in dashboard]) == 2

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from graphrag_eval_async import GraphragEvalWarning, OtelSink, UsageError, evaluate_stream, run_evaluation
+from graphrag_eval_async import (
+    GraphragEvalWarning,
+    OtelSink,
+    UsageError,
+    evaluate_stream,
+    run_evaluation,
+)
 from graphrag_eval_async.monitor.otel import OtelExport
 from graphrag_eval_async.monitor.otel_records import CAPTURE, MAX_EXPLANATION
 from tests.cli.support import REFERENCE, Folder, failed, response, run
@@ -27,7 +33,9 @@ NAME, VALUE, LABEL, EXPLANATION = (
     f"gen_ai.evaluation.{key}" for key in ("name", "score.value", "score.label", "explanation")
 )
 ANSWERS = {"answer_recall": 1.0, "answer_precision": 0.0, "answer_f1": 0.0}
-RESULT = result("q", 0.5, sample=2, response_id="r1", failure="missed_retrieval", elapsed_sec=1.5) | {
+RESULT = result(
+    "q", 0.5, sample=2, response_id="r1", failure="missed_retrieval", elapsed_sec=1.5
+) | {
     "actual_answer": "a",
     "actual_steps": [{"name": "retrieval", "retrieval_answer_recall": 0.5}],
     "reference_steps": [],
@@ -40,7 +48,9 @@ RESPONSES = [TRACED, response("q2", False), response("q3"), failed("q3")]
 
 
 def attributes_of(record: Any) -> dict[str, Any]:
-    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in record.attributes}
+    return {
+        each.key: getattr(each.value, each.value.WhichOneof("value")) for each in record.attributes
+    }
 
 
 class Post(NamedTuple):
@@ -76,8 +86,12 @@ def posts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Post]]:
 
 
 def logs(posts: list[Post]) -> list[Any]:
-    exports = [ExportLogsServiceRequest.FromString(each.body) for each in posts if each.path == "/v1/logs"]
-    return [record for each in exports for record in each.resource_logs[0].scope_logs[0].log_records]
+    exports = [
+        ExportLogsServiceRequest.FromString(each.body) for each in posts if each.path == "/v1/logs"
+    ]
+    return [
+        record for each in exports for record in each.resource_logs[0].scope_logs[0].log_records
+    ]
 
 
 def sent(posts: list[Post], *results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -108,7 +122,10 @@ def test_each_score_is_a_record(posts: list[Post], monkeypatch: pytest.MonkeyPat
         "graphrag_eval.sample": 2,
         "gen_ai.response.id": "r1",
     }
-    assert [named[name][LABEL] for name in ("answer_recall", "answer_precision")] == ["pass", "fail"]
+    assert [named[name][LABEL] for name in ("answer_recall", "answer_precision")] == [
+        "pass",
+        "fail",
+    ]
     assert named["answer_f1"][EXPLANATION] == "x" * MAX_EXPLANATION
     assert named["answer_relevance"]["error.type"] == "timeout"
     assert VALUE not in named["answer_relevance"]
@@ -146,7 +163,9 @@ def test_the_command_sends_what_it_is_asked_for(
     assert run(*logging) == 0
     assert {post.path for post in posts} == {"/v1/logs"}
     scores = [
-        attributes for attributes in map(attributes_of, logs(posts)) if attributes[NAME] == "steps_score"
+        attributes
+        for attributes in map(attributes_of, logs(posts))
+        if attributes[NAME] == "steps_score"
     ]
     assert sorted(score.get(VALUE, -1) for score in scores) == [-1, 0, 1, 1]
     posts.clear()

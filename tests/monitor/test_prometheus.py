@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async import Last, PrometheusCollector, RunningAggregates, UsageError, evaluate_stream
+from graphrag_eval_async import (
+    Last,
+    PrometheusCollector,
+    RunningAggregates,
+    UsageError,
+    evaluate_stream,
+)
 from graphrag_eval_async.monitor.prometheus import MetricsServer
 from graphrag_eval_async.monitor.prometheus_metrics import (
     LABEL_CHARACTERS,
@@ -42,7 +48,9 @@ Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def scrape(collector: PrometheusCollector) -> Values:
-    """What the client's own parser finds in a scrape, by name and labels, in which nothing comes twice."""
+    """What the client's own parser finds in a scrape, by name and labels, in which nothing comes
+    twice.
+    """
     registry = CollectorRegistry()
     registry.register(collector)
     return parsed(generate_latest(registry).decode())
@@ -73,7 +81,9 @@ def responses(count: int) -> list[Any]:
     return found
 
 
-async def judged(count: int) -> tuple[Any, PrometheusCollector, RunningAggregates, list[dict[str, Any]]]:
+async def judged(
+    count: int,
+) -> tuple[Any, PrometheusCollector, RunningAggregates, list[dict[str, Any]]]:
     """A finished run: its stream, aggregates of its window, and its results."""
     stream = evaluate_stream(
         with_answers(REFERENCE),
@@ -82,7 +92,9 @@ async def judged(count: int) -> tuple[Any, PrometheusCollector, RunningAggregate
         judge=JUDGE,
     )
     recent, alerts = RunningAggregates(window=Last(5)), {"a < 1": True, "b > 2": False}
-    collector = PrometheusCollector(stream, recent=recent, source=LAG, alerts=lambda: alerts, judge_model="m")
+    collector = PrometheusCollector(
+        stream, recent=recent, source=LAG, alerts=lambda: alerts, judge_model="m"
+    )
     results = [result async for result in stream]
     for result in results:
         recent.add(result)
@@ -111,7 +123,9 @@ async def test_metrics_are_those_of_the_snapshot_and_of_the_results() -> None:
     micro = snapshot["micro"]
     seconds = [result["elapsed_sec"] for result in results if result["status"] == "success"]
     for end in RESPONSE_BUCKETS:
-        assert get(found, "response_seconds_bucket", le=str(end)) == sum(each <= end for each in seconds)
+        assert get(found, "response_seconds_bucket", le=str(end)) == sum(
+            each <= end for each in seconds
+        )
     assert get(found, "response_seconds_bucket", le="+Inf") == len(seconds)
     assert get(found, "response_seconds_count") == len(seconds)
     assert get(found, "response_seconds_sum") == micro["elapsed_sec"]["sum"]
@@ -129,13 +143,18 @@ async def test_metrics_are_those_of_the_snapshot_and_of_the_results() -> None:
     assert get(found, "judge_calls_total", outcome="ok") == stream.usage.outcomes["ok"] > 0
     assert get(found, "judge_calls_total", outcome="timeout") == 0
     assert (get(found, "source_lag_bytes"), get(found, "source_lag_seconds")) == (12, 0.5)
-    assert (get(found, "alert_active", alert="a < 1"), get(found, "alert_active", alert="b > 2")) == (1, 0)
+    assert (
+        get(found, "alert_active", alert="a < 1"),
+        get(found, "alert_active", alert="b > 2"),
+    ) == (1, 0)
     [info] = [dict(labels) for name, labels in found if name == "info"]
     assert (info["judge_model"], info["reference"]) == ("m", "none")
     when = get(found, "last_result_timestamp_seconds")
     assert when is not None
     assert get(scrape(collector), "last_result_timestamp_seconds") == when
-    names = {name.removesuffix(end) for name, _ in found for end in ("", "_bucket", "_sum", "_count")}
+    names = {
+        name.removesuffix(end) for name, _ in found for end in ("", "_bucket", "_sum", "_count")
+    }
     assert names >= {metric.name for metric in METRICS}
 
 
@@ -163,8 +182,12 @@ async def test_another_thread_scrapes_while_the_stream_runs() -> None:
         for key, value in before.items():
             if key[0].endswith(("_total", "_bucket", "_count")):
                 assert after[key] >= value
-        results = {labels: value for (name, labels), value in after.items() if name == "results_total"}
-        successes = sum(value for labels, value in results.items() if ("status", "success") in labels)
+        results = {
+            labels: value for (name, labels), value in after.items() if name == "results_total"
+        }
+        successes = sum(
+            value for labels, value in results.items() if ("status", "success") in labels
+        )
         assert get(after, "response_seconds_count") == successes
     check_groups(last, stream.aggregates.snapshot(detail=True), {"per_template": {}})
 
@@ -181,14 +204,36 @@ def scraped_templates(templates: Iterable[str]) -> tuple[Values, set[str]]:
     return found, {dict(labels)["template"] for name, labels in found if name == "results_total"}
 
 
-HOSTILE = ["", "other", 'a"b\\c', "a\nb", "\x1b[31m", "\u202e", "\ud800", "\udfff", "x" * 10_000, "x" * 9_999]
+HOSTILE = [
+    "",
+    "other",
+    'a"b\\c',
+    "a\nb",
+    "\x1b[31m",
+    "\u202e",
+    "\ud800",
+    "\udfff",
+    "x" * 10_000,
+    "x" * 9_999,
+]
 
 
 async def test_names_from_outside_are_bounded_and_escaped() -> None:
     found, labels = scraped_templates(HOSTILE)
-    assert labels >= {"none", "other", 'a"b\\c', "a\nb", "\\x1b[31m", "\\u202e", "\\ud800", "\\udfff"}
+    assert labels >= {
+        "none",
+        "other",
+        'a"b\\c',
+        "a\nb",
+        "\\x1b[31m",
+        "\\u202e",
+        "\\ud800",
+        "\\udfff",
+    }
     assert max(map(len, labels)) == LABEL_CHARACTERS
-    counts = {label: get(found, "results_total", template=label, status="success") for label in labels}
+    counts = {
+        label: get(found, "results_total", template=label, status="success") for label in labels
+    }
     assert sum(filter(None, counts.values())) == len(HOSTILE)
     assert counts["x" * LABEL_CHARACTERS] == 1
 
@@ -237,7 +282,9 @@ def printed(capfd: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], list[str
     """The dashboard for Grafana, and its queries."""
     assert run("grafana") == 0
     dashboard: dict[str, Any] = json.loads(capfd.readouterr().out)
-    return dashboard, [each["expr"] for panel in dashboard["panels"] for each in panel.get("targets", ())]
+    return dashboard, [
+        each["expr"] for panel in dashboard["panels"] for each in panel.get("targets", ())
+    ]
 
 
 # Many versions of Grafana do not read the newer layout.
@@ -249,12 +296,18 @@ def test_the_dashboard_is_made_from_the_table_of_metrics(capfd: pytest.CaptureFi
     assert printed(capfd)[0] == json.loads(grafana()), "python -m docs.grafana writes it"
 
 
-def test_its_queries_name_metrics_and_labels_that_there_are(capfd: pytest.CaptureFixture[str]) -> None:
+def test_its_queries_name_metrics_and_labels_that_there_are(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     shown = set()
     for expression in printed(capfd)[1]:
         found = re.findall(r"(graphrag_eval_\w+)\{([^}]*)\}", expression)
         assert len(found) == expression.count(PREFIX) > 0
-        grouped = {label for part in re.findall(r"by \(([^)]*)\)", expression) for label in part.split(", ")}
+        grouped = {
+            label
+            for part in re.findall(r"by \(([^)]*)\)", expression)
+            for label in part.split(", ")
+        }
         for name, selectors in found:
             labels = {*re.findall(r'(\w+)=~?"', selectors)}
             assert labels | grouped <= LABELS[name] | {"instance"}, expression
@@ -268,7 +321,9 @@ async def test_prometheus_itself_reads_metrics_and_queries(
 ) -> None:
     def check(*arguments: str, text: str = "") -> int:
         command = ["promtool", "check", *arguments]
-        return subprocess.run(command, input=text, text=True, check=False, timeout=WAIT_SECONDS).returncode
+        return subprocess.run(
+            command, input=text, text=True, check=False, timeout=WAIT_SECONDS
+        ).returncode
 
     registry = CollectorRegistry()
     registry.register((await judged(50))[1])
@@ -276,5 +331,7 @@ async def test_prometheus_itself_reads_metrics_and_queries(
     queries = [query.replace("$__rate_interval", "1m") for query in printed(capfd)[1]]
     rules = [{"record": f"query_{i}", "expr": query} for i, query in enumerate(queries)]
     path = tmp_path / "rules.yml"
-    path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))  # Which is YAML, too.
+    path.write_text(
+        json.dumps({"groups": [{"name": "queries", "rules": rules}]})
+    )  # Which is YAML, too.
     assert check("rules", str(path)) == 0

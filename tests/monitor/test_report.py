@@ -1,4 +1,6 @@
-"""The report of a run as one file, and the worst questions, which are the same ones on every screen."""
+"""The report of a run as one file, and the worst questions, which are the same ones on every
+screen.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,17 @@ RESPONSES = [response("q1"), response("q2", False), response("q3"), not_answered
 
 
 def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
-    out, base, page = folder.file("out.jsonl"), folder.file("base.jsonl"), folder.file("report.html")
+    out, base, page = (
+        folder.file("out.jsonl"),
+        folder.file("base.jsonl"),
+        folder.file("report.html"),
+    )
     better = [response("q1"), response("q2"), response("q3")]
     assert run("evaluate", folder.reference, folder.lines(*better), "-o", base) == 0
-    assert run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out, "--report", page) == 0
+    assert (
+        run("evaluate", folder.reference, folder.lines(*RESPONSES), "-o", out, "--report", page)
+        == 0
+    )
     html = Path(page).read_text()
     assert '<span class="big">0.667</span>' in html
     assert "for one look at a finished run" in html
@@ -49,7 +58,17 @@ def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
     assert html.count(">held<") == html.count(">failed<") == 1
     assert ">q2</th>" in html
     assert (
-        run("report", out, base, "--pass-if", "steps_score >= 0.9", "-o", page, "--markdown", page + ".md")
+        run(
+            "report",
+            out,
+            base,
+            "--pass-if",
+            "steps_score >= 0.9",
+            "-o",
+            page,
+            "--markdown",
+            page + ".md",
+        )
         == 0
     )
     for html in (Path(page).read_text(), Path(page + ".md").read_text()):
@@ -58,14 +77,18 @@ def test_pages_of_a_run_and_of_finished_runs(folder: Folder) -> None:
 
 
 async def test_markup_in_any_field_stays_text() -> None:
-    hostile.check(report_of(await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")))
+    hostile.check(
+        report_of(await run_evaluation(hostile.reference(), hostile.responses(), missing="skip"))
+    )
 
 
 async def test_ten_thousand_results_are_at_most_five_megabytes() -> None:
     """Their page allows only the style and the script of the file itself."""
     results = await run_evaluation(REFERENCE, RESPONSES, missing="skip")
     chosen = Random(1).choices(results, k=10_000)
-    html = report_of(each | {"question_id": f"{each['question_id']}-{i}"} for i, each in enumerate(chosen))
+    html = report_of(
+        each | {"question_id": f"{each['question_id']}-{i}"} for i, each in enumerate(chosen)
+    )
     assert len(html.encode()) < 5_000_000
     assert html.count('class="detail"') == DETAILED
     listed = html.partition('id="results-table"')[2].partition("</table>")[0]
@@ -80,7 +103,14 @@ async def test_ten_thousand_results_are_at_most_five_megabytes() -> None:
     assert not re.search(r"https?://(?!www\.w3\.org)", head)
 
 
-COUNTS = {"gone": (0, 3), "bad": (90, 1), "poor": (40, 6), "fair": (20, 0), "rare": (2, 1), "good": (0, 0)}
+COUNTS = {
+    "gone": (0, 3),
+    "bad": (90, 1),
+    "poor": (40, 6),
+    "fair": (20, 0),
+    "rare": (2, 1),
+    "good": (0, 0),
+}
 """How many of the results of a question are wrong, and how many are errors; the worst first."""
 
 WORST = [*COUNTS][:-1]
@@ -111,9 +141,14 @@ def test_every_screen_names_the_same_worst_questions_in_the_same_order(
     assert order_in((told.out + told.err).partition("worst questions by steps_score:")[2]) == WORST
     assert run("report", lines, "--markdown", page, "--github", "-o", html) == 0
     annotations = capfd.readouterr().out
-    assert order_in(Path(page).read_text().partition("### Worst questions")[2].partition("###")[0]) == WORST
+    assert (
+        order_in(Path(page).read_text().partition("### Worst questions")[2].partition("###")[0])
+        == WORST
+    )
     for kind, names in (("warning", WORST[:1]), ("notice", WORST[1:])):
-        shown = "\n".join(line for line in annotations.splitlines() if line.startswith(f"::{kind} title="))
+        shown = "\n".join(
+            line for line in annotations.splitlines() if line.startswith(f"::{kind} title=")
+        )
         assert order_in(shown) == names
     text = Path(html).read_text()
     table = text.partition('id="worst-table"')[2].partition("<tbody>")[2].partition("</table>")[0]
@@ -122,7 +157,9 @@ def test_every_screen_names_the_same_worst_questions_in_the_same_order(
     assert "steps_score 0 over 3 results, 3 of them errors" in answer
 
 
-OUTCOMES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0.0, 0.5, 1.0])), max_size=30)
+OUTCOMES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0.0, 0.5, 1.0])), max_size=30
+)
 
 
 @given(OUTCOMES, st.integers(0, 30))
@@ -137,7 +174,10 @@ def test_errors_count_as_zero_however_results_are_split(
             part.add(each)
         parts.append(RunningAggregates.from_bytes(part.to_bytes()))
     aggregates = parts[0].merge(parts[1])
-    means = {name: fmean(score or 0.0 for other, score in outcomes if other == name) for name, _ in outcomes}
+    means = {
+        name: fmean(score or 0.0 for other, score in outcomes if other == name)
+        for name, _ in outcomes
+    }
     has_scores = any(score is not None for _, score in outcomes)
     expected = {(mean, name) for name, mean in means.items() if mean < 1 and has_scores}
     found = worst_questions(aggregates)

@@ -35,16 +35,25 @@ if TYPE_CHECKING:
 
 
 def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
-    """What stands beside means is as in a detailed snapshot, of all results, each template and each tag."""
+    """What stands beside means is as in a detailed snapshot, of all results, each template and
+    each tag.
+    """
     assert [*facts["templates"]] == [*snapshot["per_template"]]
     groups = [(facts["overall"], snapshot["micro"])]
-    groups += [(group, snapshot["per_template"][name]) for name, group in facts["templates"].items()]
+    groups += [
+        (group, snapshot["per_template"][name]) for name, group in facts["templates"].items()
+    ]
     tags = {f"{key}={value}": (key, value) for key in snapshot.get("per_tag", {}) for value in "01"}
     assert [*facts.get("tags", {})] == [*tags]
-    groups += [(facts["tags"][name], snapshot["per_tag"][key][value]) for name, (key, value) in tags.items()]
+    groups += [
+        (facts["tags"][name], snapshot["per_tag"][key][value])
+        for name, (key, value) in tags.items()
+    ]
     for group, expected in groups:
         stats = {
-            name: each for name, each in expected.items() if isinstance(each, dict) and "coverage" in each
+            name: each
+            for name, each in expected.items()
+            if isinstance(each, dict) and "coverage" in each
         }
         assert group["failure"] == expected.get("failure", {})
         assert group["coverage"] == {name: each["coverage"] for name, each in stats.items()}
@@ -56,7 +65,13 @@ def check_details(facts: dict[str, Any], snapshot: dict[str, Any]) -> None:
 
 async def test_the_state_of_a_run() -> None:
     counting = Counting(Last(2), "last", [parse_alert("error_rate > 0 over 1")])
-    responses: list[Any] = [response("q1"), response("q2", False), b"{", response("q3"), failed("q3")]
+    responses: list[Any] = [
+        response("q1"),
+        response("q2", False),
+        b"{",
+        response("q3"),
+        failed("q3"),
+    ]
     reference = [{**template, "tags": {"place": i}} for i, template in enumerate(REFERENCE)]
     async with evaluate_stream(reference, responses, ordered=True) as stream:
         collector = Facts(stream, counting, source=LAG, paths=["a.jsonl", "logs"])
@@ -68,10 +83,15 @@ async def test_the_state_of_a_run() -> None:
     check_details(facts, stream.aggregates.snapshot(detail=True))
     assert json.loads(json.dumps(facts)) == facts
     assert all(facts[key] for key in ("time", "elapsed_sec", "results_per_sec"))
-    assert [(each["alert"], each["value"]) for each in facts["alerts"]] == [("error_rate > 0 over 1", 1.0)]
+    assert [(each["alert"], each["value"]) for each in facts["alerts"]] == [
+        ("error_rate > 0 over 1", 1.0)
+    ]
     assert [each["question_id"] for each in facts["results"]] == ["q3", "q3", "q2", "q1"]
     overall, colours = facts["overall"], facts["templates"][COLOURS]
-    assert (overall["samples"], overall["errors"]) == ({"total": 4, "window": 2}, {"total": 1, "window": 1})
+    assert (overall["samples"], overall["errors"]) == (
+        {"total": 4, "window": 2},
+        {"total": 1, "window": 1},
+    )
     assert overall["error_rate"] == {"mean": 0.25, "mean_of_questions": 0.5 / 3, "window": 0.5}
     assert overall["metrics"]["steps_score"]["mean_of_questions"] == pytest.approx(2 / 3)
     assert overall["metrics"]["steps_score"]["window"] == 1.0
@@ -80,8 +100,19 @@ async def test_the_state_of_a_run() -> None:
         None,
     )
     assert facts["tags"]["place=0"]["samples"] == colours["samples"]
-    about = {"paths": ["a.jsonl", "logs"], "not_found": ["logs"], "window": {"last": 2}, "level": 0.95}
-    counts = {"in_flight": 0, "rejects": {"invalid_json": 1}, "questions": 3, "missing": 0, "skipped": 0}
+    about = {
+        "paths": ["a.jsonl", "logs"],
+        "not_found": ["logs"],
+        "window": {"last": 2},
+        "level": 0.95,
+    }
+    counts = {
+        "in_flight": 0,
+        "rejects": {"invalid_json": 1},
+        "questions": 3,
+        "missing": 0,
+        "skipped": 0,
+    }
     counts["lag"] = {"bytes": 12, "seconds": 0.5}
     absent = ("judge", "journal", "misnamed", "late")
     assert facts.items() >= {**about, **counts, **dict.fromkeys(absent)}.items()
@@ -120,16 +151,23 @@ def test_the_latest_and_the_worst_against_sorting_all(
         if status == "error" or scores:
             rated.append((-inf if status == "error" else sum(scores) / len(scores), -number))
     assert [each.row["number"] for each in kept.worst()] == [-n for _, n in sorted(rated)[:KEPT]]
-    assert [each.number for each in kept.worst(1)] == [-n for rank, n in sorted(rated)[:KEPT] if rank < 1]
+    assert [each.number for each in kept.worst(1)] == [
+        -n for rank, n in sorted(rated)[:KEPT] if rank < 1
+    ]
     assert [each.number for each in kept.latest] == [*range(kept.count, 0, -1)][:KEPT]
 
 
 def test_results_of_a_question_in_a_file(tmp_path: Path) -> None:
     """A line that is not complete is no result yet."""
-    path, lines = tmp_path / "results.jsonl", to_jsonl(result(f"q{i % 3}", i / 600) for i in range(600))
+    path, lines = (
+        tmp_path / "results.jsonl",
+        to_jsonl(result(f"q{i % 3}", i / 600) for i in range(600)),
+    )
     path.write_bytes(lines + lines[:20])
     found = results_of(str(path), "q1")
-    assert [each["metrics"]["steps_score"] for each in found] == [i / 600 for i in range(598, 0, -3)][:KEPT]
+    assert [each["metrics"]["steps_score"] for each in found] == [
+        i / 600 for i in range(598, 0, -3)
+    ][:KEPT]
     at = result_at(str(path), int(found[-1]["number"].removeprefix("at/")))
     assert at is not None
     assert at["steps_score"] == found[-1]["metrics"]["steps_score"]
@@ -163,11 +201,15 @@ def test_a_course_has_the_means_by_each_of_its_points(
     course, templates = history.courses()
     assert course.results == templates["t"].results == len(scores)
     assert len(course.points) <= POINTS + 2
-    known = [[score for score in scores[: point.results] if score is not None] for point in course.points]
+    known = [
+        [score for score in scores[: point.results] if score is not None] for point in course.points
+    ]
     assert all(map(same, course.means(SCORE), map(mean, known[1:])))
     assert course.means("total_tokens") == [None] * (len(course.points) - 1)
     assert course.recent == min(window, len(scores) // 2)
-    assert [start.results for start in course.starts] == [*range(EVERY, len(scores) + 1, EVERY)][-STARTS:]
+    assert [start.results for start in course.starts] == [*range(EVERY, len(scores) + 1, EVERY)][
+        -STARTS:
+    ]
     for place, results, weights in course.starts:
         own = [score for score in scores[:results] if score is not None]
         assert place == results / EVERY
@@ -188,7 +230,8 @@ def first_yes(draw: Callable[[int], float], results: int, looks: int, after: int
 def test_a_fall_is_said_soon_and_an_unchanged_run_is_not_getting_worse() -> None:
     for seed in range(6):
         random = Random(seed)
-        found = first_yes(lambda i: float(random.random() < (0.9 if i <= 2000 else 0.7)), 2300, 25, 2000)  # noqa: B023
+        is_right = lambda i: float(random.random() < (0.9 if i <= 2000 else 0.7))  # noqa: B023, E731
+        found = first_yes(is_right, 2300, 25, 2000)
         assert found is not None, seed
     random = Random(1)
     assert first_yes(lambda _: float(random.random() < 0.9), 5_000, 200) is None
@@ -212,7 +255,11 @@ def test_a_fall_is_said_soon_and_an_unchanged_run_is_not_getting_worse() -> None
         ),
         # One of 30 templates, while all others stay as they are.
         (
-            [(f"t{i}", float((i + j) % 2 if i else j < 100)) for j in range(200) for i in range(30)],
+            [
+                (f"t{i}", float((i + j) % 2 if i else j < 100))
+                for j in range(200)
+                for i in range(30)
+            ],
             "yes: template t0: steps_score 0.000 after the first 100 results, 1.000 before",
             SCORE,
         ),
@@ -245,6 +292,9 @@ async def test_a_dashboard_shows_what_came_before(tmp_path: Path, window: Last |
     recent = "last 1h: <strong>1.00" if is_timed else "last 4: <strong>0.250"
     assert f'<p class="recent">{recent}</strong></p>' in html
     assert ("The window was empty when this run began." in html) == is_timed
-    assert "Not active: steps_score &lt; 0.5 over 3. An alert can start once its window is full." in html
+    assert (
+        "Not active: steps_score &lt; 0.5 over 3. An alert can start once its window is full."
+        in html
+    )
     assert "wrong" in text_of(result)
     assert re.search(r"1: restored 11: restored 21: \d\d:\d\d", text_of(html))

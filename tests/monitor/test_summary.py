@@ -1,4 +1,6 @@
-"""What a summary says of each question, and how Markdown, JUnit XML and annotations of GitHub say it."""
+"""What a summary says of each question, and how Markdown, JUnit XML and annotations of GitHub
+say it.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +70,12 @@ ANSWERED: dict[str, Any] = {"reference_answer": "a", "actual_answer": "a"}
         ([result("q", pending=["answer_f1"])], [], ("skipped", "pending", "pending")),
     ],
 )
-def test_outcomes(results: list[dict[str, Any]], pass_if: list[str], expected: tuple[str, str, str]) -> None:
-    [question] = [each for each in summary_of(results, pass_if=pass_if).questions if each.question_id == "q"]
+def test_outcomes(
+    results: list[dict[str, Any]], pass_if: list[str], expected: tuple[str, str, str]
+) -> None:
+    [question] = [
+        each for each in summary_of(results, pass_if=pass_if).questions if each.question_id == "q"
+    ]
     assert question[2:5] == expected
 
 
@@ -88,7 +94,9 @@ def decode(text: str, escapes: str) -> str:
 
 
 def commands(summary: Summary) -> list[Command]:
-    """The kinds, properties and messages of annotations, read as the runner of GitHub Actions does."""
+    """The kinds, properties and messages of annotations, read as the runner of GitHub Actions
+    does.
+    """
     read: list[Command] = []
     for line in render_annotations(summary):
         found = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
@@ -140,15 +148,25 @@ def parsed(summary: Summary) -> ET.Element:
 
 
 def test_questions_and_gates_are_test_cases() -> None:
-    results = [result("a", elapsed_sec=1.25), result("b", 0.5), failed("c", "down"), result("d", None)]
-    gates = [CheckedGate("steps_score >= 1", False, "steps_score >= 1: 0.75"), CheckedGate("g", True, "held")]
+    results = [
+        result("a", elapsed_sec=1.25),
+        result("b", 0.5),
+        failed("c", "down"),
+        result("d", None),
+    ]
+    gates = [
+        CheckedGate("steps_score >= 1", False, "steps_score >= 1: 0.75"),
+        CheckedGate("g", True, "held"),
+    ]
     root = parsed(summary_of(results, gates=gates, places={"b": "r.jsonl:2"}))
     questions, checked = root
     assert [suite.get("name") for suite in root] == ["questions", "gates"]
     cases = [(case.get("classname"), case.get("name")) for case in questions]
     assert cases == [("t", name) for name in "abcd"]
     told = [
-        (each.tag, each.get("type"), each.get("message"), each.text) for case in questions for each in case
+        (each.tag, each.get("type"), each.get("message"), each.text)
+        for case in questions
+        for each in case
     ]
     assert told == [
         ("failure", "wrong_order", HALF, f"wrong_order: {HALF} (r.jsonl:2)"),
@@ -194,7 +212,10 @@ def tokens(page: str) -> Iterator[Token]:
 def test_text_from_data_is_a_code_span(text: str) -> None:
     shown = one_line(text).replace("##[", r"##\x5b")
     in_cell = re.sub(r"\\(?=\|)", r"\\x5c", shown)
-    for page, wanted in ((f"- {code(text)}", shown), (f"| {cell(text)} |\n|---|\n| {cell(text)} |", in_cell)):
+    for page, wanted in (
+        (f"- {code(text)}", shown),
+        (f"| {cell(text)} |\n|---|\n| {cell(text)} |", in_cell),
+    ):
         found = {(token.type, token.content) for token in tokens(page) if token.content}
         assert found == {("code_inline", wanted) if shown else ("text", "(empty)")}
 
@@ -214,7 +235,9 @@ def test_nothing_from_data_is_markup(evil: str) -> None:
     page = render_markdown(summary_of(results, before, gates=gates, **rejects))
     found = [*tokens(page)]
     assert {token.type for token in found if "html" in token.type or "link" in token.type} == set()
-    assert not re.search("[@`*#]|::|<[^0]", "".join(token.content for token in found if token.type == "text"))
+    assert not re.search(
+        "[@`*#]|::|<[^0]", "".join(token.content for token in found if token.type == "text")
+    )
     assert sum("@all" in token.content for token in found if token.type == "code_inline") > 30
     rows = re.findall(r"<tr>.*?</tr>", PARSER.render(page), re.DOTALL)
     assert len(rows) > 30

@@ -11,9 +11,17 @@ from graphrag_eval_async.records.decoding import InvalidRecord, decode, nests_de
 from tests.support.cases import each
 
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
-SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | INTEGERS
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 VALUES = st.recursive(
-    SCALARS, lambda children: st.lists(children) | st.dictionaries(st.text(), children), max_leaves=30
+    SCALARS,
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    max_leaves=30,
 )
 
 
@@ -36,7 +44,13 @@ def test_what_json_writes_is_read_back(value: Any, limit: int) -> None:
     assert nests_deeper(value, limit) is (depth_of(value) > limit)
 
 
-INVALID = [b"", b'{"a": 1} {"b": 2}', b'{"a": NaN}', b'{"a": 1e400}', b'{"a": ' + b"9" * 10_000 + b"}"]
+INVALID = [
+    b"",
+    b'{"a": 1} {"b": 2}',
+    b'{"a": NaN}',
+    b'{"a": 1e400}',
+    b'{"a": ' + b"9" * 10_000 + b"}",
+]
 INVALID += [b'{"a": "line\nbreak"}', b'{"a": "\\ud800"}', b"\xef\xbb\xbf\xef\xbb\xbf[1]"]
 
 

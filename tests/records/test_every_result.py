@@ -30,9 +30,13 @@ CASES: list[tuple[dict[str, Any], tuple[str, int | None, str | None]]] = [
 ]
 
 
-def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "reference.json").write_text(json.dumps([{"template_id": "t", "questions": QUESTIONS}]))
+    (tmp_path / "reference.json").write_text(
+        json.dumps([{"template_id": "t", "questions": QUESTIONS}])
+    )
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(graph(tmp_path)))
     (tmp_path / "responses.jsonl").write_bytes(to_jsonl([response for response, _ in CASES]))
     files = "reference.json", "responses.jsonl", "--config", "config.yaml", "-o", "table.csv"
@@ -43,5 +47,7 @@ def test_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest
     with open("table.csv", newline="") as file:
         rows = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]
     scores = [row["steps_score"] and float(row["steps_score"]) for row in rows]
-    kept = [(row["question_id"], score, row["failure"]) for row, score in zip(rows, scores, strict=True)]
+    kept = [
+        (row["question_id"], score, row["failure"]) for row, score in zip(rows, scores, strict=True)
+    ]
     assert sorted(kept, key=str) == sorted((expected for _, expected in CASES), key=str)

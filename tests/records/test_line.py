@@ -58,7 +58,10 @@ class Message(BaseModel):
         ),
         (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
         ([numpy.float32(0.5), numpy.bool_(True), numpy.array([[1], [3]])], "[0.5,true,[[1],[3]]]"),
-        (Message(role="tool", at=datetime(2026, 1, 2)), '{"role":"tool","at":"2026-01-02T00:00:00"}'),
+        (
+            Message(role="tool", at=datetime(2026, 1, 2)),
+            '{"role":"tool","at":"2026-01-02T00:00:00"}',
+        ),
     ],
 )
 def test_objects_converted_to_json(value: Any, text: str) -> None:
@@ -75,7 +78,10 @@ def test_objects_converted_to_json(value: Any, text: str) -> None:
         ([10**10_000], "a[0]: Integer exceeds 64-bit range"),
         ("\ud800", "a: str is not valid UTF-8: surrogates not allowed"),
         ([{"args": {"k": float("nan")}}], "a[0].args.k: nan is not a finite number"),
-        (MappingProxyType({"b": (1, [Usage(float("-inf"))])}), "a.b[1][0].input_tokens: -inf is not a"),
+        (
+            MappingProxyType({"b": (1, [Usage(float("-inf"))])}),
+            "a.b[1][0].input_tokens: -inf is not a",
+        ),
         (Decimal("NaN"), "a: NaN is not a finite number"),
         (numpy.array([1.0, float("nan")]), "a[1]: nan is not a finite number"),
         (Message.model_construct(role=float("nan"), at=None), "a.role: nan is not a finite number"),

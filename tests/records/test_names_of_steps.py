@@ -33,7 +33,9 @@ ALIASES = {"sparql_query": ["sparql", "run_sparql"], "retrieval": ["search"]}
 def reference(*names: str, questions: int = 30) -> list[dict[str, Any]]:
     steps = [[{"name": n, "output": DOCUMENTS if n == "retrieval" else n}] for n in names]
     question = {"question_text": "?", "reference_steps": steps}
-    return [{"template_id": "t", "questions": [question | {"id": f"q{i}"} for i in range(questions)]}]
+    return [
+        {"template_id": "t", "questions": [question | {"id": f"q{i}"} for i in range(questions)]}
+    ]
 
 
 def response(number: int, *names: str, output: str = "sparql_query", **more: Any) -> dict[str, Any]:
@@ -47,18 +49,26 @@ def plain(name: str) -> str:
 
 @settings(max_examples=200, deadline=None, database=None)
 @given(
-    st.lists(st.text("aB-_ ß", min_size=1, max_size=4), min_size=1, max_size=3), st.text("Ab-_ s", max_size=4)
+    st.lists(st.text("aB-_ ß", min_size=1, max_size=4), min_size=1, max_size=3),
+    st.text("Ab-_ s", max_size=4),
 )
 def test_names_match_as_an_oracle_says(expected: list[str], actual: str) -> None:
-    """An exact name stands for itself; any other for a name that it equals but for case, `-`, `_`, space."""
+    """An exact name stands for itself; any other for a name that it equals but for case, `-`,
+    `_`, space.
+    """
     [template] = reference(*expected[:1], questions=1)
     template["questions"] += reference(*expected[1:2])[0]["questions"][1:2]
-    result = run_evaluation_sync([template], [response(0, actual, output=expected[0])], missing="skip")[0]
+    result = run_evaluation_sync(
+        [template], [response(0, actual, output=expected[0])], missing="skip"
+    )[0]
     known = {*expected[:2]}
     if actual in known:
         matches = actual == expected[0]
     else:
-        matches = max((name for name in known if plain(name) == plain(actual)), default=None) == expected[0]
+        matches = (
+            max((name for name in known if plain(name) == plain(actual)), default=None)
+            == expected[0]
+        )
     assert result["steps_score"] == matches
     step = result["actual_steps"][0]
     assert step.get("alias", step["name"]) == actual
@@ -77,7 +87,10 @@ async def test_steps_match_by_alias(options: Any, tmp_path: Path) -> None:
         assert (await evaluator.evaluate(response(0, name, output=DOCUMENTS)))["steps_score"] == 1
     result = await evaluator.evaluate(given)
     assert result["steps_score"] == 1
-    assert (result["actual_steps"][0]["name"], result["actual_steps"][0]["alias"]) == ("retrieval", "search")
+    assert (result["actual_steps"][0]["name"], result["actual_steps"][0]["alias"]) == (
+        "retrieval",
+        "search",
+    )
     assert json.dumps(given) == before
     micro = compute_aggregates([result])["micro"]
     assert micro["steps"]["total"] == {"retrieval": 1}
@@ -93,7 +106,13 @@ async def test_steps_match_by_alias(options: Any, tmp_path: Path) -> None:
         ("sparql_query", "sparql", {}, {}, 1),
         ("SPARQL", "sparql-query", {}, {}, 1),
         ("sparql_query", "sparql", {}, {"look": ["sparql"]}, 0),
-        ("sparql", "sparql_query", {"reference_steps": [[{"name": "sparql_query", "output": "x"}]]}, {}, 0),
+        (
+            "sparql",
+            "sparql_query",
+            {"reference_steps": [[{"name": "sparql_query", "output": "x"}]]},
+            {},
+            0,
+        ),
         ("sparql_query", "sparql", {"forbidden_steps": ["sparql"]}, {}, 0),
         ("sparql_query", "sparql_query", {"forbidden_steps": ["sparql"]}, {}, 1),
     ],
@@ -159,4 +178,6 @@ def test_steps_of_questions_without_a_response_do_not_count(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run_evaluation_sync(given, responses, missing="skip")
-    assert ["reference steps: sparql_query;" in str(each.message) for each in caught] == [True] * is_told
+    assert ["reference steps: sparql_query;" in str(each.message) for each in caught] == [
+        True
+    ] * is_told

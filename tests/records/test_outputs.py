@@ -17,7 +17,15 @@ EMPTY: list[Any] = [
     *("?a\n", "?a\t$b\r\n", "?a\t?b"),
 ]
 NOT_EMPTY: list[Any] = [
-    *("[\u00a0]", "[[]]", "[", "", "\ud800[]", r'"\"bindings\":[]"', "[" * 100_000 + " ]" * 100_000),
+    *(
+        "[\u00a0]",
+        "[[]]",
+        "[",
+        "",
+        "\ud800[]",
+        r'"\"bindings\":[]"',
+        "[" * 100_000 + " ]" * 100_000,
+    ),
     '{"head":{"link":[]},"results":{"bindings":[{"a":{"value":"[]"}}]}}',
     f"{SPARQL_XML}<results><result/></results></sparql>",
     f"{SPARQL_XML}<boolean>false</boolean></sparql>",
@@ -26,12 +34,17 @@ NOT_EMPTY: list[Any] = [
 ]
 
 
-@each(("output", "expected"), [*((one, True) for one in EMPTY), *((one, False) for one in NOT_EMPTY)])
+@each(
+    ("output", "expected"), [*((one, True) for one in EMPTY), *((one, False) for one in NOT_EMPTY)]
+)
 def test_empty_outputs(output: Any, expected: bool) -> None:
     assert is_empty(output) is expected
 
 
-@each("output", ["a\n", '"a","b"\r\n\r\n', "[]", "a\n1\n", "true\n", "", "?a\n\n", '{"head": {}}', ["a"]])
+@each(
+    "output",
+    ["a\n", '"a","b"\r\n\r\n', "[]", "a\n1\n", "true\n", "", "?a\n\n", '{"head": {}}', ["a"]],
+)
 def test_a_header_alone_is_empty_if_it_is_said_to_be_csv(output: Any) -> None:
     expected = output in ("a\n", '"a","b"\r\n\r\n', "[]")
     assert returned_nothing({"output": output, "output_media_type": "text/csv"}) is expected

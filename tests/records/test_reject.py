@@ -5,7 +5,15 @@ from __future__ import annotations
 import hashlib
 from typing import get_args
 
-from graphrag_eval_async.records import Line, LongLine, Reason, Reject, Rejects, Unwritable, read_record
+from graphrag_eval_async.records import (
+    Line,
+    LongLine,
+    Reason,
+    Reject,
+    Rejects,
+    Unwritable,
+    read_record,
+)
 from graphrag_eval_async.records.line import FileId
 from graphrag_eval_async.records.reject import KEPT_REJECTS
 from tests.support.cases import each
@@ -45,7 +53,10 @@ def test_long_lines_and_unwritable_objects() -> None:
     found = read(LongLine(2, 9, b"ab", 3, 2, "digest"))
     assert found == Reject(2, 9, "too_long", found.message, b"ab", 3, "digest")
     assert found.content is None
-    assert found.message == "3 bytes, more than 2; shorten the line, for example the outputs of its steps"
+    assert (
+        found.message
+        == "3 bytes, more than 2; shorten the line, for example the outputs of its steps"
+    )
     found = read(Unwritable(3, 4, b"{1}", "too_deep", "why"))
     assert found == Reject(3, 4, "too_deep", "why", b"{1}", 3, hashlib.sha256(b"{1}").hexdigest())
 

@@ -15,7 +15,9 @@ from tests.support.cases import each
 
 
 def read(text: str | dict[str, Any]) -> Response:
-    return read_response((text if isinstance(text, str) else json.dumps(text)).encode(), {"q": None})
+    return read_response(
+        (text if isinstance(text, str) else json.dumps(text)).encode(), {"q": None}
+    )
 
 
 def reject_of(text: str | dict[str, Any]) -> tuple[str, str]:
@@ -70,12 +72,18 @@ def test_valid_responses(fields: dict[str, Any], failed: bool) -> None:
 @each(
     ("key", "value"),
     [
-        *(("elapsed_sec", value) for value in ("1e300", "18446744073709551616", "-1e-9", "true", '"1"')),
+        *(
+            ("elapsed_sec", value)
+            for value in ("1e300", "18446744073709551616", "-1e-9", "true", '"1"')
+        ),
         *(("id", value) for value in ("true", "[]", "9" * 25)),
         *(("status", value) for value in ('"failed"', "1", '["error"]')),
         *(("actual_answer", value) for value in ("1", '["a"]')),
         *(("actual_steps", value) for value in ("{}", '"[]"', "[[]]", '[{}, "x"]')),
-        *(("actual_steps[0].name", f'[{{"name": {value}}}]') for value in ("1", '["sparql_query"]')),
+        *(
+            ("actual_steps[0].name", f'[{{"name": {value}}}]')
+            for value in ("1", '["sparql_query"]')
+        ),
         *(("actual_steps[0].status", f'[{{"status": {value}}}]') for value in ("1", '"ok"', '""')),
     ],
 )
@@ -87,7 +95,13 @@ def test_invalid_fields(key: str, value: str) -> None:
 
 
 def test_metrics_that_the_agent_claims_are_set_aside() -> None:
-    step = {"name": "retrieval", "retrieval_answer_f1": "high", "k_cost": 9, "metadata": {"a": 1}, "x": 2}
+    step = {
+        "name": "retrieval",
+        "retrieval_answer_f1": "high",
+        "k_cost": 9,
+        "metadata": {"a": 1},
+        "x": 2,
+    }
     response = read({"question_id": "q", "actual_steps": [step, {"name": "retrieval"}]})
     claimed = {"retrieval_answer_f1": "high", "k_cost": 9, "metadata": {"a": 1}}
     assert response.fields["actual_steps"] == [
@@ -109,7 +123,10 @@ def test_depth_counts_from_the_record(key: str) -> None:
     ("step", "status"),
     [
         *((step | {"output": "x"}, "success") for step in ({}, {"status": None}, {"error": ""})),
-        *((step, "error") for step in ({"error": "x"}, {"error": "x", "output": "x"}, {"error": ""})),
+        *(
+            (step, "error")
+            for step in ({"error": "x"}, {"error": "x", "output": "x"}, {"error": ""})
+        ),
         ({"error": "x", "status": "success", "output": "y"}, "success"),
         ({}, None),
     ],
@@ -130,7 +147,10 @@ STEP = {"name": "retrieve_data_points", "output": "[]"}
         ({"actualSteps": [{}]}, "actualSteps: did you mean actual_steps?"),
         ({"tool_calls": [{"name": "n"}]}, "tool_calls: did you mean actual_steps?"),
         ({"actual_anwser": "a"}, "actual_anwser: did you mean actual_answer?"),
-        ({"messages": [{"role": "user"}]}, "messages: looks like an agent trace; to read it, use format="),
+        (
+            {"messages": [{"role": "user"}]},
+            "messages: looks like an agent trace; to read it, use format=",
+        ),
         *(
             ({"actual_steps": [step]}, f"actual_steps[0]{message}")
             for step, message in [
@@ -159,7 +179,11 @@ def test_a_probably_misnamed_key_is_reported(response: dict[str, Any], message: 
         ({"questionId": "q"}, "missing_question_id", "(is 'questionId' meant to be question_id?)"),
         ({"messages": [{"role": "user"}]}, "missing_question_id", "or --format auto"),
         ({"resourceSpans": [{}]}, "missing_question_id", "or --format otlp"),
-        ({"question": "Who?"}, "missing_question_id", "--format plain finds its question by `question`"),
+        (
+            {"question": "Who?"},
+            "missing_question_id",
+            "--format plain finds its question by `question`",
+        ),
         (
             {"question": "Who?", "qname": "g:1"},
             "missing_question_id",

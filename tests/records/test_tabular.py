@@ -21,7 +21,9 @@ from tests.support.journals import CONFIG, Judge
 HOSTILE = "<script>alert('x')</script>&"
 
 
-def result(template: str = "sums", question: str = "q0", score: float = 0.5, **more: Any) -> dict[str, Any]:
+def result(
+    template: str = "sums", question: str = "q0", score: float = 0.5, **more: Any
+) -> dict[str, Any]:
     required = {"template_id": template, "question_id": question, "sample": 1, "status": "success"}
     return {**required, "steps_score": score, **more}
 
@@ -34,13 +36,19 @@ def aggregates(*results: dict[str, Any], **options: Any) -> RunningAggregates:
 
 
 def test_the_rows_are_the_numbers_of_the_snapshot() -> None:
-    running = aggregates(result(), result("other", "q1", 1.0), result("micro", "q2", 0.0, failure="none"))
+    running = aggregates(
+        result(), result("other", "q1", 1.0), result("micro", "q2", 0.0, failure="none")
+    )
     rows = running.to_rows()
     assert all(list(row) == ["scope", "template", "metric", "statistic", "value"] for row in rows)
     found = {(r["scope"], r["template"], r["metric"], r["statistic"]): r["value"] for r in rows}
     assert len(found) == len(rows)
     assert found["template", "micro", "steps_score", "mean"] == 0.0
-    assert found["micro", None, "steps_score", "mean"] == found["macro", None, "steps_score", "mean"] == 0.5
+    assert (
+        found["micro", None, "steps_score", "mean"]
+        == found["macro", None, "steps_score", "mean"]
+        == 0.5
+    )
     assert found["micro", None, "number_of_success_samples", "count"] == 3
     rows = running.to_rows(detail=True, level=0.9)
     detail = {(r["scope"], r["metric"], r["statistic"]): r["value"] for r in rows}
@@ -54,7 +62,10 @@ def test_the_rows_are_the_numbers_of_the_snapshot() -> None:
 def test_pandas_and_results_as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = aggregates(result()).to_pandas()
     assert list(frame.columns) == ["scope", "template", "metric", "statistic", "value"]
-    assert frame[(frame.metric == "steps_score") & (frame.statistic == "mean")].value.tolist() == [0.5] * 3
+    assert (
+        frame[(frame.metric == "steps_score") & (frame.statistic == "mean")].value.tolist()
+        == [0.5] * 3
+    )
     assert list(RunningAggregates().to_pandas().columns) == list(frame.columns)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="pip install pandas"):
@@ -69,14 +80,20 @@ def test_pandas_and_results_as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_a_notebook_shows() -> None:
     async with evaluate_stream(templates(3), [answer(0), answer(1, error="boom"), b"{"]) as stream:
         results = [result async for result in stream]
-    whole = "2 results, 1 of them errors, 1 rejects, 0 in flight, 1 of 3 questions without a response"
+    whole = (
+        "2 results, 1 of them errors, 1 rejects, 0 in flight, 1 of 3 questions without a response"
+    )
     assert repr(stream) == f"<EvaluationStream: ended, {whole}>"
     running = aggregates(*results, result(HOSTILE, score=0.25))
     before = running.to_bytes()
     assert repr(running) == "<RunningAggregates: 3 results, 1 of them errors>"
     after = [result(HOSTILE, f"q{i}", 0.9, judge={"model": HOSTILE}) for i in range(20)]
-    compared = compare([result(HOSTILE, f"q{i}", 0.1, judge={"model": "x"}) for i in range(20)], after)
-    assert repr(compared).startswith("<Comparison: 20 questions on both sides: error_rate undecided, ")
+    compared = compare(
+        [result(HOSTILE, f"q{i}", 0.1, judge={"model": "x"}) for i in range(20)], after
+    )
+    assert repr(compared).startswith(
+        "<Comparison: 20 questions on both sides: error_rate undecided, "
+    )
     for shown, cells in [
         (running._repr_html_(), f"<td>{escape(HOSTILE)}</td><td>1</td><td>0</td><td>0.25</td>"),
         (compared._repr_html_(), "<td>steps_score</td><td>20</td><td>0.1</td><td>0.9</td>"),

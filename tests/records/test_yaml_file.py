@@ -33,23 +33,51 @@ def test_what_is_written_is_read(value: Any) -> None:
 
 
 def test_files_and_what_yaml_adds(tmp_path: Path) -> None:
-    for name, text in (("r.yaml", "\ufeff- a: é\r\n- b: 2\r\n"), ("r.json", '\ufeff[{"a": "é"}, {"b": 2}]')):
+    for name, text in (
+        ("r.yaml", "\ufeff- a: é\r\n- b: 2\r\n"),
+        ("r.json", '\ufeff[{"a": "é"}, {"b": 2}]'),
+    ):
         (tmp_path / name).write_bytes(text.encode())
         assert read_file(str(tmp_path / name)) == [{"a": "é"}, {"b": 2}]
     with pytest.raises(UnreadableFile, match="cannot be read: No such file"):
         read_file(str(tmp_path / "absent.yaml"))
     assert read_yaml(b"# nothing\n") is None
-    for text in ("2024-05-06", "2024-05-06T07:08:09Z", "2024-05-06 07:08:09.5 +01:00"):  # They stay text.
+    for text in (
+        "2024-05-06",
+        "2024-05-06T07:08:09Z",
+        "2024-05-06 07:08:09.5 +01:00",
+    ):  # They stay text.
         assert read_yaml(f"- {text}\n- {text}: 1".encode()) == [text, {text: 1}]
     merged = b"- &a {x: 1, y: 2}\n- *a\n- {<<: *a, y: 3}\n- {<<: [*a, {z: 4}]}"
     pair = {"x": 1, "y": 2}
     assert read_yaml(merged) == [pair, pair, pair | {"y": 3}, pair | {"z": 4}]
 
 
-WRONG = ["a: b: c", "[", "'a", "\t a", "*a", "a\n---\nb", "%YAML 9.9\n---\na", "? [a]\n: b", "- <<", "<<: 5"]
-WRONG += ["!!bool maybe", "!!int ''", "!!int x", "!!timestamp x", "!!set [a]", "!secret x", "9" * 10_000]
+WRONG = [
+    "a: b: c",
+    "[",
+    "'a",
+    "\t a",
+    "*a",
+    "a\n---\nb",
+    "%YAML 9.9\n---\na",
+    "? [a]\n: b",
+    "- <<",
+    "<<: 5",
+]
+WRONG += [
+    "!!bool maybe",
+    "!!int ''",
+    "!!int x",
+    "!!timestamp x",
+    "!!set [a]",
+    "!secret x",
+    "9" * 10_000,
+]
 WRONG += ["!!python/object/apply:os.system ['true']", "0x_", "a\0b", "key: 'secret' 'secret'"]
-WRONG += [opening * 100_000 + closing * 100_000 for opening, closing in ("[]", ("- ", ""), ("{a: ", "}"))]
+WRONG += [
+    opening * 100_000 + closing * 100_000 for opening, closing in ("[]", ("- ", ""), ("{a: ", "}"))
+]
 
 
 @each(
@@ -65,7 +93,11 @@ WRONG += [opening * 100_000 + closing * 100_000 for opening, closing in ("[]", (
             for text in ("{a: 1, a: 2}", "a: 1\nb: 2\na: 1", "- {b: {'a': 1, a: 2}}")
         ),
         *(
-            ("r.json", f'[[{{"b": {value},\n "b"  : 1}}]]', "duplicate key 'b' in a mapping, in line 2")
+            (
+                "r.json",
+                f'[[{{"b": {value},\n "b"  : 1}}]]',
+                "duplicate key 'b' in a mapping, in line 2",
+            )
             for value in ('"\\ud83d\\ude00"', "1e999", "9" * 5000)
         ),
         *(

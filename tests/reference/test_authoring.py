@@ -47,7 +47,9 @@ def test_a_step_from_results(tmp_path: Path) -> None:
     reply: Any = Reply(path.read_bytes())
     results: list[Any] = [TABLE, path.read_bytes(), path, queried, QueryResult((reply, "json"))]
     for each in results:
-        step = reference_step_from_sparql("find", each, query=QUERY, required_columns=["film", "year"])
+        step = reference_step_from_sparql(
+            "find", each, query=QUERY, required_columns=["film", "year"]
+        )
         assert step["args"] == {"query": QUERY}
         response = {"question_id": "q", "actual_steps": [taken(step, output=json.dumps(TABLE))]}
         [result] = run_evaluation_sync(template(question(step)), [response])
@@ -63,7 +65,19 @@ def test_a_step_from_results(tmp_path: Path) -> None:
         reference_step_from_sparql("x", TABLE, required_columns=["actor"])
 
 
-ODD = ["2024-01-01", "yes", "1e3", "~", "- a", "a: b", " lead", "trail \n", "a\n\n b\n", "\t\n", "\x85\n"]
+ODD = [
+    "2024-01-01",
+    "yes",
+    "1e3",
+    "~",
+    "- a",
+    "a: b",
+    " lead",
+    "trail \n",
+    "a\n\n b\n",
+    "\t\n",
+    "\x85\n",
+]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(ODD)
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(

@@ -34,7 +34,9 @@ EN = [{"language": "en", "string": "Why?"}]
 
 
 def steps_of(reference: Reference) -> list[dict[str, Any]]:
-    return [step for question in reference for group in question.reference_steps or () for step in group]
+    return [
+        step for question in reference for group in question.reference_steps or () for step in group
+    ]
 
 
 def written(path: Path, **document: Any) -> Path:
@@ -63,7 +65,9 @@ def test_questions_have_ids_tags_and_order() -> None:
     own = {"SELECT": "true", "RESULT_ORDER_MATTERS": "true", "language": "de"}
     assert dict(question.tags) == own | {"dataset": "https://example.org/grid/"}
     assert (step["name"], step["ordered"], "output" in step) == ("sparql", True, False)
-    assert step["reference_query"].startswith("PREFIX grid: <https://example.org/grid#>\nSELECT ?name WHERE")
+    assert step["reference_query"].startswith(
+        "PREFIX grid: <https://example.org/grid#>\nSELECT ?name WHERE"
+    )
 
 
 @each(("form", "path"), FORMS)
@@ -78,7 +82,9 @@ def test_right_queries_have_full_scores(form: Any, path: Path, replaced: bool) -
     results = run_evaluation_sync(reference, answers, format="text2sparql", config=config)
     assert {result["steps_score"] for result in results} == {1}
     for result, step in zip(results, steps_of(reference), strict=True):
-        assert ("executed_at" in result["reference_steps"][0][0]) == (replaced or "output" not in step)
+        assert ("executed_at" in result["reference_steps"][0][0]) == (
+            replaced or "output" not in step
+        )
 
 
 TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
@@ -87,9 +93,18 @@ TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
 @each(
     ("questions", "problems"),
     [
-        ([TEXT | {"id": 1.5}, TEXT | {"query": {}}], ["1.5: id: Expected", "[1]: query.sparql: missing"]),
-        ([{"id": "a"}, 5], ["'a': Object missing required field `question`", "[1]: Expected `object`"]),
-        ([TEXT | {"id": 1, "question": {"en": " ", "es": None}}], ["question 1: question: no text in any"]),
+        (
+            [TEXT | {"id": 1.5}, TEXT | {"query": {}}],
+            ["1.5: id: Expected", "[1]: query.sparql: missing"],
+        ),
+        (
+            [{"id": "a"}, 5],
+            ["'a': Object missing required field `question`", "[1]: Expected `object`"],
+        ),
+        (
+            [TEXT | {"id": 1, "question": {"en": " ", "es": None}}],
+            ["question 1: question: no text in any"],
+        ),
         ([TEXT | {"question": {"en": 7}}], ["question[...]: Expected `str | null`, got `int`"]),
         (
             [TEXT, TEXT | {"query": {"sparql": "DROP ALL"}}],
@@ -101,9 +116,13 @@ TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
         ([], ["questions: the list is empty"]),
     ],
 )
-def test_what_cannot_be_read_is_said_by_id(questions: list[Any], problems: list[str], tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_said_by_id(
+    questions: list[Any], problems: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / "questions.yml"
-    path.write_text(yaml.safe_dump({"dataset": {"id": "urn:d", "prefix": "{p}"}, "questions": questions}))
+    path.write_text(
+        yaml.safe_dump({"dataset": {"id": "urn:d", "prefix": "{p}"}, "questions": questions})
+    )
     with pytest.raises(ReferenceDataError) as error:
         load_reference(path, format="text2sparql")
     assert error.value.source == str(path)
@@ -131,15 +150,30 @@ def table(*rows: Any, names: Any = "x") -> dict[str, Any]:
         ([{"head": {}}], table(names="")),
         ([table({}, {"x": None}, names="")], table(names="")),
         ([table({})], table({})),
-        ([table(X), {"boolean": True}], "question 7: answers: a boolean stands beside other answers"),
-        ([table({"x": {}})], "question '7': reference_steps[0][0].output: not SPARQL JSON: results"),
-        ([{"results": {"bindings": [7]}}], "question 7: answers[0].results.bindings[0]: Expected `object`"),
+        (
+            [table(X), {"boolean": True}],
+            "question 7: answers: a boolean stands beside other answers",
+        ),
+        (
+            [table({"x": {}})],
+            "question '7': reference_steps[0][0].output: not SPARQL JSON: results",
+        ),
+        (
+            [{"results": {"bindings": [7]}}],
+            "question 7: answers[0].results.bindings[0]: Expected `object`",
+        ),
         ([], None),
         (None, None),
     ],
 )
 def test_answers_of_qald_are_outputs(answers: Any, output: Any, tmp_path: Path) -> None:
-    question = {"id": 7, "question": EN, "query": {"sparql": "SELECT * {}"}, "answers": answers, "more": 1}
+    question = {
+        "id": 7,
+        "question": EN,
+        "query": {"sparql": "SELECT * {}"},
+        "answers": answers,
+        "more": 1,
+    }
     path = written(tmp_path / "qald.json", questions=[question])
     if isinstance(output, str):
         with pytest.raises(ReferenceDataError) as error:
@@ -170,9 +204,13 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
     assert [*reference.questions] == ["3", "4", "5"]
     with pytest.raises(ReferenceDataError, match=r"in language 'fr'; the file has \['de', 'en'\]"):
         load_reference(path, format="qald", language="fr")
-    load_reference(written(path, questions=questions[4:]), format="qald")  # It tells of none if all are so.
+    load_reference(
+        written(path, questions=questions[4:]), format="qald"
+    )  # It tells of none if all are so.
     written(path, questions=questions[1:2])
-    with pytest.raises(ReferenceDataError, match="no question with a query or answers in language 'en'"):
+    with pytest.raises(
+        ReferenceDataError, match="no question with a query or answers in language 'en'"
+    ):
         load_reference(path, format="qald")
 
 
@@ -219,10 +257,15 @@ TWO = [
 
 
 def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
-    reference, array, lines = (str(tmp_path / name) for name in ("reference.json", "a.json", "a.jsonl"))
+    reference, array, lines = (
+        str(tmp_path / name) for name in ("reference.json", "a.json", "a.jsonl")
+    )
     names = ["a:1", "a:2", "b:1", "b:2"]
     answers = [{"qname": name, "query": "ASK {}"} for name in names]
-    for path, data in ((reference, orjson.dumps(TWO)), (array, orjson.dumps(answers, option=INDENTED))):
+    for path, data in (
+        (reference, orjson.dumps(TWO)),
+        (array, orjson.dumps(answers, option=INDENTED)),
+    ):
         Path(path).write_bytes(data)
     Path(lines).write_bytes(to_jsonl(answers))
     found = []
@@ -240,7 +283,10 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
 @each(
     ("answer", "found"),
     [
-        ({"qname": "b:1", "question": "?", "query": "ASK {}", "dataset": "urn:a"}, ("b:1", "ASK {}")),
+        (
+            {"qname": "b:1", "question": "?", "query": "ASK {}", "dataset": "urn:a"},
+            ("b:1", "ASK {}"),
+        ),
         ({"question": "why", "query": "ASK {}", "dataset": "urn:a"}, ("a:1", "ASK {}")),
         ({"question": "Why?", "query": "", "dataset": "urn:b", "qname": None}, ("b:1", None)),
         ({"qname": "a:1", "query": "ASK {}", "error": "timeout"}, ("a:1", "ASK {}")),
@@ -252,15 +298,23 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
         ({"question": "Who is a?", "query": "ASK {}", "dataset": "urn:a"}, ("a:2", "ASK {}")),
         ({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id"),
         ({"qname": "b:1", "query": "ASK {}", "answer": "B.", "error": None}, ("b:1", "ASK {}")),
-        ({"qname": "a:1", "query": {"text": "ASK {}"}}, "query: expected text, got the keys 'text'"),
-        ({"qname": "a:1", "sparql": "ASK {}"}, "with question and query, got the keys 'qname', 'sparql'"),
+        (
+            {"qname": "a:1", "query": {"text": "ASK {}"}},
+            "query: expected text, got the keys 'text'",
+        ),
+        (
+            {"qname": "a:1", "sparql": "ASK {}"},
+            "with question and query, got the keys 'qname', 'sparql'",
+        ),
         (7, "not_a_trace: expected an object with question and query, got a int"),
         ([], "not_a_trace: it is empty"),
     ],
 )
 async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
-    path.write_bytes(orjson.dumps([{"qname": "a:1", "query": "", "seconds": 2}, answer], option=INDENTED))
+    path.write_bytes(
+        orjson.dumps([{"qname": "a:1", "query": "", "seconds": 2}, answer], option=INDENTED)
+    )
     async with evaluate_stream(TWO, path, format="text2sparql", ordered=True) as stream:
         first, *others = [result async for result in stream]
     assert (first["question_id"], first["failure"]) == ("a:1", "no_steps")
@@ -281,7 +335,10 @@ async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: P
     [
         ({"question": "who is a", "answer": "A.", "object": 1}, {"question_id": "a:2"}),
         ({"question_id": "b:1", "question": "?", "actual_answer": "B."}, {"actual_answer": "B."}),
-        ({"question": "Who is b?", "actual_steps": WHY}, {"actual_steps": [{**WHY[0], "status": "success"}]}),
+        (
+            {"question": "Who is b?", "actual_steps": WHY},
+            {"actual_steps": [{**WHY[0], "status": "success"}]},
+        ),
         ({"question": "Who is b?", "error": "timeout"}, {"question_id": "b:2", "error": "timeout"}),
         ({"question": "Why?", "dataset": "urn:b", "answer": "B."}, {"question_id": "b:1"}),
         ({"question": "Who is a?", "response": "A."}, "response: did you mean actual_answer?"),
@@ -296,11 +353,16 @@ def test_plain_responses_find_their_questions(
     path = tmp_path / "log.jsonl"
     responses = [{"question_id": "a:1", "answer": "?"}, response]
     path.write_bytes(orjson.dumps(responses) if is_array else to_jsonl(responses))
-    reference, rejects, output = (tmp_path / name for name in ("r.json", "rejects.jsonl", "o.jsonl"))
+    reference, rejects, output = (
+        tmp_path / name for name in ("r.json", "rejects.jsonl", "o.jsonl")
+    )
     reference.write_bytes(orjson.dumps(TWO))
     command = ["evaluate", str(reference), str(path), "--format", "plain", "-o", str(output)]
     run(*command, "--rejects", str(rejects))
-    results, [reject, *_] = from_jsonl(output.read_bytes()), [*from_jsonl(rejects.read_bytes()), None]
+    results, [reject, *_] = (
+        from_jsonl(output.read_bytes()),
+        [*from_jsonl(rejects.read_bytes()), None],
+    )
     assert results[0]["actual_answer"] == "?"
     if isinstance(found, str):
         assert found in reject["message"]
@@ -309,9 +371,13 @@ def test_plain_responses_find_their_questions(
         assert {key: results[1].get(key) for key in found} == found
 
 
-def test_plain_answers_without_a_reference_set(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_plain_answers_without_a_reference_set(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     log, output = tmp_path / "log.jsonl", tmp_path / "o.jsonl"
-    log.write_bytes(to_jsonl([{"question": "Who?", "answer": "I.", "question_id": "w"}, {"answer": "?"}]))
+    log.write_bytes(
+        to_jsonl([{"question": "Who?", "answer": "I.", "question_id": "w"}, {"answer": "?"}])
+    )
     for command in (["evaluate", "-o", str(output)], ["validate"]):
         assert run(*command, "--no-reference", str(log), "--format", "plain") == 3
         assert run(*command, "--no-reference", str(log), "--format", "auto") == 2

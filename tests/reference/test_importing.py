@@ -69,7 +69,13 @@ def test_responses_and_results(tmp_path: Path) -> None:
     path = tmp_path / "responses.jsonl"
     responses = [
         {"question": "Why?", "id": "r1", "actual_answer": "Wait", "error": "timeout"},
-        {"question": "Why?", "id": "r2", "actual_answer": "So.", "template": "t", "actual_steps": []},
+        {
+            "question": "Why?",
+            "id": "r2",
+            "actual_answer": "So.",
+            "template": "t",
+            "actual_steps": [],
+        },
         {"question": "Why?", "id": "r3", "actual_answer": "Thus."},
         {"question": "Who?", "question_id": "q2", "id": 7},
         {"question": "Who?!"},
@@ -92,19 +98,33 @@ def test_responses_and_results(tmp_path: Path) -> None:
     )
     assert import_questions(path) == reference
 
-    listed = {"question": "A?", "reference_answer": ["a", "b"], "match": "list", "actual_answer": "a"}
+    listed = {
+        "question": "A?",
+        "reference_answer": ["a", "b"],
+        "match": "list",
+        "actual_answer": "a",
+    }
     path.write_bytes(to_jsonl([listed | {"question_id": name} for name in ("q1", "q2")]))
     [template] = import_questions(path)
     [question] = template["questions"]
-    assert question == {"id": "q1", "question_text": "A?", "reference_answer": ["a", "b"], "match": "list"}
+    assert question == {
+        "id": "q1",
+        "question_text": "A?",
+        "reference_answer": ["a", "b"],
+        "match": "list",
+    }
 
 
 def test_columns_of_a_match(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
-    path.write_text("question;answer;match;tolerance;tags\nA?;5;number;0.1;{'hops': 2, kind: count}\n")
+    path.write_text(
+        "question;answer;match;tolerance;tags\nA?;5;number;0.1;{'hops': 2, kind: count}\n"
+    )
     [template] = import_questions(path)
     asked = {"id": "a", "question_text": "A?", "reference_answer": "5", "match": "number"}
-    assert template["questions"] == [asked | {"tolerance": 0.1, "tags": {"hops": "2", "kind": "count"}}]
+    assert template["questions"] == [
+        asked | {"tolerance": 0.1, "tags": {"hops": "2", "kind": "count"}}
+    ]
 
 
 def test_answers_that_nobody_reviewed() -> None:
@@ -123,8 +143,14 @@ def test_answers_that_nobody_reviewed() -> None:
 @each(
     ("text", "problems"),
     [
-        ("qestion,answer\nA?,1", ["line 1: expected a column question, and none twice, got qestion, answer"]),
-        ("question,question_text\nA?,1", ["line 1: expected a column question, and none twice, got "]),
+        (
+            "qestion,answer\nA?,1",
+            ["line 1: expected a column question, and none twice, got qestion, answer"],
+        ),
+        (
+            "question,question_text\nA?,1",
+            ["line 1: expected a column question, and none twice, got "],
+        ),
         ("", ["line 1: expected a column question, and none twice, got nothing"]),
         (
             "question,answer\nA?,1\nA?,2\n,3\nB?,1,2\n",
@@ -137,14 +163,27 @@ def test_answers_that_nobody_reviewed() -> None:
         ("question,id\nA?,x\nB?,x", ["line 3: the id 'x' is already that of line 2"]),
         ("question,tags\nA?,a[=2", ["line 2: tags: expected a key without =, [ and ], got 'a['"]),
         ("question,query\nA?,DELETE {}", ["line 2: reference_query: expected a SPARQL query"]),
-        ('question\nA?\n"B?\nC?', ["line 3 or later: unexpected end of data; is a double quote missing?"]),
-        ("question,answer,match\nA?,many,number", ["line 2: reference_answer: must have one number"]),
+        (
+            'question\nA?\n"B?\nC?',
+            ["line 3 or later: unexpected end of data; is a double quote missing?"],
+        ),
+        (
+            "question,answer,match\nA?,many,number",
+            ["line 2: reference_answer: must have one number"],
+        ),
         ("question,answer,match,tolerance\nA?,5,number,x", ["line 2: tolerance: Expected `float"]),
-        (b"question\nA?\nGr\xf6sse?", ["not text in UTF-8; unpack it, or save it as such: in Excel, CSV"]),
+        (
+            b"question\nA?\nGr\xf6sse?",
+            ["not text in UTF-8; unpack it, or save it as such: in Excel, CSV"],
+        ),
         ("question,id\n" + "".join(f"{i},x\n" for i in range(30)), [*["line"] * 20, "..."]),
         (
             '{"question": "A?"}\n{"question_id": "q"}\n\n{"messages": []}\n[]',
-            ["line 2: no question", "line 4: no question; add it; `convert`", "line 5: expected a JSON"],
+            [
+                "line 2: no question",
+                "line 4: no question; add it; `convert`",
+                "line 5: expected a JSON",
+            ],
         ),
         (None, ["No such file"]),
     ],
@@ -166,6 +205,8 @@ def test_problems(text: str | bytes | None, problems: list[str], tmp_path: Path)
 def test_unknown_columns(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
     path.write_text("question,notes,anwser,\nA?,x,1,\n")
-    with pytest.warns(GraphragEvalWarning, match="ignored columns: notes, anwser; known: question, answer"):
+    with pytest.warns(
+        GraphragEvalWarning, match="ignored columns: notes, anwser; known: question, answer"
+    ):
         [template] = import_questions(path)
     assert template["questions"] == [{"id": "a", "question_text": "A?"}]

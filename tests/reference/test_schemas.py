@@ -29,7 +29,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEP = {"name": "x", "output": "y"}
-VALUES: list[Any] = [None, True, 0, -1, 1.5, "", "success", "x", "exact", [], ["x"], [[]], [[STEP]], {}]
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    "",
+    "success",
+    "x",
+    "exact",
+    [],
+    ["x"],
+    [[]],
+    [[STEP]],
+    {},
+]
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
 
 
@@ -86,7 +101,9 @@ def test_reference_sets() -> None:
 
 def test_responses_and_results() -> None:
     raw: dict[str, Any] = {"question_id": "x", "actual_steps": [{"name": "a", "status": "success"}]}
-    keys = [field.encode_name for field in fields(SHAPES["responses"]) if field.name != "actual_steps"]
+    keys = [
+        field.encode_name for field in fields(SHAPES["responses"]) if field.name != "actual_steps"
+    ]
 
     def read(value: Any) -> object:
         return read_response(orjson.dumps(value), {"x": 1, "success": 1, "exact": 1})
@@ -95,11 +112,15 @@ def test_responses_and_results() -> None:
     for line in from_jsonl((ROOT / "examples/responses.jsonl").read_bytes()):
         assert accepts("responses", line)
     raw = {"template_id": "t", "question_id": "q", "status": "success"}
-    agree("results", lambda value: compute_aggregates([value]), raw, raw, [*RESULT_METRICS, "status"])
+    agree(
+        "results", lambda value: compute_aggregates([value]), raw, raw, [*RESULT_METRICS, "status"]
+    )
 
 
 async def test_results_and_aggregates_of_the_examples() -> None:
-    results = await run_evaluation(ROOT / "examples/reference.yaml", ROOT / "examples/responses.jsonl")
+    results = await run_evaluation(
+        ROOT / "examples/reference.yaml", ROOT / "examples/responses.jsonl"
+    )
     assert all(accepts("results", orjson.loads(orjson.dumps(result))) for result in results)
     for detail in (False, True):
         aggregates = json.loads(json.dumps(compute_aggregates(results, detail=detail)))
@@ -113,7 +134,14 @@ def test_configurations() -> None:
     raw: dict[str, Any] = {"llm": {"generation": MODEL, "embedding": MODEL}}
     keys = ["steps", "answer_correctness", "answer_relevance", "metrics", "aliases", "unknown"]
     # Nothing turns a metric on, or it is an error; both are allowed by the types.
-    agree("configuration", load_config, raw, raw, keys, [value for value in VALUES if value is not None])
+    agree(
+        "configuration",
+        load_config,
+        raw,
+        raw,
+        keys,
+        [value for value in VALUES if value is not None],
+    )
 
 
 def test_the_command(capfd: pytest.CaptureFixture[str]) -> None:

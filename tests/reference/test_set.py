@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from graphrag_eval_async import Evaluator, GraphragEvalWarning, Reference, ReferenceDataError, load_reference
+from graphrag_eval_async import (
+    Evaluator,
+    GraphragEvalWarning,
+    Reference,
+    ReferenceDataError,
+    load_reference,
+)
 from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
 from tests.support.cases import each
 from tests.support.data import answer, question, template, templates
@@ -90,7 +96,9 @@ def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path:
 
 def test_tags_beyond_the_limits_are_a_doubt() -> None:
     raw = template(*(question(question_id=f"q{i}", tags={"n": i}) for i in range(203)))
-    with pytest.warns(GraphragEvalWarning, match="200 values; 3 are left out, the first is 'n=200'"):
+    with pytest.warns(
+        GraphragEvalWarning, match="200 values; 3 are left out, the first is 'n=200'"
+    ):
         load_reference(raw)
 
 
@@ -99,9 +107,15 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
     [
         (
             asking(tags="hard"),
-            f"{QUESTION}.tags: Expected `object | array | null`, got `str`; write {{key: value}} or [name]",
+            (
+                f"{QUESTION}.tags: Expected `object | array | null`, got `str`; write "
+                "{key: value} or [name]"
+            ),
         ),
-        (asking(tags={"n": None}), f"{QUESTION}.tags.n: expected a string, a number or a boolean, got None"),
+        (
+            asking(tags={"n": None}),
+            f"{QUESTION}.tags.n: expected a string, a number or a boolean, got None",
+        ),
         (asking(tags={"a=b": 1}), f"{QUESTION}.tags: expected a key without =, [ and ], got 'a=b'"),
         (
             [{**asking()[0], "tags": ["a]"]}],
@@ -115,12 +129,18 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
         ([{"template_id": "t", "questions": [None]}], f"{QUESTION}: Expected `object`, got `null`"),
         (steps({"name": "x"}), f"{STEP}.output: missing"),
         (of_step(score="high"), f"{STEP}.score: Invalid enum value 'high'"),
-        (of_step(args_match="all", args={}), f"{STEP}.args_match: Invalid enum value 'all'; write exact, "),
+        (
+            of_step(args_match="all", args={}),
+            f"{STEP}.args_match: Invalid enum value 'all'; write exact, ",
+        ),
         (of_step(args_match="exact"), f"{STEP}.args: missing; args_match compares them"),
         (steps({"name": "x", "args": {}, "args_match": "none"}), f"{STEP}.output: missing"),
         (
             asking(reference_steps=[{"steps": [{"name": "x", "output": "y"}], "order": "strikt"}]),
-            f"{QUESTION}.reference_steps[0].order: Invalid enum value 'strikt'; write strict or any",
+            (
+                f"{QUESTION}.reference_steps[0].order: Invalid enum value 'strikt'; write strict "
+                "or any"
+            ),
         ),
         (
             asking(reference_steps=[{"steps": [{"name": "x"}]}]),
@@ -128,9 +148,15 @@ def test_tags_beyond_the_limits_are_a_doubt() -> None:
         ),
         (
             steps({"name": "x", "output": "y"}, {"name": "z", "output": "y", "order": "strict"}),
-            f"{QUESTION}.reference_steps[0][1].order: is the group's; write {{order: strict, steps: [...]}}",
+            (
+                f"{QUESTION}.reference_steps[0][1].order: is the group's; write "
+                "{order: strict, steps: [...]}"
+            ),
         ),
-        (asking(forbidden_steps="x"), f"{QUESTION}.forbidden_steps: Expected `array | null`, got `str`"),
+        (
+            asking(forbidden_steps="x"),
+            f"{QUESTION}.forbidden_steps: Expected `array | null`, got `str`",
+        ),
         (
             template(question({"name": "x", "output": "y"}, forbidden_steps=["X-"])),
             f"{QUESTION}.forbidden_steps: 'X-' is also a reference step",
@@ -150,13 +176,18 @@ def test_problems(raw: Any, problem: str, tmp_path: Path) -> None:
         assert found.startswith(problem)
 
 
-TABLE = '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}'
+TABLE = (
+    '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}'
+)
 CHANGES = [('"1"', "1"), ('[{"a"', '[1, {"a"'), ('"vars"', '"wars"')]
 
 
 @each("output", ["{", 1, *(TABLE.replace(*change) for change in CHANGES)])
 def test_outputs_that_are_not_as_their_media_type_says(output: Any) -> None:
-    assert [len(load_reference(of_step(output=TABLE, output_media_type=kind))) for kind in (SPARQL, JSON)]
+    assert [
+        len(load_reference(of_step(output=TABLE, output_media_type=kind)))
+        for kind in (SPARQL, JSON)
+    ]
     # The tables before it are of the same form.
     valid = {"name": "x", "output": TABLE, "output_media_type": SPARQL}
     (found,) = problems(steps(*[valid] * 50, valid | {"output": output}))
@@ -189,9 +220,15 @@ def test_the_first_problem_of_each_question_is_listed(tmp_path: Path) -> None:
     expected = [
         f"templates[0].template_id: Expected `str`, got `int`; {QUOTES} (line 1)",
         f"{QUESTION}: Object missing required field `question_text` (line 3)",
-        f"templates[0].questions[2].reference_steps[0]: Expected `array`, got `object`; {FLAT} (line 8)",
+        (
+            "templates[0].questions[2].reference_steps[0]: Expected `array`, got `object`; "
+            f"{FLAT} (line 8)"
+        ),
         f"{OTHER}.reference_answer: Expected `str | array | null`, got `int`; {QUOTES} (line 12)",
-        "templates[1].questions[1].id: 'r' is already the id of templates[0].questions[1] (line 13)",
+        (
+            "templates[1].questions[1].id: 'r' is already the id of templates[0].questions[1] "
+            "(line 13)"
+        ),
     ]
     assert caught.value.problems == expected
     assert str(caught.value).splitlines()[0] == f"reference set: 5 problems in {path}"
@@ -212,7 +249,11 @@ def test_what_is_no_list_of_templates(tmp_path: Path) -> None:
 def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
     """One that programs wrote is searched only at its beginning."""
     path, twice = tmp_path / "r.json", '"question_text": "?", "question_text": "?"'
-    for size, end, found in [(0, "", True), (CHECKED_BYTES, "", False), (CHECKED_BYTES, "\n", True)]:
+    for size, end, found in [
+        (0, "", True),
+        (CHECKED_BYTES, "", False),
+        (CHECKED_BYTES, "\n", True),
+    ]:
         text = f'[{{"template_id": "{"x" * size}", "questions": [{end}{{"id": "q", {twice}}}]}}]'
         path.write_text(end + text)
         if found:
@@ -221,7 +262,10 @@ def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
             assert len(load_reference(path)) == 1
 
 
-@each("value", [[{1}], {5: "b"}, 10**24, "\ud800", b"b", [None, float("nan")], float("-inf"), nested(253)])
+@each(
+    "value",
+    [[{1}], {5: "b"}, 10**24, "\ud800", b"b", [None, float("nan")], float("-inf"), nested(253)],
+)
 def test_values_that_have_no_json_text(value: Any) -> None:
     (found,) = problems(of_step(args={"a": value}))
     assert found.startswith(f"{QUESTION}: cannot be written as JSON: ")
@@ -298,11 +342,20 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
     place = "templates[0].questions[1].reference_steps[0][0]"
     expected = [
         "templates[0].tmeplate: unknown key, ignored; did you mean template_id?",
-        f"{QUESTION}.refrence_steps: unknown key, ignored; did you mean reference_steps?; in 2 places",
+        (
+            f"{QUESTION}.refrence_steps: unknown key, ignored; did you mean reference_steps?; in "
+            "2 places"
+        ),
         f"{place}.required_colums: unknown key, ignored; did you mean required_columns?",
-        f"{place}.output_media_type: unknown media type 'text/tortoise', the output is compared as text; ",
+        (
+            f"{place}.output_media_type: unknown media type 'text/tortoise', the output is "
+            "compared as text; "
+        ),
     ]
-    for doubts, lines in [(listed, [3, 7, 11, 11]), (problems(as_json, strict=True), [4, 9, 19, 22])]:
+    for doubts, lines in [
+        (listed, [3, 7, 11, 11]),
+        (problems(as_json, strict=True), [4, 9, 19, 22]),
+    ]:
         for doubt, start, line in zip(doubts, expected, lines, strict=True):
             assert doubt.startswith(start)
             assert doubt.endswith(f"(line {line})")

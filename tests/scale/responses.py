@@ -40,7 +40,9 @@ CONFIG: dict[str, Any] = {"answer_correctness": {}}
 
 def response(number: int, **more: Any) -> dict[str, Any]:
     """A response; some are errors, and some have a wrong step."""
-    given = answer(number % QUESTIONS, number=number, actual_answer=f"It is. NUMBER {number}", **more)
+    given = answer(
+        number % QUESTIONS, number=number, actual_answer=f"It is. NUMBER {number}", **more
+    )
     if number % 11 == 3:
         return {"question_id": given["question_id"], "number": number, "error": "TimeoutError"}
     if number % 5 == 1:
@@ -49,10 +51,11 @@ def response(number: int, **more: Any) -> dict[str, Any]:
 
 
 class Judge:
-    """Finds two thirds of the answers right; appends a line to the file `calls` in a folder for each.
+    """Finds two thirds of the answers right; appends a line to the file `calls` in a folder for
+    each.
 
-    From the number `held_from` on, it answers once there is a file `go`. It kills its process at the number
-    `poison`, and at one of 50 if there is a file `kill`, which it removes.
+    From the number `held_from` on, it answers once there is a file `go`. It kills its process at
+    the number `poison`, and at one of 50 if there is a file `kill`, which it removes.
     """
 
     model = "scripted"
@@ -60,7 +63,12 @@ class Judge:
     def __init__(
         self, folder: Path, *, held_from: int | None = None, poison: int = -1, refuses: bool = False
     ) -> None:
-        self.folder, self.held_from, self.poison, self.refuses = str(folder), held_from, poison, refuses
+        self.folder, self.held_from, self.poison, self.refuses = (
+            str(folder),
+            held_from,
+            poison,
+            refuses,
+        )
 
     async def complete(
         self, messages: Sequence[Mapping[str, str]], _: Mapping[str, Any]
@@ -91,7 +99,9 @@ def alike(results: Iterable[dict[str, Any]]) -> list[bytes]:
     return sorted(orjson.dumps(result, option=orjson.OPT_SORT_KEYS) for result in shown)
 
 
-async def in_one_process(source: Any, **options: Any) -> tuple[list[dict[str, Any]], RunningAggregates]:
+async def in_one_process(
+    source: Any, **options: Any
+) -> tuple[list[dict[str, Any]], RunningAggregates]:
     """The results of one stream, without what a worker does not know, and their aggregates."""
     aggregates = RunningAggregates(templates=REFERENCE.templates, steps=REFERENCE.step_names)
     results = []

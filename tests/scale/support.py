@@ -63,8 +63,12 @@ BAD = [
     b"[" * 300,
     b'{"actual_answer": "a"}',
 ]
-LINES = st.lists(st.one_of(st.sampled_from(GOOD), st.sampled_from(GOOD), st.sampled_from(BAD)), max_size=25)
-FILES = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r\n"]), st.booleans()), min_size=1, max_size=3)
+LINES = st.lists(
+    st.one_of(st.sampled_from(GOOD), st.sampled_from(GOOD), st.sampled_from(BAD)), max_size=25
+)
+FILES = st.lists(
+    st.tuples(LINES, st.sampled_from([b"\n", b"\r\n"]), st.booleans()), min_size=1, max_size=3
+)
 
 
 def write(folder: Path, files: Any) -> list[str]:

@@ -42,12 +42,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-LINES = [orjson.dumps(answer(index % 2, elapsed_sec=index / 7, note="x" * 200)) for index in range(400)]
+LINES = [
+    orjson.dumps(answer(index % 2, elapsed_sec=index / 7, note="x" * 200)) for index in range(400)
+]
 """Longer than a shard."""
 
 
 class Recording:
-    """A comparator that notes each call in a file, and kills its process at an output in `poison`."""
+    """A comparator that notes each call in a file, and kills its process at an output in
+    `poison`.
+    """
 
     def __init__(self, calls: Path, *poison: str) -> None:
         self.calls, self.poison = calls, poison
@@ -92,7 +96,9 @@ def random_files(folder: Path, seed: int) -> list[str]:
 
 
 @each(("seed", "shard"), [(1, None), (2, None), (3, None), (4, "0/2"), (5, "2/3")])
-async def test_several_processes_give_what_one_gives(tmp_path: Path, seed: int, shard: str | None) -> None:
+async def test_several_processes_give_what_one_gives(
+    tmp_path: Path, seed: int, shard: str | None
+) -> None:
     files = random_files(tmp_path, seed)
     results = tmp_path / "results"
     rejects: list[Any] = []
@@ -122,9 +128,13 @@ async def test_a_reject_may_end_it(path: Path, tmp_path: Path) -> None:
     assert results.read_bytes().count(b"\n") >= 400
 
 
-async def test_rejects_are_written_or_given_to_a_callable_on_the_loop(path: Path, tmp_path: Path) -> None:
+async def test_rejects_are_written_or_given_to_a_callable_on_the_loop(
+    path: Path, tmp_path: Path
+) -> None:
     told_on: set[int] = set()
-    await evaluate_file(REFERENCE, path, jobs=2, on_reject=lambda _: told_on.add(threading.get_ident()))
+    await evaluate_file(
+        REFERENCE, path, jobs=2, on_reject=lambda _: told_on.add(threading.get_ident())
+    )
     assert told_on == {threading.get_ident()}
     with LineFile(tmp_path / "rejects.jsonl") as lines:
         await evaluate_file(REFERENCE, path, jobs=2, on_reject=RejectWriter(lines))
@@ -152,7 +162,9 @@ async def test_after_a_killed_worker_only_the_rest_is_evaluated(tmp_path: Path) 
     recording.poison = ()
     found = await evaluate_file(reference, path, **options)
     assert recording.count - calls_before < len(LINES) * 2 - 50 * len(kept)
-    alone = await evaluate_file(reference, path, **{**options, "jobs": 1, "results": tmp_path / "alone"})
+    alone = await evaluate_file(
+        reference, path, **{**options, "jobs": 1, "results": tmp_path / "alone"}
+    )
     assert found.aggregates.to_bytes() == alone.aggregates.to_bytes()
     assert results.read_bytes() == (tmp_path / "alone").read_bytes()
 
@@ -184,7 +196,9 @@ async def test_shards_of_a_changed_file_or_reference_set_are_not_used(tmp_path: 
             path.write_bytes(path.read_bytes() + b"\n" + LINES[0])
         else:
             reference = other_reference
-        with pytest.warns(GraphragEvalWarning, match=rf"not using {kept} finished shards?: the responses"):
+        with pytest.warns(
+            GraphragEvalWarning, match=rf"not using {kept} finished shards?: the responses"
+        ):
             found = await evaluate_file(reference, path, jobs=2, results=results)
         alone = await evaluate_file(reference, path)
         assert found.aggregates.to_bytes() == alone.aggregates.to_bytes()
@@ -226,7 +240,9 @@ async def test_options_that_cannot_be_sent_to_another_process(path: Path) -> Non
 class SlowJudge(Judge):
     """Notes when each call begins and ends, in one file for all processes."""
 
-    async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> Any:
+    async def complete(
+        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
+    ) -> Any:
         with (Path(self.folder) / "times").open("a") as times:
             times.write(f"{time.monotonic_ns()} 1\n")
         await asyncio.sleep(0.01)
@@ -260,12 +276,16 @@ async def test_the_budget_is_for_all_processes(tmp_path: Path) -> None:
     prices = {"input_usd_per_million": 10_000.0, "output_usd_per_million": 0.0}  # A dollar a call.
     limits = {"budget_usd": 200.0, "max_concurrency": 4}
     config = {**CONFIG, "llm": {"limits": limits, "pricing": prices}}
-    found = await evaluate_file(JUDGED_REFERENCE, path, jobs=2, config=config, judge=Judge(tmp_path))
+    found = await evaluate_file(
+        JUDGED_REFERENCE, path, jobs=2, config=config, judge=Judge(tmp_path)
+    )
     in_flight = limits["max_concurrency"]
     spent = len((tmp_path / "calls").read_text().split())
     shards_in_progress = 4
     assert found.usage.dollars == pytest.approx(spent)
-    assert limits["budget_usd"] * 0.9 <= spent <= limits["budget_usd"] + in_flight * shards_in_progress
+    assert (
+        limits["budget_usd"] * 0.9 <= spent <= limits["budget_usd"] + in_flight * shards_in_progress
+    )
     assert found.usage.errors["budget"] > 0
 
 
@@ -281,7 +301,9 @@ async def test_an_error_of_a_worker_arrives_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("attempt", range(4))
-async def test_an_error_of_one_shard_is_raised_whatever_the_others_do(tmp_path: Path, attempt: int) -> None:
+async def test_an_error_of_one_shard_is_raised_whatever_the_others_do(
+    tmp_path: Path, attempt: int
+) -> None:
     """With a budget, too; and as it is, not as a cancellation of the others."""
     limits = {"budget_usd": 1000.0, "max_failed_calls": 1}
     prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 1.0}
@@ -289,14 +311,20 @@ async def test_an_error_of_one_shard_is_raised_whatever_the_others_do(tmp_path: 
     path = judged_file(tmp_path, 1200)
     judge = Judge(tmp_path, refuses=True)
     with pytest.raises(JudgeUnavailable, match="wrong key"):
-        await evaluate_file(JUDGED_REFERENCE, path, jobs=2 + attempt % 2, config=config, judge=judge)
+        await evaluate_file(
+            JUDGED_REFERENCE, path, jobs=2 + attempt % 2, config=config, judge=judge
+        )
 
 
-async def test_a_budget_that_is_enough_for_one_process_is_enough_for_one_shard(tmp_path: Path) -> None:
+async def test_a_budget_that_is_enough_for_one_process_is_enough_for_one_shard(
+    tmp_path: Path,
+) -> None:
     path = judged_file(tmp_path, 60)
     prices = {"input_usd_per_million": 10_000.0, "output_usd_per_million": 0.0}  # A dollar a call.
     config = {**CONFIG, "llm": {"limits": {"budget_usd": 60.0}, "pricing": prices}}
-    found = await evaluate_file(JUDGED_REFERENCE, path, jobs=8, config=config, judge=Judge(tmp_path))
+    found = await evaluate_file(
+        JUDGED_REFERENCE, path, jobs=8, config=config, judge=Judge(tmp_path)
+    )
     assert "budget" not in found.usage.errors
 
 

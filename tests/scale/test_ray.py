@@ -91,7 +91,13 @@ def test_refuses_files_before_it_starts(tmp_path: Path) -> None:
         assert "secretword" not in str(caught.value)
 
 
-BAD = (b"{", b"", b'{"question_id": "nobody"}', b"\xff", b'{"question_id": "q1", "actual_answer": "%s"}')
+BAD = (
+    b"{",
+    b"",
+    b'{"question_id": "nobody"}',
+    b"\xff",
+    b'{"question_id": "q1", "actual_answer": "%s"}',
+)
 
 
 def test_files_equal_one_process(tmp_path: Path) -> None:
@@ -138,7 +144,9 @@ def test_rows_of_datasets(tmp_path: Path, ray: Any) -> None:
 def alike(results: Path) -> list[bytes]:
     """Results in one order, without the numbers of their samples, which depend on the order."""
     rows = [orjson.loads(line) for line in results.read_bytes().splitlines()]
-    return sorted(orjson.dumps({**row, "sample": None}, option=orjson.OPT_SORT_KEYS) for row in rows)
+    return sorted(
+        orjson.dumps({**row, "sample": None}, option=orjson.OPT_SORT_KEYS) for row in rows
+    )
 
 
 def test_rejected_rows(tmp_path: Path, ray: Any) -> None:
@@ -148,7 +156,11 @@ def test_rejected_rows(tmp_path: Path, ray: Any) -> None:
 
 
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    path, results, alone = write(tmp_path / "r.jsonl", 800), tmp_path / "out.jsonl", tmp_path / "alone.jsonl"
+    path, results, alone = (
+        write(tmp_path / "r.jsonl", 800),
+        tmp_path / "out.jsonl",
+        tmp_path / "alone.jsonl",
+    )
     (tmp_path / "kill").touch()
     options: dict[str, Any] = {"config": CONFIG, "judge": Judge(tmp_path)}
     found = evaluate_dataset(REFERENCE, path, concurrency=2, results=results, **options)
@@ -161,11 +173,17 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path: Path) -> None:
 
 
 def test_a_killed_driver_resumes(tmp_path: Path) -> None:
-    path, results, alone = write(tmp_path / "r.jsonl", 2000), tmp_path / "out.jsonl", tmp_path / "alone.jsonl"
+    path, results, alone = (
+        write(tmp_path / "r.jsonl", 2000),
+        tmp_path / "out.jsonl",
+        tmp_path / "alone.jsonl",
+    )
     shards = Path(f"{results}.shards")
     code = f"from tests.scale.test_ray import drive; drive({str(path)!r}, {str(tmp_path)!r})"
     command = [sys.executable, "-c", code]
-    driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + SECONDS
     while len([*shards.glob("[!.]*/outcome")]) < 3:
         assert driver.poll() is None
@@ -193,7 +211,9 @@ def test_what_ends_the_run(tmp_path: Path) -> None:
         (Judge(tmp_path, refuses=True), r"^unavailable: wrong key$", JudgeUnavailable),
     ]:
         with pytest.raises(kind, match=problem):
-            evaluate_dataset(REFERENCE, path, results=tmp_path / kind.__name__, config=CONFIG, judge=judge)
+            evaluate_dataset(
+                REFERENCE, path, results=tmp_path / kind.__name__, config=CONFIG, judge=judge
+            )
 
 
 def test_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +221,12 @@ def test_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     reference.write_text(json.dumps(templates(7)))
     results = tmp_path / "out.jsonl"
     arguments = ["scale", "ray", str(reference), str(path), "-o", str(results)]
-    arguments += ["--aggregates", str(tmp_path / "a.aggregates"), "--rejects", str(tmp_path / "rejects")]
+    arguments += [
+        "--aggregates",
+        str(tmp_path / "a.aggregates"),
+        "--rejects",
+        str(tmp_path / "rejects"),
+    ]
     assert run(*arguments, "--concurrency", "2") == 3
     out, _ = capfd.readouterr()
     assert "results: 100, rejected lines: 1, questions without a response: 0 of 7" in out
@@ -212,14 +237,21 @@ def test_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert counted["micro"]["number_of_error_samples"] == 9
 
 
-def test_command_line_with_a_spent_budget(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_command_line_with_a_spent_budget(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     reference, path = tmp_path / "reference.yaml", write(tmp_path / "r.jsonl", 50)
     save_reference(REFERENCE, reference)
     with serving() as server:
         options = ["--max-in-flight", "1"]
         options += ["-c", config(tmp_path, server, llm={"limits": {"budget_usd": 0.0005}})]
-        assert run("scale", "ray", str(reference), str(path), "-o", str(tmp_path / "out"), *options) == 0
-    assert "to judge the rest, raise llm.limits.budget_usd and start again" in capfd.readouterr().out
+        assert (
+            run("scale", "ray", str(reference), str(path), "-o", str(tmp_path / "out"), *options)
+            == 0
+        )
+    assert (
+        "to judge the rest, raise llm.limits.budget_usd and start again" in capfd.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("argument", ["resume", "batch_size", "advance"])

@@ -44,7 +44,9 @@ async def evaluate(
     async with stream:
         results = [result async for result in stream]
     if shard is not None:
-        assert not any(key in part for each in results for part in (each, each["source"]) for key in UNKNOWN)
+        assert not any(
+            key in part for each in results for part in (each, each["source"]) for key in UNKNOWN
+        )
         assert stream.missing == []
     for result in results:
         for key in UNKNOWN:

@@ -53,7 +53,9 @@ class Disk:
 
 @contextmanager
 def disk() -> Iterator[Disk]:
-    """Put a disk in place of the real one, of which nobody can see what it has, and which does not fail."""
+    """Put a disk in place of the real one, of which nobody can see what it has, and which does
+    not fail.
+    """
     made = Disk()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fdatasync", made.flush)

@@ -11,7 +11,16 @@ import pytest
 
 from graphrag_eval_async import JournalError
 from graphrag_eval_async.sinks.journal import Journal, seal
-from tests.support.journals import CONFIG, Judge, bits, complete, lines_of, names, names_of, responses
+from tests.support.journals import (
+    CONFIG,
+    Judge,
+    bits,
+    complete,
+    lines_of,
+    names,
+    names_of,
+    responses,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +55,10 @@ def assert_mended(path: Path, whole: list[bytes], *, damaged: int) -> Evaluation
         assert stream.journal.damaged == found
     assert names_of(path) == names(LINES)
     assert streams[1].journal is not None
-    assert (streams[1].journal.restored, streams[1].journal.rejected) == (len(whole), len(LINES) - len(whole))
+    assert (streams[1].journal.restored, streams[1].journal.rejected) == (
+        len(whole),
+        len(LINES) - len(whole),
+    )
     return streams[0]
 
 
@@ -94,7 +106,9 @@ def test_damaged_lines_are_set_aside_and_evaluated_again(
     told = [record.getMessage() for record in caplog.records if record.name.endswith("journal")]
     starts = accumulate(map(len, [whole[0], *lines[:-1]]))
     for text, start in zip(told, starts, strict=True):
-        assert text.startswith(f"{path}: byte {start}: not a result or reject; the line is set aside: ")
+        assert text.startswith(
+            f"{path}: byte {start}: not a result or reject; the line is set aside: "
+        )
 
 
 def test_lines_that_are_there_twice(path: Path) -> None:
@@ -118,6 +132,8 @@ def test_links_that_others_put_there(tmp_path: Path, path: Path, suffix: str) ->
     if suffix == ".run":  # Written anew, in place of the link, under other conditions.
         complete(LINES, Journal(path, force=True))
     else:
-        with pytest.raises(JournalError, match=f"{beside}: cannot be .*: Too many levels of symbolic links"):
+        with pytest.raises(
+            JournalError, match=f"{beside}: cannot be .*: Too many levels of symbolic links"
+        ):
             judged(path)
     assert victim.read_bytes() == before

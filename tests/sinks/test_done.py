@@ -65,7 +65,9 @@ def test_every_line_is_admitted_once_over_all_runs(
         run = admitted(restored(kept), lines)
         kept += data.draw(st.lists(st.sampled_from(run), unique_by=id) if run else st.just([]))
     done = restored(kept)
-    assert not [source for source in quiet if (convert(source, DoneLine) in done) != (source in kept)]
+    assert not [
+        source for source in quiet if (convert(source, DoneLine) in done) != (source in kept)
+    ]
     skipped = len(kept)
     kept += admitted(done, lines)
     assert names(kept) == names(quiet)
@@ -82,7 +84,9 @@ def test_a_followed_line_is_known_by_place_and_content(
     run = admitted(Done("position"), lines_of(texts, FOLLOWED))
     kept = data.draw(st.lists(st.sampled_from(run), unique_by=id) if run else st.just([]))
     places = {
-        at for source in kept for at in range(source["offset"], source["offset"] + source["length"] + 1)
+        at
+        for source in kept
+        for at in range(source["offset"], source["offset"] + source["length"] + 1)
     }
     contents = {source["sha256"] for source in kept}
     lines = lines_of(others, FOLLOWED)

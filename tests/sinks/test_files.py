@@ -1,4 +1,6 @@
-"""Files, pipes, reports and locked files: whole lines, and old content until the new is complete."""
+"""Files, pipes, reports and locked files: whole lines, and old content until the new is
+complete.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_a_slow_reader_gets_whole_lines(tmp_path: Path, cancelled: bool) -> None
             await lines.send(b"two\n")
             assert read() == b"two\n"
 
-    with open(path, "rb", 0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as reader:
+    with open(
+        path, "rb", 0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+    ) as reader:
         virtual_time.run(main(reader.fileno()))  # Else a cancelled line has half a second.
 
 

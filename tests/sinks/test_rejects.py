@@ -51,7 +51,9 @@ async def test_takes_the_rejects_of_a_stream(tmp_path: Path, way: str) -> None:
         if line is LONG:
             assert (record["reason"], record["head"]) == ("too_long", LONG.decode()[:1000])
         else:
-            content = record.get("content", "").encode() or base64.b64decode(record["content_base64"])
+            content = record.get("content", "").encode() or base64.b64decode(
+                record["content_base64"]
+            )
             assert content == line
 
 

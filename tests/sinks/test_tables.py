@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESULTS: list[dict[str, Any]] = [
-    {"id": "a", "score": 1, "whole": 3, "good": True, "mixed": 1, "steps": [{"name": "x"}], "none": None},
+    {
+        "id": "a",
+        "score": 1,
+        "whole": 3,
+        "good": True,
+        "mixed": 1,
+        "steps": [{"name": "x"}],
+        "none": None,
+    },
     {"id": "b", "score": 0.25, "whole": -4, "good": False, "mixed": "two\r\n\0three", "late": "-1"},
     {"id": "c", "pending": ["answer_f1"], "score": 0.0},
     {"id": "=1+1", "score": -0.5, "whole": None, "mixed": {"a": [1]}, "huge": 2**63},
@@ -60,7 +68,9 @@ def test_parquet(tmp_path: Path, lines: str) -> None:
     write_table(lines, str(path))
     table = parquet.read_table(path)
     kinds = ["string", "double", "int64", "bool", "string", "string", "string", "string", "string"]
-    assert {field.name: str(field.type) for field in table.schema} == dict(zip(COLUMNS, kinds, strict=True))
+    assert {field.name: str(field.type) for field in table.schema} == dict(
+        zip(COLUMNS, kinds, strict=True)
+    )
     assert table.to_pylist()[2] == {
         **dict.fromkeys(COLUMNS),
         "id": "=1+1",

@@ -78,7 +78,9 @@ class Reader:
         self.now += seconds
 
     def known(self) -> dict[str, Known]:
-        """What a journal would say of the lines that were delivered, and of where the reading began."""
+        """What a journal would say of the lines that were delivered, and of where the reading
+        began.
+        """
         found = {key: Known(offset, 1, None) for key, offset in self.origins.items()}
         for line in self.lines:
             position = line.position
@@ -99,7 +101,9 @@ def append(path: Path, *texts: str) -> None:
 
 
 def tick() -> None:
-    """Wait until what happens to files now gets another time stamp than what has happened before."""
+    """Wait until what happens to files now gets another time stamp than what has happened
+    before.
+    """
     with tempfile.TemporaryFile(buffering=0) as file:
         before = os.fstat(file.fileno()).st_mtime_ns
         while os.fstat(file.fileno()).st_mtime_ns == before:
@@ -107,7 +111,9 @@ def tick() -> None:
 
 
 def open_files() -> int:
-    """How many files, directories and pipes are open. Sockets may be closed at any time by other threads."""
+    """How many files, directories and pipes are open. Sockets may be closed at any time by other
+    threads.
+    """
     return sum(map(_is_file, os.listdir("/dev/fd")))
 
 

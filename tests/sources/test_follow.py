@@ -165,13 +165,19 @@ NO_PATHS: list[Any] = [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}]
         ({"rotate_wait": -0.1}, "rotate_wait: expected seconds, 0 or more, got -0.1"),
         ({"idle_timeout": "1"}, "idle_timeout: "),
         ({"ignore_older": True}, "ignore_older: expected seconds, 0 or more, got True"),
-        ({"exclude": "*.debug.jsonl"}, 'exclude: expected a list of globs, such as ["*.debug.jsonl"]'),
+        (
+            {"exclude": "*.debug.jsonl"},
+            'exclude: expected a list of globs, such as ["*.debug.jsonl"]',
+        ),
         ({"start": "middle"}, 'start: expected "beginning", "end" or a Position, got \'middle\''),
         ({"stop": True}, "stop: expected an event, got True"),
         *(({"path": path}, "path: expected a path, or a list of paths, got ") for path in NO_PATHS),
         ({"path": "a/*.gz"}, "compressed files cannot be followed; read_jsonl (on the command"),
         ({"path": ["log.jsonl", "-"]}, "reads standard input; ./- is a file of that name"),
-        ({"path": "https://a:b@host/log?key"}, "https://host/log: addresses cannot be followed; read_jsonl"),
+        (
+            {"path": "https://a:b@host/log?key"},
+            "https://host/log: addresses cannot be followed; read_jsonl",
+        ),
     ],
 )
 def test_arguments(options: dict[str, Any], problem: str) -> None:

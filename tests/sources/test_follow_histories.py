@@ -1,4 +1,6 @@
-"""Random histories of writes, rotations, deletions, truncations, copies and kills: 0 lines lost, 0 twice."""
+"""Random histories of writes, rotations, deletions, truncations, copies and kills: 0 lines lost,
+0 twice.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class File:
         return os.fstat(self.handle.fileno()).st_ino
 
     def write(self, lines: list[bytes], cut: int) -> None:
-        """Finish the last line, and write others, of the last one at least 8 bytes, and all but so many."""
+        """Finish the last line, and write others, of the last one at least 8 bytes, and all but
+        so many.
+        """
         *whole, last = lines
         end = max(8, len(last) - cut)
         data = self.rest + b"".join(whole) + last[:end]
@@ -51,7 +55,9 @@ class File:
 
 
 class History:
-    """Reading happens only in looks, so the model knows of each line whether anybody can have seen it."""
+    """Reading happens only in looks, so the model knows of each line whether anybody can have
+    seen it.
+    """
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = random = Random(seed)
@@ -71,13 +77,26 @@ class History:
         self.steps: list[str] = [f"{place} {self.way} {self.by_copy=}"]
 
     def run(self) -> None:
-        always: list[Callable[[], object]] = [self.write, self.write, self.poll, self.wait, self.restart]
+        always: list[Callable[[], object]] = [
+            self.write,
+            self.write,
+            self.poll,
+            self.wait,
+            self.restart,
+        ]
         try:
             for _ in range(STEPS):
                 actions = [*always]
                 if self.current is not None:
                     rotate = self.copy_and_truncate if self.by_copy else self.rotate
-                    actions += [rotate, rotate, self.delete, self.truncate, self.rewrite, self.replace]
+                    actions += [
+                        rotate,
+                        rotate,
+                        self.delete,
+                        self.truncate,
+                        self.rewrite,
+                        self.replace,
+                    ]
                 if self.late_file() is not None:
                     actions.append(self.write_late)
                 action = self.random.choice(actions)
@@ -222,7 +241,9 @@ class History:
         assert len({(line.file.key, line.offset) for _, line in self.done}) == len(self.done)
 
     def restart(self) -> None:
-        """Killed, with what came last not yet journaled; a rotated file may be compressed meanwhile."""
+        """Killed, with what came last not yet journaled; a rotated file may be compressed
+        meanwhile.
+        """
         for _ in range(min(self.random.randint(0, 4), self.latest)):
             file, line = self.done.pop()
             file.pending.insert(0, text(line))
@@ -248,9 +269,13 @@ class History:
             self.current.is_seen = True
 
     def compress(self, *, is_read: bool) -> None:
-        """The file that was rotated last, unless it was skipped; nobody can write to it any more."""
+        """The file that was rotated last, unless it was skipped; nobody can write to it any
+        more.
+        """
         path = self.name(1)
-        file = {file.inode: file for file in self.former if not file.may_be_lost}.get(path.stat().st_ino)
+        file = {file.inode: file for file in self.former if not file.may_be_lost}.get(
+            path.stat().st_ino
+        )
         if file is not None:
             path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
             path.unlink()
@@ -260,9 +285,13 @@ class History:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(80), pytest.param(range(80, 3000), marks=pytest.mark.soak)], ids=["some", "many"]
+    "seeds",
+    [range(80), pytest.param(range(80, 3000), marks=pytest.mark.soak)],
+    ids=["some", "many"],
 )
-def test_each_line_comes_once(tmp_path: Path, seeds: range, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_line_comes_once(
+    tmp_path: Path, seeds: range, caplog: pytest.LogCaptureFixture
+) -> None:
     """The soak test shows what only rare orders of events lose or repeat, in about a minute."""
     caplog.set_level(logging.CRITICAL, "graphrag_eval_async.follow")
     for seed in seeds:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 BOM = b"\xef\xbb\xbf"
 
 
-async def split(chunks: Iterable[bytes], limit: int = 1 << 20, *, documents: bool = False) -> list[Record]:
+async def split(
+    chunks: Iterable[bytes], limit: int = 1 << 20, *, documents: bool = False
+) -> list[Record]:
     async def generate() -> AsyncGenerator[bytes]:
         for chunk in chunks:
             yield chunk
@@ -62,7 +64,9 @@ def plain(data: bytes, limit: int) -> list[Record]:
 
 
 TEXT = st.lists(
-    st.sampled_from([b"\n", b"\n\n", b"\r\n", b" ", b"\r", b"\x0b\x0c", b"\x85", b"\xe2\x80\xa8", BOM])
+    st.sampled_from(
+        [b"\n", b"\n\n", b"\r\n", b" ", b"\r", b"\x0b\x0c", b"\x85", b"\xe2\x80\xa8", BOM]
+    )
     | st.binary(max_size=12),
     max_size=25,
 ).map(b"".join)
@@ -77,7 +81,9 @@ async def test_any_chunks_of_any_bytes(data: bytes, cuts: list[int], limit: int)
 
 
 @given(TEXT, st.integers(0, 100), st.integers(1, 30))
-def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, place: int, limit: int) -> None:
+def test_an_unfinished_line_can_be_yielded_and_read_again(
+    data: bytes, place: int, limit: int
+) -> None:
     """Wherever it is ended for now, going on at its offset gives the same lines in the end."""
     splitter = Splitter(max_line_bytes=limit)
     found = splitter.feed(data[:place])
@@ -91,17 +97,26 @@ def test_an_unfinished_line_can_be_yielded_and_read_again(data: bytes, place: in
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=5,
 )
-ARRAYS = st.tuples(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), st.lists(VALUES, max_size=4))
+ARRAYS = st.tuples(
+    st.dictionaries(st.text(max_size=3), VALUES, max_size=3), st.lists(VALUES, max_size=4)
+)
 
 
 @settings(max_examples=50)
 @given(
-    ARRAYS, st.sampled_from([None, 0, 1, 4]), st.integers(3, 50), st.sampled_from(["", "\ufeff", "\r\n \n"])
+    ARRAYS,
+    st.sampled_from([None, 0, 1, 4]),
+    st.integers(3, 50),
+    st.sampled_from(["", "\ufeff", "\r\n \n"]),
 )
-async def test_arrays(parts: tuple[Any, list[Any]], indent: int | None, size: int, before: str) -> None:
+async def test_arrays(
+    parts: tuple[Any, list[Any]], indent: int | None, size: int, before: str
+) -> None:
     array = [parts[0], *parts[1]]
     text = (before + json.dumps(array, indent=indent) + "\n").encode()
     found = await objects_of(text, size)
@@ -124,7 +139,9 @@ OTHER = [
 async def test_other_text_is_read_as_lines() -> None:
     for text in OTHER:
         for size in (1, 1000):
-            assert [line.data for line in await objects_of(text, size)] == [*filter(None, text.split(b"\n"))]
+            assert [line.data for line in await objects_of(text, size)] == [
+                *filter(None, text.split(b"\n"))
+            ]
     for unit in (b"{\n}\n", b"[{}]", b"[{\n\\", b"\n", b"[", b'[{"', b"[{}\n,", b"[{},"):
         text = unit * (1_000_000 // len(unit))
         with affordable(len(text)):
@@ -141,7 +158,16 @@ async def test_positions_refer_to_the_joined_text(items: list[str]) -> None:
 
 
 async def test_items_of_all_kinds() -> None:
-    texts = ["a", "b\n", b"c\r\n", bytearray(b"d"), memoryview(b"e"), "\ud800", '[{"a":1},\n{"b":2}]', " \n"]
+    texts = [
+        "a",
+        "b\n",
+        b"c\r\n",
+        bytearray(b"d"),
+        memoryview(b"e"),
+        "\ud800",
+        '[{"a":1},\n{"b":2}]',
+        " \n",
+    ]
     found = [b"a", b"b", b"c\r", b"d", b"e", b"\xed\xa0\x80", b'{"a":1}', b'{"b":2}']
     assert [getattr(line, "data", None) for line in await pushed(texts)] == found
     good, bad, last = await pushed([{"a": 1}, {"a": {1}}, "x"])
@@ -149,9 +175,22 @@ async def test_items_of_all_kinds() -> None:
     assert (good, last) == (Line(1, 0, b'{"a":1}'), Line(3, 19, b"x"))
     assert (bad.number, bad.offset, bad.data) == (2, 8, b"{'a': {1}}")
     most = MAX_LINE_BYTES
-    items: list[Any] = ["a" * most, "b" * (most + 1) + "\nc", b"d" * (most + 2), " " * (most + 1), " "]
+    items: list[Any] = [
+        "a" * most,
+        "b" * (most + 1) + "\nc",
+        b"d" * (most + 2),
+        " " * (most + 1),
+        " ",
+    ]
     kinds = [type(line) for line in await pushed(items)]
     assert kinds == [Line, LongLine, Line, LongLine, LongLine]
     file = FileId("log.jsonl", "1-2-3", followed=True)
-    given: list[Any] = [Line(7, 123, b"a", file, whole=False), LongLine(8, 200, b"b", 1, 0, "", file)]
-    assert await pushed(["x", *given, {"a": 1}]) == [Line(1, 0, b"x"), *given, Line(2, 2, b'{"a":1}')]
+    given: list[Any] = [
+        Line(7, 123, b"a", file, whole=False),
+        LongLine(8, 200, b"b", 1, 0, "", file),
+    ]
+    assert await pushed(["x", *given, {"a": 1}]) == [
+        Line(1, 0, b"x"),
+        *given,
+        Line(2, 2, b'{"a":1}'),
+    ]

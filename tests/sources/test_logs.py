@@ -1,4 +1,6 @@
-"""Which files are followed, from where, and what comes of them once they are rotated or a run resumes."""
+"""Which files are followed, from where, and what comes of them once they are rotated or a run
+resumes.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,9 @@ def compress(path: Path, *, keep: bool = False) -> None:
 
 
 NAMES = {
-    "log.jsonl": "log.jsonl.1 log.jsonl.2026-01-31_12-00 log.jsonl.20260131T120000Z log.jsonl-20260131"
-    " log-20260131.jsonl log-2026-01-31T12-00-00.000.jsonl log.2026-01-31_12-00-00_123456.jsonl log.1.jsonl"
-    " log.jsonl.old log.rotated.jsonl",
+    "log.jsonl": "log.jsonl.1 log.jsonl.2026-01-31_12-00 log.jsonl.20260131T120000Z "
+    "log.jsonl-20260131 log-20260131.jsonl log-2026-01-31T12-00-00.000.jsonl "
+    "log.2026-01-31_12-00-00_123456.jsonl log.1.jsonl log.jsonl.old log.rotated.jsonl",
     "log.1.jsonl": "log.1.jsonl.2",
     "log.jsonl.gz": "log.jsonl.1.gz",
     "": "log.jsonl log.results.jsonl log.jsonl.gz log-7.jsonl log.jsonl.1x",
@@ -98,7 +100,9 @@ def test_files_rotated_earlier_are_skipped(log: Path) -> None:
         assert reader.texts() == ["newer"]
 
 
-def test_a_truncated_file_is_read_from_its_start(log: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truncated_file_is_read_from_its_start(
+    log: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     log.write_text("1\n2\n3\n4\n5\nhalf a")
     with Reader(log) as reader:
         assert reader.texts() == list("12345")
@@ -107,7 +111,9 @@ def test_a_truncated_file_is_read_from_its_start(log: Path, caplog: pytest.LogCa
         keys = list(dict.fromkeys(line.file.key for line in reader.lines))
         assert [key.split("-")[-1] for key in keys] == ["0", "1"]
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
-        assert f"{log}: was truncated or rewritten after 16 bytes were read, 6 of them" in caplog.text
+        assert (
+            f"{log}: was truncated or rewritten after 16 bytes were read, 6 of them" in caplog.text
+        )
 
 
 def test_directories_and_globs(tmp_path: Path) -> None:
@@ -280,13 +286,20 @@ async def test_a_stream_with_a_journal_reads_each_line_once(tmp_path: Path) -> N
     log = tmp_path / "log.jsonl"
     found: list[float] = []
     for day in range(1, 6):
-        append(log, *(json.dumps({**answer(0), "elapsed_sec": 10 * day + n}) + "\n" for n in range(2)))
+        append(
+            log, *(json.dumps({**answer(0), "elapsed_sec": 10 * day + n}) + "\n" for n in range(2))
+        )
         follower = follow_jsonl(log, poll_interval=0.001, idle_timeout=0.01)
         stream = evaluate_stream(templates(), follower, journal=tmp_path / "results", ordered=True)
         found += [result["elapsed_sec"] async for result in stream]
         assert follower.lag.bytes == stream.skipped == 0
-        assert found == sorted({*range(10 * day + 2)} & {10 * n + k for n in range(1, 6) for k in range(5)})
-        append(log, *(json.dumps({**answer(0), "elapsed_sec": 10 * day + n}) + "\n" for n in range(2, 5)))
+        assert found == sorted(
+            {*range(10 * day + 2)} & {10 * n + k for n in range(1, 6) for k in range(5)}
+        )
+        append(
+            log,
+            *(json.dumps({**answer(0), "elapsed_sec": 10 * day + n}) + "\n" for n in range(2, 5)),
+        )
         log.rename(tmp_path / f"log-2026010{day}.jsonl")
         compress(tmp_path / f"log-2026010{day}.jsonl")
 

@@ -112,4 +112,7 @@ async def test_an_object_over_several_lines_is_named() -> None:
     stream = evaluate_stream([{"template_id": "t", "questions": []}], ['{\n"question_id": "q"\n}'])
     assert [result async for result in stream] == []
     first = stream.rejects[0]
-    assert first.message == "this object spans several lines; write one object per line, as `jq -c .` does"
+    assert (
+        first.message
+        == "this object spans several lines; write one object per line, as `jq -c .` does"
+    )

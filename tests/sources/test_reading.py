@@ -37,7 +37,9 @@ async def read(path: Any) -> list[bytes]:
 
 async def short_lines(path: Path, limit: int) -> list[Any]:
     """Lines of which those of more bytes than `limit` are too long."""
-    return [line async for batch in read_jsonl(path).batches(max_line_bytes=limit) for line in batch]
+    return [
+        line async for batch in read_jsonl(path).batches(max_line_bytes=limit) for line in batch
+    ]
 
 
 async def read_until_error(path: Any) -> tuple[list[bytes], str]:
@@ -87,7 +89,11 @@ async def test_lines_before_the_damage_of_a_gzip_file(tmp_path: Path) -> None:
     small = gzip.compress(b"1\n2\n")
     broken = bytearray(small)
     broken[-8] ^= 1  # The checksum.
-    for text, expected in [(small + b"garbage", [b"1", b"2"]), (bytes(broken), [b"1", b"2"]), (b"plain", [])]:
+    for text, expected in [
+        (small + b"garbage", [b"1", b"2"]),
+        (bytes(broken), [b"1", b"2"]),
+        (b"plain", []),
+    ]:
         path.write_bytes(text)
         found, problem = await read_until_error(path)
         assert (found, "cannot be decompressed: " in problem) == (expected, True)

@@ -30,7 +30,8 @@ pytest.importorskip("starlette")
 QUICK = TraceFormat(name="otlp", grace=0.02)
 JSON = {"Content-Type": "application/json"}
 HALF = (
-    b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
+    b"100\r\n\r\n{"
 )
 """A request without the rest of its body."""
 
@@ -64,7 +65,9 @@ async def test_traces_are_evaluated_as_they_are_sent() -> None:
         for number, (encoding, pack) in enumerate(PACKED.items(), 1):
             body = body_of(number)
             if encoding == "gzip":
-                body = re.sub(rb'"\w+":', lambda key: re.sub(rb"[A-Z]", rb"_\g<0>", key[0]).lower(), body)
+                body = re.sub(
+                    rb'"\w+":', lambda key: re.sub(rb"[A-Z]", rb"_\g<0>", key[0]).lower(), body
+                )
                 assert b'"resource_spans"' in body
             sending = sent(receiver.port, pack(body), JSON | {"Content-Encoding": encoding})
             result, (status, _, answer) = await asyncio.gather(anext(stream), sending)
@@ -82,7 +85,9 @@ async def test_protobuf() -> None:
     for span in given["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         for key in ("traceId", "spanId", "parentSpanId"):
             span[key] = base64.b64encode(bytes.fromhex(span.get(key, ""))).decode()
-    body = ParseDict(given, proto.ExportTraceServiceRequest(), ignore_unknown_fields=True).SerializeToString()
+    body = ParseDict(
+        given, proto.ExportTraceServiceRequest(), ignore_unknown_fields=True
+    ).SerializeToString()
     receiver = receive_otlp(port=0)
     async with evaluate_stream(REFERENCE, receiver, format=QUICK) as stream:
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
@@ -95,7 +100,10 @@ async def test_protobuf() -> None:
 GZIP = JSON | {"Content-Encoding": "gzip"}
 REFUSED: list[tuple[bytes, dict[str, str], int, bytes]] = [
     (b"{", JSON, 400, b"not JSON"),
-    *((body, JSON, 400, b"an object with resourceSpans") for body in (b"[]", b'{"resource_spans": {}}')),
+    *(
+        (body, JSON, 400, b"an object with resourceSpans")
+        for body in (b"[]", b'{"resource_spans": {}}')
+    ),
     (b"{}", {"Content-Type": "text/plain"}, 415, b"content type 'text/plain'"),
     (b"{}", JSON | {"Content-Encoding": "br"}, 415, b"content encoding 'br'"),
     (b"{}", GZIP, 400, b"gzip"),
@@ -142,7 +150,12 @@ def test_usage() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}: "):
             receive_otlp(port=port)
-    wrong: list[dict[str, Any]] = [{"max_waiting": 0}, {"port": -1}, {"port": "x"}, {"port": 70_000}]
+    wrong: list[dict[str, Any]] = [
+        {"max_waiting": 0},
+        {"port": -1},
+        {"port": "x"},
+        {"port": 70_000},
+    ]
     for options in wrong:
         with pytest.raises(UsageError):
             receive_otlp(**options)

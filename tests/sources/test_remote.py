@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TEXT = b"\n".join(b'{"question_id": "q%d"%s}' % (i, b" " * (i * 37 % 90)) for i in range(400)) + b"\n\n[]"
+TEXT = (
+    b"\n".join(b'{"question_id": "q%d"%s}' % (i, b" " * (i * 37 % 90)) for i in range(400))
+    + b"\n\n[]"
+)
 LONG = TEXT.replace(b'"q', b'"' + b"q" * 25_000)
 """More than fsspec reads in one request."""
 
@@ -53,7 +56,11 @@ async def test_an_address_is_read_like_a_file(tmp_path: Path, ranges: bool) -> N
 
 
 async def test_globs_are_those_of_fsspec(memory: Any) -> None:
-    for name, text in {"b.jsonl": b"{}\n[]", "a.jsonl.gz": gzip.compress(TEXT), "c.txt": b"no"}.items():
+    for name, text in {
+        "b.jsonl": b"{}\n[]",
+        "a.jsonl.gz": gzip.compress(TEXT),
+        "c.txt": b"no",
+    }.items():
         memory.pipe_file(f"/logs/{name}", text)
     assert len(await read("memory://logs/*.jsonl*")) == 403
     assert len(await read(["memory://logs/b.jsonl", "memory://logs/c*"])) == 3
@@ -63,7 +70,9 @@ async def test_globs_are_those_of_fsspec(memory: Any) -> None:
         await read("memory://logs")
     with pytest.raises(SourceError, match=r"^memory://logs/x\*: no file matches this pattern$"):
         await read("memory://logs/x*")
-    with pytest.raises(SourceError, match=r"^memory://none/x\.jsonl: cannot be read: there is no such file$"):
+    with pytest.raises(
+        SourceError, match=r"^memory://none/x\.jsonl: cannot be read: there is no such file$"
+    ):
         await read("memory://none/x.jsonl")
 
 
@@ -94,7 +103,9 @@ async def test_another_version_is_another_file(memory: Any) -> None:
     first, second = [line.position async for line in read_jsonl("memory://logs/b.jsonl")]
     assert (first.path, first.file) == ("memory://logs/b.jsonl", second.file)
     memory.pipe_file("/logs/b.jsonl", b"{}")
-    assert first.file not in [line.position.file async for line in read_jsonl("memory://logs/b.jsonl")]
+    assert first.file not in [
+        line.position.file async for line in read_jsonl("memory://logs/b.jsonl")
+    ]
 
 
 @each(
@@ -180,7 +191,9 @@ async def test_addresses_that_cannot_be_read() -> None:
 
 def test_shards_of_an_address_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
     address = "https://user:secret@host/x.jsonl"
-    with pytest.raises(UsageError, match=r"^https://host/x\.jsonl: remote files cannot be read in shards"):
+    with pytest.raises(
+        UsageError, match=r"^https://host/x\.jsonl: remote files cannot be read in shards"
+    ):
         read_jsonl(address, shard="0/2")
     assert run("evaluate", str(ROOT / "examples/reference.yaml"), address, "--shard", "0/2") == 2
     message = " ".join(capfd.readouterr().err.split())

@@ -44,7 +44,9 @@ def write(path: Path, count: int) -> Path:
     return path
 
 
-pieces = st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b" ", b"\t \n", b"\xef\xbb\xbf", b"x" * 9])
+pieces = st.sampled_from(
+    [b"a", b"bc", b"\n", b"\n\n", b"\r\n", b" ", b"\t \n", b"\xef\xbb\xbf", b"x" * 9]
+)
 
 
 async def lines_of(files: JsonlFiles, limit: int) -> list[Record]:
@@ -73,7 +75,9 @@ def test_whatever_the_files_look_like(files: list[list[bytes]], seed: int) -> No
 async def test_long_lines_and_more_files_than_are_kept_open(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.jsonl" for i in range(70)]
     for i, path in enumerate(paths):
-        path.write_bytes(b"".join(b"x" * (size + i) + b"\n" for size in (1, 65_500, 10, 131_072, 200_000)))
+        path.write_bytes(
+            b"".join(b"x" * (size + i) + b"\n" for size in (1, 65_500, 10, 131_072, 200_000))
+        )
     await check(paths, 1, 150_000)
 
 
@@ -109,7 +113,9 @@ async def test_sources_that_cannot_be_shuffled(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=problem):
             await read(path, 0)
     for paths in ("-", [tmp_path, zipped]):
-        with pytest.raises(UsageError, match="cannot be shuffled, only files that are not compressed"):
+        with pytest.raises(
+            UsageError, match="cannot be shuffled, only files that are not compressed"
+        ):
             read_jsonl(paths, shuffle=0)
 
 

@@ -39,7 +39,9 @@ def groups(*steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return template(question(reference_steps=[*steps], reference_answer="T1, T2 and T3."))
 
 
-def result_of(reference: dict[str, Any], output: Any, *, config: Any = None, **more: Any) -> dict[str, Any]:
+def result_of(
+    reference: dict[str, Any], output: Any, *, config: Any = None, **more: Any
+) -> dict[str, Any]:
     """The result of a response with one step, which has the name of the reference step."""
     response = {"question_id": "q", "actual_steps": [taken(reference, output=output, **more)]}
     [result] = run_evaluation_sync(template(question(reference)), [response], config=config)
@@ -55,14 +57,18 @@ def literal(text: str, datatype: str | None = None) -> Term:
 
 
 def encode(table: Table, names: Sequence[str]) -> str:
-    bindings = [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in table]
+    bindings = [
+        {n: term for n, term in zip(names, row, strict=True) if term is not None} for row in table
+    ]
     return json.dumps({"head": {"vars": list(names)}, "results": {"bindings": bindings}})
 
 
 def texts(*rows: Sequence[str], names: str = "") -> str:
     """SPARQL results of plain literals; without rows, of as many variables as there are names."""
     width = len(rows[0]) if rows else len(names)
-    return encode([[literal(text) for text in row] for row in rows], (names or "abcdefghijklmn")[:width])
+    return encode(
+        [[literal(text) for text in row] for row in rows], (names or "abcdefghijklmn")[:width]
+    )
 
 
 def read_results(output: Any) -> SparqlResults:
@@ -71,10 +77,17 @@ def read_results(output: Any) -> SparqlResults:
 
 def to_xml(table: Table, names: Sequence[str]) -> str:
     def written(term: dict[str, Any]) -> str:
-        marks = "".join(f" {key}={quoteattr(term[key])}" for key in ("datatype", "xml:lang") if key in term)
-        return f"<{term['type']}{marks}>{escape(term['value'], {chr(13): '&#13;'})}</{term['type']}>"
+        marks = "".join(
+            f" {key}={quoteattr(term[key])}" for key in ("datatype", "xml:lang") if key in term
+        )
+        return (
+            f"<{term['type']}{marks}>{escape(term['value'], {chr(13): '&#13;'})}</{term['type']}>"
+        )
 
-    lines = ['<?xml version="1.0"?>', '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head>']
+    lines = [
+        '<?xml version="1.0"?>',
+        '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head>',
+    ]
     lines += [f"<variable name='{name}'/>" for name in names]
     lines.append("</head><results>")
     for row in table:

@@ -40,8 +40,14 @@ READ: list[tuple[str, list[set[float]]]] = [
     ("45 %, 45% or 45 percent", [{45, 0.45}] * 3),
     ("three of 110kV", [{3}, {110}]),
     ("Zero of twelve", [{0}, {12}]),
-    ("3.5M, 2k and 1.5B, but 5m and 300 K; **3** million", [{3.5e6}, {2e3}, {1.5e9}, {5}, {300}, {3e6}]),
-    ("1 000 000 or -1 234.5; 7 1500, 110 220 15", [{1e6}, {-1234.5}, {7}, {1500}, {110}, {220}, {15}]),
+    (
+        "3.5M, 2k and 1.5B, but 5m and 300 K; **3** million",
+        [{3.5e6}, {2e3}, {1.5e9}, {5}, {300}, {3e6}],
+    ),
+    (
+        "1 000 000 or -1 234.5; 7 1500, 110 220 15",
+        [{1e6}, {-1234.5}, {7}, {1500}, {110}, {220}, {15}],
+    ),
     ("minus 3, \u20133, minus five, .5 and 3-million", [{-3}, {-3}, {-5}, {0.5}, {3e6}]),
     ("five hundred, 5/6, 3/5/2021, 10\u201315, 5:30, 2^3, 1_000", []),
     ("2021-05-03, v1.2.3, 10.0.0.1, T1, 1,2,3 and " + "9" * 400, []),
@@ -50,10 +56,14 @@ READ: list[tuple[str, list[set[float]]]] = [
 
 @each(("text", "expected"), READ)
 def test_numbers_in_prose(text: str, expected: list[set[float]]) -> None:
-    assert [{reading.value for reading in number.readings} for number in numbers_in(text)] == expected
+    assert [
+        {reading.value for reading in number.readings} for number in numbers_in(text)
+    ] == expected
 
 
-@given(st.decimals(-(10**12), 10**12, places=2), st.sampled_from([",.", ".,", "\u2009,", "'.", " ,"]))
+@given(
+    st.decimals(-(10**12), 10**12, places=2), st.sampled_from([",.", ".,", "\u2009,", "'.", " ,"])
+)
 def test_numbers_as_people_write_them(value: Any, marks: str) -> None:
     written = f"{value:,.2f}".translate(str.maketrans(",.", marks))
     [number] = numbers_in(f"It is {written}.")
@@ -149,7 +159,12 @@ async def test_a_question_that_says_match_has_the_metric() -> None:
     read.finish()
     snapshot = stream.aggregates.snapshot(detail=True)
     assert snapshot == read.snapshot(detail=True)
-    coverage = {"applied": 11, "values": 7, "failed": {"no_answer": 2, "response_error": 2}, "pending": 0}
+    coverage = {
+        "applied": 11,
+        "values": 7,
+        "failed": {"no_answer": 2, "response_error": 2},
+        "pending": 0,
+    }
     assert snapshot["micro"]["answer_match"]["coverage"] == coverage
 
 
@@ -159,11 +174,17 @@ async def test_the_configuration_matches_the_other_answers() -> None:
         evaluator = Evaluator(OF_ALL, config={"answer_match": config})
         result = await copy.copy(evaluator).evaluate(own)
         assert (result["answer_match"], result["answer_match_reason"]) == (1, "exact: matches")
-        assert (await evaluator.evaluate({"question_id": "near", "actual_answer": "99"}))["answer_match"] == 1
-        assert "answer_match" not in await evaluator.evaluate({"question_id": "none", "actual_answer": "x"})
+        assert (await evaluator.evaluate({"question_id": "near", "actual_answer": "99"}))[
+            "answer_match"
+        ] == 1
+        assert "answer_match" not in await evaluator.evaluate(
+            {"question_id": "none", "actual_answer": "x"}
+        )
         assert evaluator.fingerprints() != Evaluator(OF_ALL).fingerprints()
     assert "answer_match" not in await Evaluator(OF_ALL).evaluate(own)
-    with pytest.raises(ReferenceDataError, match="question 'own': reference_answer: must have one number"):
+    with pytest.raises(
+        ReferenceDataError, match="question 'own': reference_answer: must have one number"
+    ):
         Evaluator(OF_ALL, config={"answer_match": "number"})
 
 
@@ -181,14 +202,22 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (None, {"match": "exact"}, "match: needs a reference_answer"),
     (" ", {"match": "exact"}, "reference_answer: is blank"),
     ("", {"match": "list"}, "reference_answer: is blank"),
-    ("12 of 13", {"match": "number"}, "reference_answer: must have one number for `match: number`, has 2"),
+    (
+        "12 of 13",
+        {"match": "number"},
+        "reference_answer: must have one number for `match: number`, has 2",
+    ),
     ("(?=a)", {"match": "regex"}, "reference_answer: Invalid regular expression"),
     (["a"], {"match": "exact"}, "reference_answer: a list needs `match: contains`"),
     ([], {"match": "list"}, "reference_answer: is blank"),
     (["a"], {}, "reference_answer: a list needs"),
     ([1], {"match": "list"}, "reference_answer[0]: Expected `str`, got `int`; put it in quotes"),
     ("5", {"tolerance": 0.1}, "tolerance: needs `match: number`"),
-    ("5", {"match": "number", "tolerance": 5}, "tolerance: is relative and must be below 1; 0.05 is 5%"),
+    (
+        "5",
+        {"match": "number", "tolerance": 5},
+        "tolerance: is relative and must be below 1; 0.05 is 5%",
+    ),
     ("5", {"match": "number", "tolerance": -1}, "tolerance: Expected `float` >= 0.0"),
     (
         "5",
@@ -210,7 +239,10 @@ def test_questions_that_cannot_be_matched(answer: Any, more: dict[str, Any], pro
     [
         ("numbr", 'answer_match: expected "exact" or'),
         (None, "answer_match: expected a way to match, such as exact, got nothing"),
-        ({"match": "number", "tolerance": 5}, "answer_match.tolerance: is for `match: number`, relative"),
+        (
+            {"match": "number", "tolerance": 5},
+            "answer_match.tolerance: is for `match: number`, relative",
+        ),
         ({"match": "exact", "tolerance": 1}, "answer_match.tolerance: is for `match: number`"),
         ({"mach": "exact"}, "answer_match.mach: unknown key; did you mean match?"),
     ],
@@ -228,7 +260,9 @@ def test_sets_with_matches_are_saved(tmp_path: Path) -> None:
     assert reference.questions["both"].reference_answer == "Berlin\nBonn"
 
 
-def test_a_run_says_that_answers_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_says_that_answers_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, told = Folder(tmp_path), "answers are not compared: set"
     question = asked("own", "Lindau")
     for questions, answer, expected, *options in (
@@ -239,5 +273,10 @@ def test_a_run_says_that_answers_are_not_compared(tmp_path: Path, capsys: pytest
         ([question | {"reference_answer": None}], "Lindau", False),
     ):
         reference = folder.write("reference.json", orjson.dumps(templates(*questions)))
-        run("evaluate", reference, folder.lines({"question_id": "own", "actual_answer": answer}), *options)
+        run(
+            "evaluate",
+            reference,
+            folder.lines({"question_id": "own", "actual_answer": answer}),
+            *options,
+        )
         assert (told in capsys.readouterr().err) == expected

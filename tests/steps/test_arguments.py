@@ -28,7 +28,9 @@ def result_of(*reference: dict[str, Any], args: Any, **more: Any) -> dict[str, A
 
 
 VALUES = st.sampled_from([0, 1, 1.0, True, None, "1", "", [1], [True], {}, {"a": 1}])
-SOME = st.recursive(VALUES, lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3))
+SOME = st.recursive(
+    VALUES, lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+)
 DICTS = st.dictionaries(st.sampled_from("abc"), SOME, max_size=3)
 
 
@@ -49,13 +51,23 @@ def has(actual: Any, expected: Any) -> bool:
 
 @given(DICTS, DICTS, st.booleans())
 def test_agrees_with_a_plain_oracle(expected: Any, actual: Any, as_text: bool) -> None:
-    step, given_args = {"name": "weather", "args": expected}, json.dumps(actual) if as_text else actual
+    step, given_args = (
+        {"name": "weather", "args": expected},
+        json.dumps(actual) if as_text else actual,
+    )
     given_args = given_args if actual or not as_text else ""
-    for mode, agrees in (("exact", plain(expected) == plain(actual)), ("subset", has(actual, expected))):
+    for mode, agrees in (
+        ("exact", plain(expected) == plain(actual)),
+        ("subset", has(actual, expected)),
+    ):
         result = result_of(step | {"args_match": mode}, args=[given_args])
         assert result["steps_score"] == agrees
         assert result["failure"] == ("none" if agrees else "wrong_args")
-        assert agrees == ("diff" not in result["reference_steps"][0][0]) == ("failure_detail" not in result)
+        assert (
+            agrees
+            == ("diff" not in result["reference_steps"][0][0])
+            == ("failure_detail" not in result)
+        )
 
 
 @given(st.lists(DICTS, min_size=1, max_size=3), st.lists(DICTS, max_size=3))
@@ -63,7 +75,9 @@ def test_steps_take_calls_so_that_most_match(expected: list[Any], calls: list[An
     steps = [{"name": "weather", "args": args, "args_match": "subset"} for args in expected]
     padded = [*calls, *[None] * len(steps)]
     most = max(
-        sum(call is not None and has(call, args) for args, call in zip(expected, each, strict=False))
+        sum(
+            call is not None and has(call, args) for args, call in zip(expected, each, strict=False)
+        )
         for each in permutations(padded, len(steps))
     )
     assert result_of(*steps, args=calls)["steps_score"] == most / len(steps)
@@ -76,7 +90,10 @@ def test_steps_take_calls_so_that_most_match(expected: list[Any], calls: list[An
         (
             ARGS | {"filter": {"wind": 1}},
             "subset",
-            "args.filter.wind: expected true, got 1; args.filter.hours: expected [6, 18], got nothing",
+            (
+                "args.filter.wind: expected true, got 1; args.filter.hours: expected [6, 18], "
+                "got nothing"
+            ),
         ),
         ("Oslo", "subset", f'args: expected {json.dumps(ARGS)}, got "Oslo"'),
     ],

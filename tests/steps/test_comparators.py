@@ -1,4 +1,6 @@
-"""The comparators of single steps: the table of them, the user's own, and those of one name each."""
+"""The comparators of single steps: the table of them, the user's own, and those of one name
+each.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ DOCUMENT = {"name": "q", "output": "[1]", "output_media_type": JSON}
 PLACE = "reference_steps[0][0] (a) against actual_steps[0]: "
 
 
-def score(reference: dict[str, Any], actual: dict[str, Any], **comparators: Comparator) -> StepsScore:
+def score(
+    reference: dict[str, Any], actual: dict[str, Any], **comparators: Comparator
+) -> StepsScore:
     step = {"status": "success", "name": reference["name"], **actual}
     return score_steps([[prepare_step(reference, comparators)]], [step], mode="last")
 
@@ -58,7 +62,10 @@ def compared(reference: dict[str, Any], actual: dict[str, Any]) -> float:
             {"name": "q", "reference_query": "ASK {}", "score": "f2"},
             "score: must be absent, exact, f1 or values_f1",
         ),
-        ({"name": "q", "reference_query": "ASK {}", "required_columns": ["a", "a"]}, "required_columns: 'a'"),
+        (
+            {"name": "q", "reference_query": "ASK {}", "required_columns": ["a", "a"]},
+            "required_columns: 'a'",
+        ),
         (query(TABLE, score="f2"), "score: must be absent, exact, f1 or values_f1"),
         ({"name": "x", "output": "y", "score": "f1"}, "score: f1 is only for outputs"),
         ({"name": "retrieval", "reference_query": "ASK {}"}, "output: missing"),
@@ -94,7 +101,10 @@ def failing(error: Exception) -> Comparator:
 @each(
     ("comparator", "problem"),
     [
-        *((lambda *_, value=value: value, "") for value in (None, math.nan, -0.1, 1.5, "1", 10**400)),
+        *(
+            (lambda *_, value=value: value, "")
+            for value in (None, math.nan, -0.1, 1.5, "1", 10**400)
+        ),
         (failing(ZeroDivisionError("by zero")), "ZeroDivisionError: by zero"),
         (failing(ComparisonBudgetExceeded("mine")), "ComparisonBudgetExceeded: mine"),
     ],
@@ -113,7 +123,10 @@ def test_it_gets_copies() -> None:
         actual.clear()
         return 1.0
 
-    reference, actual = {"name": "a", "args": {"x": 1}}, {"name": "a", "status": "success", "output": "x"}
+    reference, actual = (
+        {"name": "a", "args": {"x": 1}},
+        {"name": "a", "status": "success", "output": "x"},
+    )
     before = copy.deepcopy((reference, actual))
     step = prepare_step(reference, {"a": greedy})
     assert [score_steps([[step]], [actual], mode="last").score for _ in range(2)] == [1, 1]
@@ -142,7 +155,9 @@ def test_text_is_compared_as_it_is() -> None:
         assert compared({"name": "q", "output": "[1]"}, {"output": output}) == expected
 
 
-@each("text", ["", "nope", "[1,]", "NaN", "1e400", "\ufeff1", "[" * 1_000_000, "[" * 900 + "]" * 900])
+@each(
+    "text", ["", "nope", "[1,]", "NaN", "1e400", "\ufeff1", "[" * 1_000_000, "[" * 900 + "]" * 900]
+)
 def test_what_is_no_json_is_malformed_on_either_side(text: str) -> None:
     for pair in ((text, "1"), ("1", text)):
         with pytest.raises(MalformedStep, match=r"^output: not JSON: "):
@@ -157,7 +172,9 @@ scalars = st.sampled_from(
 )
 json_values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab1"), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab1"), inner, max_size=2)
+    ),
     max_leaves=6,
 )
 
@@ -175,7 +192,9 @@ def canonical(value: Any) -> Any:
 
 
 @given(json_values, json_values, st.sampled_from([None, 2]), st.booleans())
-def test_json_agrees_with_a_plain_oracle(left: Any, right: Any, indent: int | None, ascii_only: bool) -> None:
+def test_json_agrees_with_a_plain_oracle(
+    left: Any, right: Any, indent: int | None, ascii_only: bool
+) -> None:
     left_text = json.dumps(left)
     right_text = json.dumps(right, indent=indent, ensure_ascii=ascii_only, sort_keys=True)
     expected = canonical(json.loads(left_text)) == canonical(json.loads(right_text))
@@ -188,7 +207,9 @@ documents = st.lists(st.integers(0, 6), max_size=8)
 
 
 @given(documents.filter(bool), documents, st.none() | st.integers(1, 10))
-def test_recall_agrees_with_a_plain_oracle(relevant: list[int], retrieved: list[int], k: int | None) -> None:
+def test_recall_agrees_with_a_plain_oracle(
+    relevant: list[int], retrieved: list[int], k: int | None
+) -> None:
     wanted, got = (relevant, retrieved) if k is None else (relevant[:k], retrieved[:k])
     unique = [doc for rank, doc in enumerate(wanted) if doc not in wanted[:rank]]
     assert recall_at_k(relevant, retrieved, k) == sum(doc in got for doc in unique) / len(unique)
@@ -198,10 +219,14 @@ def test_recall_agrees_with_a_plain_oracle(relevant: list[int], retrieved: list[
 
 
 @given(documents.filter(bool), documents)
-def test_average_precision_agrees_with_a_plain_oracle(relevant: list[int], retrieved: list[int]) -> None:
+def test_average_precision_agrees_with_a_plain_oracle(
+    relevant: list[int], retrieved: list[int]
+) -> None:
     total = Fraction(0)
     for rank in range(1, len(retrieved) + 1):
-        is_hit = retrieved[rank - 1] in relevant and retrieved[rank - 1] not in retrieved[: rank - 1]
+        is_hit = (
+            retrieved[rank - 1] in relevant and retrieved[rank - 1] not in retrieved[: rank - 1]
+        )
         total += Fraction(len(set(retrieved[:rank]) & set(relevant)), rank) * is_hit
     score = average_precision(relevant, retrieved)
     assert score == pytest.approx(float(total / len(set(relevant))), abs=1e-15)
@@ -268,10 +293,18 @@ def test_time_series(reference: Any, actual: Any, expected: float) -> None:
 
 
 def test_granularities_are_equal_in_any_spelling_and_never_converted() -> None:
-    spellings = [["h", "1h", "hr", "1hour", "1 Hours"], ["60m", "60MINUTES"], ["2mo", "2months"], ["2m"]]
+    spellings = [
+        ["h", "1h", "hr", "1hour", "1 Hours"],
+        ["60m", "60MINUTES"],
+        ["2mo", "2months"],
+        ["2m"],
+    ]
     spelled = [(unit, text) for unit, written in enumerate(spellings) for text in written]
     for (unit, left), (other, right) in product(spelled, spelled):
-        assert points({"granularity": left}, {"granularity": right}) == (unit == other), (left, right)
+        assert points({"granularity": left}, {"granularity": right}) == (unit == other), (
+            left,
+            right,
+        )
     assert points({"granularity": "h"}, {}) == points({}, {"granularity": "h"}) == 0
 
 
@@ -299,7 +332,17 @@ MALFORMED = {
     "external_id": [1, ["a", []]],
     "limit": [True, "3"],
     "granularity": ["", "15", "15x", "1.5h", "٣h", "9" * 5_000 + "h", 15],
-    "start": ["", "yesterday", "2025-13-01", "1mo-ago", "1h-later", "9" * 18 + "w-ago", "\ud800", 5, []],
+    "start": [
+        "",
+        "yesterday",
+        "2025-13-01",
+        "1mo-ago",
+        "1h-later",
+        "9" * 18 + "w-ago",
+        "\ud800",
+        5,
+        [],
+    ],
 }
 
 
@@ -366,15 +409,29 @@ def test_a_reference_without_an_iri(written: Any) -> None:
 
 
 def test_strict_types_refuse_a_search_without_types() -> None:
-    step, search = prepare_step({"name": "iri_discovery", "output": IRI}), {"name": "autocomplete_search"}
+    step, search = (
+        prepare_step({"name": "iri_discovery", "output": IRI}),
+        {"name": "autocomplete_search"},
+    )
     actual = ActualStep(search | {"output": f"iri\n{IRI}\n"}, Budget(strict_types=True))
     with pytest.raises(MalformedStep, match="the cells have no types"):
         step.compare(actual)
 
 
-WHOLE = [bindings(IRI), [{"@id": IRI}], f"<{IRI}> a <urn:c> .", f"iri,name\n{IRI},one\n", IRI, f"See {IRI}."]
+WHOLE = [
+    bindings(IRI),
+    [{"@id": IRI}],
+    f"<{IRI}> a <urn:c> .",
+    f"iri,name\n{IRI},one\n",
+    IRI,
+    f"See {IRI}.",
+]
 WHOLE += [json.dumps(bindings(IRI)), f"[link]({IRI})", f"['{IRI}','b']", f"a\\b <{IRI}>"]
-PARTS = [json.dumps(bindings("urn:x:12")), json.dumps(bindings("xurn:x:1")), "<urn:x:12> a <urn:c> ."]
+PARTS = [
+    json.dumps(bindings("urn:x:12")),
+    json.dumps(bindings("xurn:x:1")),
+    "<urn:x:12> a <urn:c> .",
+]
 PARTS += ["urn:x:1.5", "urn:x:1é", "urn:x:12,urn:x:13"]
 
 
@@ -384,7 +441,8 @@ def test_a_query_that_finds_it_or_does_not(output: Any) -> None:
 
 
 iris = st.builds(
-    "".join, st.tuples(st.sampled_from(["urn:x", "http:/"]), st.text("/:#.,ab12é-", min_size=1, max_size=4))
+    "".join,
+    st.tuples(st.sampled_from(["urn:x", "http:/"]), st.text("/:#.,ab12é-", min_size=1, max_size=4)),
 )
 
 

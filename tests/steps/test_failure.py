@@ -22,7 +22,11 @@ def docs(*ids: str) -> str:
 
 STATIONS = query(texts(("T1", "110"), ("T2", "220"), ("T3", "380")), ordered=True)
 REPORTS: dict[str, Any] = {"name": "retrieval", "output": docs("r1", "r2")}
-SERIES: dict[str, Any] = {"name": "retrieve_time_series", "args": {"mrid": "m1"}, "output": "[[0, 1.5]]"}
+SERIES: dict[str, Any] = {
+    "name": "retrieve_time_series",
+    "args": {"mrid": "m1"},
+    "output": "[[0, 1.5]]",
+}
 IRI: dict[str, Any] = {"name": "iri_discovery", "output": "<urn:grid:bergheim>"}
 
 
@@ -33,7 +37,9 @@ def took(reference: Mapping[str, Any], output: Any = None, **keys: Any) -> dict[
 
 
 async def failure(reference: list[list[dict[str, Any]]], steps: Any, **options: Any) -> str:
-    """The failure, which is the same whether a response is scored at once, in a thread or in a stream."""
+    """The failure, which is the same whether a response is scored at once, in a thread or in a
+    stream.
+    """
     response: dict[str, Any] = {"question_id": "q", "actual_steps": steps, "actual_answer": "a"}
     if isinstance(steps, dict):
         response = {"question_id": "q", **steps}
@@ -79,7 +85,11 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     ("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)]),
     # It returned the right rows, in another order.
     ("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)]),
-    ("wrong_order", [STATIONS], [took(STATIONS, texts(*(("x", *row[::-1]) for row in ROWS[::-1])))]),
+    (
+        "wrong_order",
+        [STATIONS],
+        [took(STATIONS, texts(*(("x", *row[::-1]) for row in ROWS[::-1])))],
+    ),
     # With partial credit, what explains most of the cells that do not agree.
     ("missing_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS[:2]))]),
     ("missing_rows", [PARTIAL], [took(PARTIAL, texts(ROWS[0], ("T2", "221")))]),
@@ -94,7 +104,9 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
 
 
 @each(("expected", "group", "steps"), CASES)
-async def test_failures_by_steps_alone(expected: str, group: list[dict[str, Any]], steps: Any) -> None:
+async def test_failures_by_steps_alone(
+    expected: str, group: list[dict[str, Any]], steps: Any
+) -> None:
     assert await failure([group], steps) == expected
 
 
@@ -163,9 +175,13 @@ async def test_steps_in_another_order() -> None:
     assert await failure(unordered, names[::-1]) == "none"
     assert await failure(reference, [then, first]) == "wrong_step_order"
     assert await failure(reference, [first, names[2]]) == "missing_step"
-    assert await failure([[first], *reference], [*names, first], steps_groups="all") == "missing_step"
+    assert (
+        await failure([[first], *reference], [*names, first], steps_groups="all") == "missing_step"
+    )
     assert await failure([[first], *reference], [first, *names], steps_groups="all") == "none"
-    result = await Evaluator(groups(*reference)).evaluate({"question_id": "q", "actual_steps": names[::-1]})
+    result = await Evaluator(groups(*reference)).evaluate(
+        {"question_id": "q", "actual_steps": names[::-1]}
+    )
     assert result["failure_detail"] == "actual_steps[1] (b) is out of order"
     # Read again, they mean the same.
     assert result["reference_steps"][0][0]["order"] == "strict"
@@ -195,7 +211,9 @@ TWO: dict[str, Any] = {"max_steps": 2}
         (TWO, {"max_steps": 1} | NEVER, [LOOK, LOOK], (1, "none", None)),
     ],
 )
-async def test_limits(question: Any, template: Any, response: Any, expected: tuple[Any, ...]) -> None:
+async def test_limits(
+    question: Any, template: Any, response: Any, expected: tuple[Any, ...]
+) -> None:
     response = response if isinstance(response, dict) else {"actual_steps": response}
     for steps in ({"reference_steps": [[LOOK]]}, {}):
         asked = {"id": "q", "question_text": "?", **question, **steps}
@@ -244,10 +262,18 @@ def iris(*values: str) -> str:
             "https://x.org/a and http://x.org/a",
         ),
         (iris("https://x.org/a"), "a\n<http://x.org/a>\n", "http://x.org/a and https://x.org/a"),
-        (iris("http://schema.org/name"), iris("schema:name"), "schema:name and http://schema.org/name"),
+        (
+            iris("http://schema.org/name"),
+            iris("schema:name"),
+            "schema:name and http://schema.org/name",
+        ),
         (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
         (iris("http://x.org/a"), iris("x:b"), None),
-        (encode([[literal("1", "integer"), literal("b")]], "ab"), '?a\t?b\n"1"^^xsd:integer\t"c"\n', None),
+        (
+            encode([[literal("1", "integer"), literal("b")]], "ab"),
+            '?a\t?b\n"1"^^xsd:integer\t"c"\n',
+            None,
+        ),
         (iris("http://e.org/a"), '{"text": "It is\\nex:a"}', "ex:a and http://e.org/a"),
         ("It is <http://x.org/a>.", "It is https://x.org/a.", "https://x.org/a and http://x.org/a"),
     ],
@@ -279,14 +305,20 @@ async def diff_of(found: str, **keys: Any) -> Any:
 
 
 async def test_every_kind() -> None:
-    assert await diff_of(texts(*ROWS[:2])) == [{"kind": "missing_row", "row": {"a": "T3", "b": "380"}}]
-    assert await diff_of(texts(*ROWS, ("T9", "10"))) == [{"kind": "extra_row", "row": {"a": "T9", "b": "10"}}]
+    assert await diff_of(texts(*ROWS[:2])) == [
+        {"kind": "missing_row", "row": {"a": "T3", "b": "380"}}
+    ]
+    assert await diff_of(texts(*ROWS, ("T9", "10"))) == [
+        {"kind": "extra_row", "row": {"a": "T9", "b": "10"}}
+    ]
     # Under the names of the reference, whatever the actual ones; `row` counts the actual rows.
     turned = texts(("380", "T3"), ("221", "T2"), ("110", "T1"), names="xy")
     assert await diff_of(turned) == [
         {"kind": "wrong_value", "row": 1, "column": "b", "expected": "220", "actual": "221"}
     ]
-    assert await diff_of(texts(("T1",), ("T2",), ("T3",))) == [{"kind": "missing_column", "column": "b"}]
+    assert await diff_of(texts(("T1",), ("T2",), ("T3",))) == [
+        {"kind": "missing_column", "column": "b"}
+    ]
 
 
 async def test_rows_that_agree_in_less_than_half_are_missing_and_extra() -> None:

@@ -1,4 +1,6 @@
-"""Tables in every format on either side, and the spellings of their cells, through the public surface."""
+"""Tables in every format on either side, and the spellings of their cells, through the public
+surface.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,13 @@ def written(media_type: str, table: Table = TABLE, **keys: Any) -> dict[str, Any
 @each(("ours", "theirs"), PAIRS)
 def test_every_format_against_every_other(ours: str, theirs: str) -> None:
     text = FORMATS[theirs]([row[::-1] for row in TABLE[::-1]], "cba")
-    for output in (text, {"result": text}, json.dumps({"result": text}), json.dumps(text), f"```\n{text}```"):
+    for output in (
+        text,
+        {"result": text},
+        json.dumps({"result": text}),
+        json.dumps(text),
+        f"```\n{text}```",
+    ):
         for media_type in (ours, f"{ours.upper()} ; charset=utf-8"):
             assert score_of(written(ours) | {"output_media_type": media_type}, output) == 1, output
     wrong = [[*row] for row in TABLE]
@@ -136,7 +144,11 @@ TERMS: st.SearchStrategy[Term] = st.sampled_from(
         {"type": "literal", "value": "a", "xml:lang": "en"},
         {"type": "bnode", "value": "b0"},
         *(literal(text) for text in ("a", "5", "5.0", 'a "b", c', "x|y", "\\n", "true", "1e1000")),
-        *(literal(text, kind) for text in ("5", "05", "6") for kind in ("integer", "double", "decimal")),
+        *(
+            literal(text, kind)
+            for text in ("5", "05", "6")
+            for kind in ("integer", "double", "decimal")
+        ),
         *(literal(text, "double") for text in ("5e0", "INF", "NaN", "5.00000001")),
         *(literal(text, "boolean") for text in ("true", "1")),
     ]
@@ -180,7 +192,9 @@ def test_each_format_compares_as_the_original_does(
     for keys in ({}, {"score": "f1"}):
         wanted = score_of(reference | keys, encode(actual, names))
         for media_type in (XML, TSV):
-            step = query(FORMATS[media_type](expected, names), output_media_type=media_type, **how, **keys)
+            step = query(
+                FORMATS[media_type](expected, names), output_media_type=media_type, **how, **keys
+            )
             assert score_of(step, encode(actual, names)) == wanted
 
 
@@ -191,7 +205,11 @@ SAMPLES = [write(TABLE, NAMES) for write in (encode, *TYPED, *UNTYPED)]
 def test_truncated_and_altered_tables_are_scored(sample: str, data: st.DataObject) -> None:
     places = st.integers(0, len(sample))
     start, end = sorted((data.draw(places), data.draw(places)))
-    output = sample[:start] + data.draw(st.text(max_size=5) | st.just(sample[start:end] * 2)) + sample[end:]
+    output = (
+        sample[:start]
+        + data.draw(st.text(max_size=5) | st.just(sample[start:end] * 2))
+        + sample[end:]
+    )
     assert score_of(query(encode(TABLE, NAMES)), output) in (0, 1)
 
 
@@ -242,7 +260,9 @@ EMPTY: Table = [
 
 @each(("ours", "theirs"), PAIRS)
 def test_empty_cells_of_csv_are_unbound_or_empty_texts(ours: str, theirs: str) -> None:
-    swapped = [[row[0], other[1]] for row, other in zip(EMPTY, [EMPTY[1], EMPTY[0], EMPTY[2]], strict=True)]
+    swapped = [
+        [row[0], other[1]] for row, other in zip(EMPTY, [EMPTY[1], EMPTY[0], EMPTY[2]], strict=True)
+    ]
     for keys, apart in (({}, 0), ({"score": "f1"}, 2 / 3)):
         reference = written(ours, EMPTY, **keys)
         assert score_of(reference, FORMATS[theirs](EMPTY, "ab")) == 1
@@ -276,14 +296,26 @@ def select(*bindings: Any, names: Any = ("x",), **more: Any) -> dict[str, Any]:
         (SPARQL_RESULTS, '{"head": "', "output: not JSON: .*line 1"),
         (SPARQL_RESULTS, {"head": {}, "boolean": 1}, "JSON: boolean: expected bool, got int"),
         (SPARQL_RESULTS, select(boolean=True), "not SPARQL JSON: both boolean and results"),
-        (SPARQL_RESULTS, {"head": {"vars": []}}, "not SPARQL JSON: results is missing; write it as {"),
-        (SPARQL_RESULTS, select(names=["x", "x"]), "not SPARQL JSON: head.vars: 'x' is listed twice"),
+        (
+            SPARQL_RESULTS,
+            {"head": {"vars": []}},
+            "not SPARQL JSON: results is missing; write it as {",
+        ),
+        (
+            SPARQL_RESULTS,
+            select(names=["x", "x"]),
+            "not SPARQL JSON: head.vars: 'x' is listed twice",
+        ),
         (
             SPARQL_RESULTS,
             select({"y": literal("a")}),
             "not SPARQL JSON: .*'y' is bound but not among head.vars",
         ),
-        (SPARQL_RESULTS, select({}, {"x": None}), r"bindings\[1\].x: expected object, got null; write"),
+        (
+            SPARQL_RESULTS,
+            select({}, {"x": None}),
+            r"bindings\[1\].x: expected object, got null; write",
+        ),
     ],
 )
 def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
@@ -315,13 +347,17 @@ def test_sparse_tables_are_refused() -> None:
     rows = [{f"v{index % 4000}": literal("a")} for index in range(8000)]
     with pytest.raises(ComparisonBudgetExceeded, match=r"4000 columns of 8000 rows: too sparse"):
         read_results(select(*rows, names=[f"v{index}" for index in range(4000)]))
-    assert len(read_results(select(*rows, names=[f"v{index}" for index in range(50)])).columns) == 50
+    assert (
+        len(read_results(select(*rows, names=[f"v{index}" for index in range(50)])).columns) == 50
+    )
 
 
 def test_xml_with_more_than_one_value_for_a_variable_or_the_text_of_a_document_type() -> None:
     def xml(row: str, namespace: str = "http://www.w3.org/2005/sparql-results#") -> str:
         head = '<head><variable name="a"/></head>'
-        return f'<sparql xmlns="{namespace}">{head}<results><result>{row}</result></results></sparql>'
+        return (
+            f'<sparql xmlns="{namespace}">{head}<results><result>{row}</result></results></sparql>'
+        )
 
     def binding(text: str) -> str:
         return f'<binding name="a"><literal>{text}</literal></binding>'
@@ -344,7 +380,9 @@ def test_xml_with_more_than_one_value_for_a_variable_or_the_text_of_a_document_t
 def column(*cells: str | tuple[str, str]) -> dict[str, Any]:
     """A reference step with one variable: plain literals, or literals of a type."""
     return query(
-        encode([[literal(cell) if isinstance(cell, str) else literal(*cell)] for cell in cells], "x")
+        encode(
+            [[literal(cell) if isinstance(cell, str) else literal(*cell)] for cell in cells], "x"
+        )
     )
 
 
@@ -357,8 +395,18 @@ def column(*cells: str | tuple[str, str]) -> dict[str, Any]:
         (column("1.0", "1.0"), '[{"x": "1.0"}, {"x": "1"}]', {"ignore_duplicates": False}, 0),
         (column(("123", "integer")), "id\n123\n0123\n", {}, 1),
         (column(("18446744073709551616", "integer")), '[{"x": 18446744073709551616}]', {}, 1),
-        (column(("12345678901234567890", "integer")), '[{"head": "a", "x": 12345678901234567890}]', {}, 1),
-        (column(("12345678901234567890", "integer")), '[{"head": "a", "x": 12345678901234567891}]', {}, 0),
+        (
+            column(("12345678901234567890", "integer")),
+            '[{"head": "a", "x": 12345678901234567890}]',
+            {},
+            1,
+        ),
+        (
+            column(("12345678901234567890", "integer")),
+            '[{"head": "a", "x": 12345678901234567891}]',
+            {},
+            0,
+        ),
     ],
 )
 def test_untyped_numbers_agree_by_value_with_numbers_alone(

@@ -1,4 +1,6 @@
-"""Isomorphism and agreement against functions that try every bijection; graphs made to take long."""
+"""Isomorphism and agreement against functions that try every bijection; graphs made to take
+long.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,20 @@ if TYPE_CHECKING:
 
 Triple = tuple[str, str, str]
 
-EQUAL = [{"1", '"1"^^xsd:byte', "1.0", "1.000000005"}, {"true", '"1"^^xsd:boolean'}, {'"x"@en', '"x"@EN'}]
-TERMS = [*sorted(set().union(*EQUAL)), "2", "false", '"1"', '"x"@en-GB', '"_:n0 <a> \\" _:n1"', ":a"]
+EQUAL = [
+    {"1", '"1"^^xsd:byte', "1.0", "1.000000005"},
+    {"true", '"1"^^xsd:boolean'},
+    {'"x"@en', '"x"@EN'},
+]
+TERMS = [
+    *sorted(set().union(*EQUAL)),
+    "2",
+    "false",
+    '"1"',
+    '"x"@en-GB',
+    '"_:n0 <a> \\" _:n1"',
+    ":a",
+]
 
 
 def value(term: str) -> str:
@@ -59,7 +73,9 @@ LINKS = st.tuples(st.sampled_from(BLANKS), PREDICATES, st.sampled_from([*BLANKS,
 VALUES = st.tuples(st.sampled_from([*BLANKS[:3], ":a"]), PREDICATES, st.sampled_from(TERMS))
 STEPS = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)
 REGULAR = st.tuples(st.integers(2, 5), STEPS).map(
-    lambda pair: [(f"_:n{i}", ":p", f"_:n{(i + step) % pair[0]}") for i in range(pair[0]) for step in pair[1]]
+    lambda pair: [
+        (f"_:n{i}", ":p", f"_:n{(i + step) % pair[0]}") for i in range(pair[0]) for step in pair[1]
+    ]
 )
 TRIPLES = st.one_of(
     st.lists(LINKS | VALUES, max_size=8), st.lists(LINKS, min_size=3, max_size=9), REGULAR
@@ -67,11 +83,16 @@ TRIPLES = st.one_of(
 
 
 def changed(triples: list[Triple], rng: random.Random) -> list[Triple]:
-    """The triples in another order, with other labels and spellings, and perhaps with two ends swapped."""
+    """The triples in another order, with other labels and spellings, and perhaps with two ends
+    swapped.
+    """
     labels = dict(zip(BLANKS, rng.sample(BLANKS, len(BLANKS)), strict=True))
-    other = [(labels.get(s, s), p, labels.get(o, o)) for s, p, o in rng.sample(triples, len(triples))]
     other = [
-        (s, p, rng.choice([each for each in [*TERMS, o] if value(each) == value(o)])) for s, p, o in other
+        (labels.get(s, s), p, labels.get(o, o)) for s, p, o in rng.sample(triples, len(triples))
+    ]
+    other = [
+        (s, p, rng.choice([each for each in [*TERMS, o] if value(each) == value(o)]))
+        for s, p, o in other
     ]
     if len(other) > 1 and rng.random() < 0.5:
         (one, p, end), (two, q, tip) = other[:2]
@@ -103,14 +124,23 @@ def test_agreement_is_that_of_the_best_bijection(
     total = len(left) + len(right)
     assert found.score == pytest.approx(2 * best / total if total else 1)
     named = [*triples, *((node, ":name", f'"{node}"') for node in nodes(left))]
-    assert agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget()) == (1, None, (), ())
+    assert agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget()) == (
+        1,
+        None,
+        (),
+        (),
+    )
 
 
 def test_named_graphs_agree_in_part() -> None:
     line = "_:a <urn:q> _:b <urn:g> .\n"
     more = "<urn:a> <urn:q> _:a {}.\n_:n <urn:q> <urn:a> {}.\n".format
     two, other = line + "_:a <urn:r> _:b <urn:g> .", line + "_:b <urn:r> _:a <urn:g> ."
-    for one, agent in ((line, more("", "") + line), (line, more(*["<urn:g> "] * 2) + line), (two, other)):
+    for one, agent in (
+        (line, more("", "") + line),
+        (line, more(*["<urn:g> "] * 2) + line),
+        (two, other),
+    ):
         expected, found = (read(text, "application/n-quads") for text in (one, agent))
         assert agreement(expected, found, Budget()).score == 0.5
 
@@ -120,11 +150,18 @@ def cycle(size: int, start: int = 0) -> list[str]:
 
 
 def all_to_all(size: int) -> list[str]:
-    return [f"_:n{one} :knows _:n{other}" for one in range(size) for other in range(size) if one != other]
+    return [
+        f"_:n{one} :knows _:n{other}"
+        for one in range(size)
+        for other in range(size)
+        if one != other
+    ]
 
 
 def grid(*, twisted: bool, name: str = "n") -> list[str]:
-    """The 4x4 rook's graph, or the Shrikhande graph: both strongly regular, with parameters (16, 6, 2, 2)."""
+    """The 4x4 rook's graph, or the Shrikhande graph: both strongly regular, with parameters (16,
+    6, 2, 2).
+    """
     steps = [(0, 1), (1, 0), (1, 1)] if twisted else [(0, 1), (0, 2), (1, 0), (2, 0)]
     steps += [(-one, -other) for one, other in steps]
     return [
@@ -143,7 +180,10 @@ ALIKE = {
 }
 RINGS = [line for start in range(0, 294, 6) for line in cycle(6, start)]
 UNLIKE = {
-    "50 rings of 6, 49 and two of 3": (RINGS + cycle(6, 294), cycle(3, 294) + cycle(3, 297) + RINGS),
+    "50 rings of 6, 49 and two of 3": (
+        RINGS + cycle(6, 294),
+        cycle(3, 294) + cycle(3, 297) + RINGS,
+    ),
     "ring of 100, two of 50": (cycle(100), cycle(50) + cycle(50, 50)),
     "rook's graph, Shrikhande graph": (grid(twisted=False), grid(twisted=True)),
     "list of 2,000, one different": ([f":a :p ({'1 ' * 2000})"], [f":a :p ({'1 ' * 1999} 2)"]),
@@ -171,7 +211,9 @@ def test_graphs_that_refinement_does_not_tell_apart_differ(name: str) -> None:
 def too_regular(*, reverse: bool) -> Graph:
     """Many graphs of two kinds that only a search tells apart, in an order that makes it long."""
     kinds = enumerate(sorted([index >= 40 for index in range(80)], reverse=reverse))
-    return read(turtle(*(line for i, twisted in kinds for line in grid(twisted=twisted, name=f"k{i}n"))))
+    return read(
+        turtle(*(line for i, twisted in kinds for line in grid(twisted=twisted, name=f"k{i}n")))
+    )
 
 
 def test_a_search_beyond_the_budget_is_undecided() -> None:

@@ -49,7 +49,12 @@ def test_each_format_is_read(media_type: str) -> None:
 
 
 def test_media_types_have_parameters_or_are_not_of_rdf() -> None:
-    for media_type in ("text/turtle; charset=utf-8", "Text/Turtle", "application/json", "text/plain"):
+    for media_type in (
+        "text/turtle; charset=utf-8",
+        "Text/Turtle",
+        "application/json",
+        "text/plain",
+    ):
         assert isomorphic(read(GRAPH), read(GRAPH, media_type), Budget())
     fenced = read("```turtle\n[ <http://example.org/p> 5 ] .\n```")
     assert isomorphic(fenced, read("[ <http://example.org/p> 5 ] ."), Budget())
@@ -69,7 +74,10 @@ def test_media_types_have_parameters_or_are_not_of_rdf() -> None:
         ('{"error": "timeout"}', "JSON without any statement"),
         (5, "expected text, got int"),
         ('{"a": ', "not JSON"),
-        ({"@context": "http://127.0.0.1:9/context", "@id": "http://example.org/a"}, "is never fetched"),
+        (
+            {"@context": "http://127.0.0.1:9/context", "@id": "http://example.org/a"},
+            "is never fetched",
+        ),
     ],
 )
 def test_what_is_not_rdf_is_said(output: Any, problem: str) -> None:
@@ -110,10 +118,21 @@ def test_what_would_crash_or_hang_the_parser_is_refused(name: str) -> None:
 
 def test_what_is_only_long_is_read() -> None:
     terms = PREFIXES + " ".join(f":a :b <<( _:n{index} :b 5 )>> ." for index in range(1000))
-    entity = f'<!DOCTYPE x [<!ENTITY u "http://e.org/">]><rdf:RDF {RDF}><e:a><e:p>&u;</e:p></e:a></rdf:RDF>'
-    context = {"@context": {f"p{index}": f"urn:{index}" for index in range(200)}, "p5": [*range(5000)]}
+    entity = (
+        '<!DOCTYPE x [<!ENTITY u "http://e.org/">]><rdf:RDF '
+        f"{RDF}><e:a><e:p>&u;</e:p></e:a></rdf:RDF>"
+    )
+    context = {
+        "@context": {f"p{index}": f"urn:{index}" for index in range(200)},
+        "p5": [*range(5000)],
+    }
     flat = f"<rdf:RDF {RDF}>{'<e:a><e:p>5</e:p></e:a>' * 2000}</rdf:RDF>"
-    assert [len(read(text).statements) for text in (terms, entity, context, flat)] == [1000, 2, 5000, 4000]
+    assert [len(read(text).statements) for text in (terms, entity, context, flat)] == [
+        1000,
+        2,
+        5000,
+        4000,
+    ]
     budget = Budget()
     budget.stop()
     with pytest.raises(ComparisonBudgetExceeded, match="stopped"):
@@ -127,11 +146,18 @@ def test_graph_names_count_unless_ignored() -> None:
     assert isomorphic(read(named, trig), read(named.replace("_:h", "_:k"), trig), Budget())
     for each_other in (other, plain):
         assert not isomorphic(read(named, trig), read(each_other, trig), Budget())
-        assert isomorphic(read(named, trig, union=True), read(each_other, trig, union=True), Budget())
+        assert isomorphic(
+            read(named, trig, union=True), read(each_other, trig, union=True), Budget()
+        )
 
 
 BIG = 10**12
-EQUAL = [("5", "5.0"), ("1e3", "'1000'^^xsd:short"), ("true", "'1'^^xsd:boolean"), ("'x'@en-GB", "'x'@EN-gb")]
+EQUAL = [
+    ("5", "5.0"),
+    ("1e3", "'1000'^^xsd:short"),
+    ("true", "'1'^^xsd:boolean"),
+    ("'x'@en-GB", "'x'@EN-gb"),
+]
 EQUAL += [("'x'", "'x'^^xsd:string"), ("0.1", "0.10000000000000001e0"), (f"{BIG}", f"{BIG + 1}.0")]
 EQUAL += [("1.0, 1.000000005", "1e0, 1.0000000050"), ("1.000000005", "1")]
 EQUAL += [("1234567890123456789012", "'+1234567890123456789012'^^xsd:long")]
@@ -165,7 +191,9 @@ def reference(output: Any = EXPECTED, **more: Any) -> dict[str, Any]:
     return query(output, **{"output_media_type": "text/turtle", **more})
 
 
-def test_a_reference_graph_with_an_error_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_graph_with_an_error_is_refused_with_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     place = r"templates\[0\].questions\[0\].reference_steps\[0\]\[0\].output: "
     for output, media_type, problem in (
         (turtle(":a :p 5", ":a :p 'x"), "text/turtle", f"{place}not Turtle: line 4 "),
@@ -200,7 +228,9 @@ def test_one_change_of_many_leaves_the_rest() -> None:
 def test_differences_name_nodes_of_the_reference() -> None:
     nearly = turtle(":b :p _:own", "_:own :q 3 ; :r 'x'", ":a :p [ :q 1 ; :r 'x' ]")
     found = [agreement(read(EXPECTED), read(nearly), Budget()) for _ in range(3)]
-    assert found[0] == found[1] == found[2]  # Although the parser gives anonymous nodes random labels.
+    assert (
+        found[0] == found[1] == found[2]
+    )  # Although the parser gives anonymous nodes random labels.
     missing, extra = found[0].differences
     label = missing["triple"].split()[0]
     integer = "<http://www.w3.org/2001/XMLSchema#integer>"
@@ -240,7 +270,13 @@ ASK = '{"head": {}, "boolean": true}'
     [
         ("text/turtle", "a graph", EXPECTED, "a table", [TABLE, "s\nx\n", [{"s": "x"}]]),
         ("text/turtle", "a graph", EXPECTED, "the boolean of ASK", [ASK, "true"]),
-        (SPARQL_RESULTS, "a table", TABLE, "a graph", [EXPECTED, '<urn:a> <urn:b> "c" .\n', JSON_LD]),
+        (
+            SPARQL_RESULTS,
+            "a table",
+            TABLE,
+            "a graph",
+            [EXPECTED, '<urn:a> <urn:b> "c" .\n', JSON_LD],
+        ),
         (SPARQL_RESULTS, "the boolean of ASK", ASK, "a graph", [EXPECTED]),
     ],
 )

@@ -48,7 +48,9 @@ def test_an_exhausted_budget_scores_zero_and_is_reported() -> None:
 
     step = PreparedStep({"name": "q"}, frozenset(["q"]), exhausted)
     error = "reference_steps[0][1] (q) against actual_steps[1]: too ambiguous"
-    assert last([ref("1"), step], [act("1"), act("2", "q")]) == StepsScore(0.5, ((0, 0, 0),), (error,))
+    assert last([ref("1"), step], [act("1"), act("2", "q")]) == StepsScore(
+        0.5, ((0, 0, 0),), (error,)
+    )
     with pytest.raises(ComparisonBudgetExceeded):
         score_steps([[step]], [act("2", "q")], Budget(quick=True), mode="last")
 
@@ -98,7 +100,9 @@ def oracle(
 
 names = st.sampled_from("ab")
 reference_groups = st.lists(
-    st.lists(st.tuples(names, st.sampled_from("xyz")), min_size=1, max_size=3), min_size=1, max_size=3
+    st.lists(st.tuples(names, st.sampled_from("xyz")), min_size=1, max_size=3),
+    min_size=1,
+    max_size=3,
 )
 statuses = st.sampled_from(["success"] * 4 + ["error"])
 actual_steps: st.SearchStrategy[list[Any]] = st.lists(
@@ -112,7 +116,9 @@ actual_steps: st.SearchStrategy[list[Any]] = st.lists(
 def test_agrees_with_a_plain_oracle(
     reference: list[list[tuple[str, str]]], actual: list[Any], mode: Literal["last", "all"]
 ) -> None:
-    result = score_steps([[tabled(*step) for step in group] for group in reference], actual, mode=mode)
+    result = score_steps(
+        [[tabled(*step) for step in group] for group in reference], actual, mode=mode
+    )
     score, matches = oracle(reference, actual, mode)
     assert list(result.matches) == matches
     assert result.score == pytest.approx(float(score), abs=1e-15)
@@ -168,7 +174,9 @@ BY_OUTPUT = st.dictionaries(st.sampled_from("xyz"), st.sampled_from([0.25, 0.5, 
 
 
 @given(st.lists(BY_OUTPUT, min_size=1, max_size=4), st.lists(st.sampled_from("wxyz"), max_size=6))
-def test_a_strict_group_takes_the_best_in_order(group: list[dict[str, float]], actual: list[str]) -> None:
+def test_a_strict_group_takes_the_best_in_order(
+    group: list[dict[str, float]], actual: list[str]
+) -> None:
     steps = [msgspec.structs.replace(graded(scores), is_strict=True) for scores in group]
     found = last(steps, [act(output) for output in actual])
     taken = [index for *_, index in found.matches]  # They are sorted by the reference step.

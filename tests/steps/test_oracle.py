@@ -42,7 +42,9 @@ def number(term: dict[str, Any]) -> int | float | None:
         return float(text)
     if datatype not in FLOATS and (datatype != f"{XSD}decimal" or len(text) >= 300):
         return None
-    if not NUMBER.fullmatch(mantissa) or (exponent and not re.fullmatch(r"[+-]?\d+", exponent[0], re.ASCII)):
+    if not NUMBER.fullmatch(mantissa) or (
+        exponent and not re.fullmatch(r"[+-]?\d+", exponent[0], re.ASCII)
+    ):
         return None
     return float(text)
 
@@ -71,7 +73,9 @@ class Kinds:
         ours, theirs = ({*map(self._cell, side)} for side in sides)
         self._kinds: list[dict[Any, Any]] = [{}, {}]
         for part in self._parts(ours | theirs):
-            for own, read in zip(self._kinds, self._read(part & ours, part & theirs, way), strict=True):
+            for own, read in zip(
+                self._kinds, self._read(part & ours, part & theirs, way), strict=True
+            ):
                 own |= read
 
     def _cell(self, term: dict[str, Any]) -> Any:
@@ -91,7 +95,9 @@ class Kinds:
 
     @staticmethod
     def _read(ours: set[Any], theirs: set[Any], way: int) -> list[dict[Any, Any]]:
-        """By value or text if all agree; otherwise by value, by text, or by the texts of the other side."""
+        """By value or text if all agree; otherwise by value, by text, or by the texts of the
+        other side.
+        """
         if all({*one} & {*other} for one in ours for other in theirs):
             return [dict.fromkeys(ours | theirs, min(ours | theirs))] * 2
         shared = {text for text, _ in ours} & {text for text, _ in theirs}
@@ -106,19 +112,27 @@ class Kinds:
 
     def rows(self, table: Table, columns: Sequence[int], side: int = 0) -> list[tuple[Any, ...]]:
         return [
-            tuple(None if row[each] is None else self._kinds[side][self._cell(row[each])] for each in columns)  # type: ignore[arg-type]
+            tuple(
+                None if row[each] is None else self._kinds[side][self._cell(row[each])]  # type: ignore[arg-type]
+                for each in columns
+            )
             for row in table
         ]
 
 
-def rows_agree(left: Sequence[Any], right: Sequence[Any], *, ordered: bool, ignore_duplicates: bool) -> bool:
+def rows_agree(
+    left: Sequence[Any], right: Sequence[Any], *, ordered: bool, ignore_duplicates: bool
+) -> bool:
     if ordered:
         return left == right
     return {*left} == {*right} if ignore_duplicates else Counter(left) == Counter(right)
 
 
 def readings(expected: Table, required: list[int], actual: Table) -> list[Kinds]:
-    terms = [row[each] for row in expected for each in required], [term for row in actual for term in row]
+    terms = (
+        [row[each] for row in expected for each in required],
+        [term for row in actual for term in row],
+    )
     return [Kinds(*terms, way=way) for way in range(4)]
 
 
@@ -134,7 +148,9 @@ def oracle(expected: Table, required: list[int], actual: Table, width: int, **ho
 
 
 def most_cells(left: Sequence[Any], right: Sequence[Any], *, ordered: bool) -> int:
-    """In how many cells rows can agree, if each is paired once at most: of all pairings, the best."""
+    """In how many cells rows can agree, if each is paired once at most: of all pairings, the
+    best.
+    """
     cells: list[list[int]] = [[sum(map(eq, one, other)) for other in right] for one in left]
     size = min(len(left), len(right))
     choose = combinations if ordered else permutations
@@ -147,7 +163,13 @@ def most_cells(left: Sequence[Any], right: Sequence[Any], *, ordered: bool) -> i
 
 
 def best_f1(
-    expected: Table, required: list[int], actual: Table, width: int, *, ordered: bool, ignore_duplicates: bool
+    expected: Table,
+    required: list[int],
+    actual: Table,
+    width: int,
+    *,
+    ordered: bool,
+    ignore_duplicates: bool,
 ) -> Fraction:
     """The greatest F1 of all pairings of columns and rows."""
     size, as_set = min(len(required), width), ignore_duplicates and not ordered
@@ -158,7 +180,9 @@ def best_f1(
                 ours, theirs = kinds.rows(expected, required), kinds.rows(actual, chosen, 1)
                 if as_set:
                     ours, theirs = [*dict.fromkeys(ours)], [*dict.fromkeys(theirs)]
-                pairings.add((tuple(tuple(row[place] for place in places) for row in ours), tuple(theirs)))
+                pairings.add(
+                    (tuple(tuple(row[place] for place in places) for row in ours), tuple(theirs))
+                )
     return max(
         Fraction(2 * most_cells(*each, ordered=ordered), len(required) * (sum(map(len, each)) or 1))
         for each in pairings
@@ -169,23 +193,39 @@ FAMILIES: list[list[Term]] = [
     [literal(text, "double") for text in ("0", "0.9e-8", "1.8e-8", "2.7E-8", "-0.9e-8", "-0.0")],
     [literal(text, "decimal") for text in ("1", "1.000000009", "1.000000018", "+1.", ".999999991")],
     [literal(text, "integer") for text in ("100000000", "100000001", "100000002")]
-    + [literal(text, "decimal") for text in ("100000000.5", "100000001.5", "100000000", "100000001")],
-    [literal(text, kind) for text in ("1", "true", "0", "false") for kind in ("boolean", "integer", None)],
+    + [
+        literal(text, "decimal")
+        for text in ("100000000.5", "100000001.5", "100000000", "100000001")
+    ],
+    [
+        literal(text, kind)
+        for text in ("1", "true", "0", "false")
+        for kind in ("boolean", "integer", None)
+    ],
     [literal(text, kind) for text in ("5", "05", "5.0", "5e0") for kind in ("int", "float", None)],
     [literal(text) for text in ("a", "b", "ab", "c", "bc", "")] + [{"type": "uri", "value": "a"}],
-    [literal(text, "double") for text in ("INF", "+INF", "-INF", "NaN", "1e400", "infinity", "1_0", "1e308")]
+    [
+        literal(text, "double")
+        for text in ("INF", "+INF", "-INF", "NaN", "1e400", "infinity", "1_0", "1e308")
+    ]
     + [literal("INF", "decimal"), literal("1e400"), literal("-1e400", "float")],
     [
         literal(text, kind)
         for text in ("9" * 18, "9" * 19, "9" * 309)
         for kind in ("int", "decimal", "float", None)
     ],
-    [{"type": "literal", "value": "a", "xml:lang": "en"}, literal("a", "date"), literal("b", "date")],
+    [
+        {"type": "literal", "value": "a", "xml:lang": "en"},
+        literal("a", "date"),
+        literal("b", "date"),
+    ],
 ]
 
 
 class Case:
-    """An expected table and one made of it, mostly by changes that keep or nearly keep it what it is."""
+    """An expected table and one made of it, mostly by changes that keep or nearly keep it what
+    it is.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self.palette = self._palette(rng)
@@ -241,7 +281,11 @@ class Case:
                 self.actual = [row[:gone] + row[gone + 1 :] for row in self.actual]
 
     def prepared(self) -> tuple[Reference, SparqlResults]:
-        names = "abcd"[: max(self.required) + 1] if not self.expected else "abcd"[: len(self.expected[0])]
+        names = (
+            "abcd"[: max(self.required) + 1]
+            if not self.expected
+            else "abcd"[: len(self.expected[0])]
+        )
         required = [names[index] for index in self.required]
         reference = prepare_reference(
             read_results(encode(self.expected, names)), required_columns=required, **self.how

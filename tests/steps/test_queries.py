@@ -51,7 +51,8 @@ def predicates(objects: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 TRIPLES = st.tuples(
-    st.one_of(VARIABLES, IRIS, st.just("[]")), predicates(SIMPLE | predicates(SIMPLE).map("[ {} ]".format))
+    st.one_of(VARIABLES, IRIS, st.just("[]")),
+    predicates(SIMPLE | predicates(SIMPLE).map("[ {} ]".format)),
 ).map(lambda pair: f"{pair[0]} {pair[1]} .")
 FILTERS = st.sampled_from(
     ["FILTER(?x<5&&?y>3)", "FILTER regex(?x, '}{', 'i')", 'FILTER(!BOUND(?x) || STR(?y) = "a . b")']
@@ -65,10 +66,14 @@ GROUPS = st.recursive(
         st.sampled_from(["OPTIONAL {{ {} }}", "MINUS {{ {} }}", "GRAPH ?g {{ {} }}", SELECT]),
         inner,
         inner,
-    ).map(lambda each: f"{each[0]} {each[1].format(each[2])} {{ {each[3]} }} UNION {{ {each[0]} }}"),
+    ).map(
+        lambda each: f"{each[0]} {each[1].format(each[2])} {{ {each[3]} }} UNION {{ {each[0]} }}"
+    ),
     max_leaves=3,
 )
-FORMS = st.sampled_from(["SELECT *", "SELECT DISTINCT ?x", "SELECT (?x + 1 AS ?e)", "ASK", "DESCRIBE ?x"])
+FORMS = st.sampled_from(
+    ["SELECT *", "SELECT DISTINCT ?x", "SELECT (?x + 1 AS ?e)", "ASK", "DESCRIBE ?x"]
+)
 QUERIES = st.tuples(FORMS, GROUPS).map(lambda pair: f"{PROLOGUE}{pair[0]} WHERE {{ {pair[1]} }}")
 
 
@@ -94,7 +99,9 @@ def by_algebra(text: str) -> dict[str, set[str]]:
             iris = [*of_path(predicate)]
             is_typed = str(RDF.type) in iris and isinstance(o, URIRef)
             if isinstance(predicate, URIRef | Path):
-                found["predicates"].update(iri for iri in iris if not (is_typed and iri == str(RDF.type)))
+                found["predicates"].update(
+                    iri for iri in iris if not (is_typed and iri == str(RDF.type))
+                )
             found["classes"].update([str(o)] if is_typed else [])
 
     traverse(translateQuery(parseQuery(text)).algebra, visitPre=visit)
@@ -152,7 +159,10 @@ FULL = [
     ("BASE <http://e/> ASK { <s> <p> <o> }", "PREFIX e: <http://e/> ASK { e:s e:p e:o }"),
     ("CONSTRUCT WHERE { ?s a <urn:C> }", "CONSTRUCT { ?s a <urn:C> } WHERE { ?x a <urn:C> }"),
     ("DESCRIBE <urn:x> LIMIT 5", "DESCRIBE * { VALUES ?x { <urn:x> } } LIMIT 6"),
-    ("ASK { ?s a <urn:C> }", "SELECT ?s { { SELECT * { ?s a <urn:C> } LIMIT 1 } } ORDER BY ?s LIMIT 5"),
+    (
+        "ASK { ?s a <urn:C> }",
+        "SELECT ?s { { SELECT * { ?s a <urn:C> } LIMIT 1 } } ORDER BY ?s LIMIT 5",
+    ),
 ]
 
 
@@ -177,7 +187,11 @@ def test_service_is_seen(text: str) -> None:
 
 
 def test_service_as_data_is_none() -> None:
-    for text in ("?service ?p 'SERVICE' # SERVICE\n", "?s <http://e.org/SERVICE> ?o", "?s ex:service ?o"):
+    for text in (
+        "?service ?p 'SERVICE' # SERVICE\n",
+        "?s <http://e.org/SERVICE> ?o",
+        "?s ex:service ?o",
+    ):
         assert not mentions(f"SELECT * {{ {text} }}", "SERVICE")
 
 
@@ -186,7 +200,9 @@ STEP: dict[str, Any] = {"name": "sparql_query", "output": "T1"}
 
 @each("query", [5, "", "hello", "DELETE WHERE { ?s ?p ?o }"])
 def test_a_reference_query_that_is_none_is_refused(query: Any) -> None:
-    with pytest.raises(ReferenceDataError, match=r"reference_query: [Ee]xpected (a SPARQL query|`str)"):
+    with pytest.raises(
+        ReferenceDataError, match=r"reference_query: [Ee]xpected (a SPARQL query|`str)"
+    ):
         load_reference(groups([{**STEP, "reference_query": query}]))
 
 

@@ -1,4 +1,6 @@
-"""Tables too large for the oracle: lookalike columns, the order of rows, long tables, and what is refused."""
+"""Tables too large for the oracle: lookalike columns, the order of rows, long tables, and what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,18 @@ def compared(
 ) -> Agreement:
     """Rows of plain literals, compared under the names a, b, ... and the given ones."""
     output = texts(*actual, names=names)
-    return prepare_step(query(texts(*expected), **keys)).compare(ActualStep({"output": output}, budget))
+    return prepare_step(query(texts(*expected), **keys)).compare(
+        ActualStep({"output": output}, budget)
+    )
 
 
 def test_required_columns() -> None:
     expected = [["a", "b", "c"]]
-    for actual, required, score in ([["c"]], ["c"], 1), ([["c"]], ["b"], 0), ([["c", "a", "b"]], [], 1):
+    for actual, required, score in (
+        ([["c"]], ["c"], 1),
+        ([["c"]], ["b"], 0),
+        ([["c", "a", "b"]], [], 1),
+    ):
         assert compared(expected, actual, required_columns=required).score == score
     for required in (["a", "a"], ["x"], ["a", "x", "x"]):
         with pytest.raises(MalformedStep, match="required_columns: "):
@@ -72,7 +80,9 @@ LOOKALIKES = {
 REQUIRED = [*ABC[:10]]
 
 
-@each(("name", "ignore_duplicates"), [(name, flag) for name in LOOKALIKES for flag in (True, False)])
+@each(
+    ("name", "ignore_duplicates"), [(name, flag) for name in LOOKALIKES for flag in (True, False)]
+)
 def test_lookalike_columns_are_paired(name: str, ignore_duplicates: bool) -> None:
     rows = LOOKALIKES[name]
     actual = shuffled(rows * 2 if ignore_duplicates else rows, random.Random(6))
@@ -88,7 +98,9 @@ def dependent_columns(seed: int) -> list[list[str]]:
 
 def test_the_search_is_bounded_and_reports_it() -> None:
     tables = dependent_columns(1), dependent_columns(2)
-    with pytest.raises(ComparisonBudgetExceeded, match=r"10 columns of 256 rows, 14 of 256 .*exhausted"):
+    with pytest.raises(
+        ComparisonBudgetExceeded, match=r"10 columns of 256 rows, 14 of 256 .*exhausted"
+    ):
         compared(*tables, budget=Budget(1_000_000), required_columns=REQUIRED)
 
 
@@ -96,7 +108,8 @@ def random_tables(rng: random.Random, height: int, width: int, values: int) -> A
     """Two tables; about half of the cells in each row of the second are those of the first."""
     expected = [[str(rng.randrange(values)) for _ in range(width)] for _ in range(height)]
     actual = [
-        [cell if rng.random() < 0.5 else str(rng.randrange(values)) for cell in row] for row in expected
+        [cell if rng.random() < 0.5 else str(rng.randrange(values)) for cell in row]
+        for row in expected
     ]
     return expected, rng.sample(actual, len(actual))
 
@@ -106,10 +119,14 @@ def in_part(*tables: Any, **more: Any) -> Agreement:
 
 
 def listed(agreement: Agreement) -> Iterable[str]:
-    return sorted(repr(each | {"row": None} if "column" in each else each) for each in agreement.differences)
+    return sorted(
+        repr(each | {"row": None} if "column" in each else each) for each in agreement.differences
+    )
 
 
-@each(("height", "times"), [(5, 100), (90, 4)])  # The best pairs of rows are found of short tables alone.
+@each(
+    ("height", "times"), [(5, 100), (90, 4)]
+)  # The best pairs of rows are found of short tables alone.
 def test_the_order_of_rows_does_not_change_what_differs(height: int, times: int) -> None:
     rng = random.Random(2)
     for _ in range(times):
@@ -150,10 +167,15 @@ def test_in_long_tables_most_of_what_is_in_order_is_found(height: int) -> None:
 
 
 def test_partial_credit_for_lookalike_columns_ends_in_time() -> None:
-    """Columns with the same few values have billions of pairings; columns of the same name come first."""
+    """Columns with the same few values have billions of pairings; columns of the same name come
+    first.
+    """
     rows = few_values(1000, 2)
     wrong = [[*row] for row in rows]
     wrong[17][3] = "wrong"
-    for actual, names, least in (wrong, ABC, 1 - 2 / 14_000), ([row[::-1] for row in wrong], ABC.upper(), 0):
+    for actual, names, least in (
+        (wrong, ABC, 1 - 2 / 14_000),
+        ([row[::-1] for row in wrong], ABC.upper(), 0),
+    ):
         with affordable(2**21):
             assert least <= in_part(rows, actual, names=names).score < 1

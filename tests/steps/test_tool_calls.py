@@ -22,7 +22,9 @@ ON: dict[str, Any] = {"steps": {"tool_calls": True}}
 
 def result_of(reference: list[list[str]], actual: Any, mode: str = "last") -> dict[str, Any]:
     steps = [[STEPS.get(name, IRI) for name in group] for group in reference]
-    taken = [{"name": name, "status": "error" if i % 2 else "success"} for i, name in enumerate(actual)]
+    taken = [
+        {"name": name, "status": "error" if i % 2 else "success"} for i, name in enumerate(actual)
+    ]
     config = {"steps": {"tool_calls": True, "groups": mode}}
     [result] = run_evaluation_sync(
         groups(*steps), [{"question_id": "q", "actual_steps": taken}], config=config
@@ -31,7 +33,9 @@ def result_of(reference: list[list[str]], actual: Any, mode: str = "last") -> di
 
 
 def most(expected: list[str], actual: list[str]) -> int:
-    """How many of the expected names can be paired with an actual one, whichever of its names each takes."""
+    """How many of the expected names can be paired with an actual one, whichever of its names
+    each takes.
+    """
     choices = product(*(ACCEPTED.get(name, (name,)) for name in expected))
     return max(sum(min(c.count(name), actual.count(name)) for name in {*c}) for c in choices)
 
@@ -40,7 +44,8 @@ EXPECTED = st.lists(st.sampled_from(["a", "b", "iri_discovery"]), min_size=1, ma
 
 
 @given(
-    EXPECTED, st.lists(st.sampled_from(["a", "b", "c", "sparql_query", "autocomplete_search"]), max_size=5)
+    EXPECTED,
+    st.lists(st.sampled_from(["a", "b", "c", "sparql_query", "autocomplete_search"]), max_size=5),
 )
 def test_agrees_with_a_plain_oracle(expected: list[str], actual: list[str]) -> None:
     for mode, reference in (
@@ -72,7 +77,8 @@ def test_steps_of_earlier_groups_are_neither_right_nor_wrong() -> None:
 async def test_they_are_aggregated_with_what_is_missing() -> None:
     reference, ok = groups([STEPS["a"]]), {"name": "A-", "status": "success", "output": "?"}
     responses: list[dict[str, Any]] = [
-        {"actual_steps": [ok, ok]}, {"actual_steps": []}, {}, {"actual_steps": [ok], "error": "timeout"},
+        {"actual_steps": [ok, ok]}, {"actual_steps": []}, {},
+        {"actual_steps": [ok], "error": "timeout"},
     ]  # fmt: skip
     given = [{"question_id": "q", **each} for each in responses]
     async with evaluate_stream(reference, given, config=ON) as stream:
@@ -83,7 +89,9 @@ async def test_they_are_aggregated_with_what_is_missing() -> None:
     for aggregates in (stream.aggregates, read):
         found = aggregates.snapshot(detail=True)["micro"]
         assert [found[name]["mean"] for name in TOOL_CALLS] == [0.5, 0.5, 1 / 3]
-        for name, failed in zip(TOOL_CALLS, ({"no_steps": 2}, {"no_steps": 1}, {"no_steps": 1}), strict=True):
+        for name, failed in zip(
+            TOOL_CALLS, ({"no_steps": 2}, {"no_steps": 1}, {"no_steps": 1}), strict=True
+        ):
             assert found[name]["coverage"]["failed"] == failed | {"response_error": 1}
     again = pickle.loads(pickle.dumps(Evaluator(reference, config=ON)))  # noqa: S301
     assert (await again.evaluate(given[0]))["tool_calls_precision"] == 0.5

@@ -71,19 +71,28 @@ def test_agrees_with_a_plain_oracle(expected: Table | bool, actual: Table | bool
     precision, recall = (Fraction(both, len(side)) if both else 0 for side in (theirs, ours))
     f1 = 2 * precision * recall / (precision + recall) if both else 0
     wanted = [precision, recall, f1] if ours or theirs else [1, 1, 1]
-    assert shares_of(written(expected), written(actual, way)) == pytest.approx([float(x) for x in wanted])
+    assert shares_of(written(expected), written(actual, way)) == pytest.approx(
+        [float(x) for x in wanted]
+    )
 
 
 @each(
     ("expected", "actual", "failure", "diff"),
     [
-        (texts("ab", "cd"), texts("ad", "cx"), "wrong_query_result", ["missing_value b", "extra_value x"]),
+        (
+            texts("ab", "cd"),
+            texts("ad", "cx"),
+            "wrong_query_result",
+            ["missing_value b", "extra_value x"],
+        ),
         (texts("a"), texts(names="x"), "empty_result", None),
         (texts("a"), "true", "wrong_query_result", None),
         (texts("ab"), "x\nb\na\n", "none", None),
     ],
 )
-def test_failure_and_differences(expected: str, actual: str, failure: str, diff: list[str] | None) -> None:
+def test_failure_and_differences(
+    expected: str, actual: str, failure: str, diff: list[str] | None
+) -> None:
     result = result_of(step(expected, ordered=True), actual)
     assert (result["failure"], "steps_score_error" in result) == (failure, False)
     found = result["reference_steps"][0][0].get("diff")
@@ -125,7 +134,9 @@ async def test_means_over_steps_are_aggregated_with_what_is_missing() -> None:
     one, other = step(texts("a", "b")), step(texts("c", "d"), args={"k": 1}, args_match="exact")
     reference = groups([step(texts("e"))], [one, other, query(texts("e"), name="plain")])
     ok = {"name": "sparql_query", "status": "success"}
-    right, near, far = ({**ok, "args": {"k": 1}, "output": texts(*rows)} for rows in ("ab", "c", "xyzc"))
+    right, near, far = (
+        {**ok, "args": {"k": 1}, "output": texts(*rows)} for rows in ("ab", "c", "xyzc")
+    )
     wrong_args = {**ok, "args": {"k": 2}, "output": texts("c", "d")}
     steps: list[Any] = [[right, near, far, wrong_args], [right], [], None, [right]]
     responses = [{"question_id": "q", "actual_steps": each} for each in steps]

@@ -1,4 +1,6 @@
-"""Agents that are asked: whatever they do becomes a result or a reject, and nobody waits for them in vain."""
+"""Agents that are asked: whatever they do becomes a result or a reject, and nobody waits for
+them in vain.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,12 @@ async def answering(_: Question) -> Any:
 
 async def test_a_response() -> None:
     async def agent(question: Question) -> dict[str, Any]:
-        return {"actual_steps": STEPS, "actual_answer": question.text, "input_tokens": 7, "model": None}
+        return {
+            "actual_steps": STEPS,
+            "actual_answer": question.text,
+            "input_tokens": 7,
+            "model": None,
+        }
 
     results, stream = await ask(agent, ordered=True)
     assert [result["question_id"] for result in results] == ["q0", "q1", "q2"]
@@ -81,7 +88,11 @@ async def test_a_response() -> None:
 
 
 NO_RESPONSES: list[tuple[Any, str, str]] = [
-    (None, "not_an_object", "the agent returned NoneType; expected a response as a dict, a list of steps"),
+    (
+        None,
+        "not_an_object",
+        "the agent returned NoneType; expected a response as a dict, a list of steps",
+    ),
     ({"question_id": "q0"}, "invalid_field", "question_id: the agent names 'q0'; leave it out"),
     ({"actual_steps": "none"}, "invalid_field", "actual_steps: expected an array, got 'none'"),
     ({"actual_answer": object()}, "invalid_field", "object"),
@@ -99,7 +110,9 @@ async def test_invalid_responses_become_rejects_with_their_question() -> None:
         rejects = stream.rejects
         (result,) = [result async for result in stream]
     assert result["question_id"] == f"q{len(NO_RESPONSES)}"
-    for number, (reject, (_, reason, message)) in enumerate(zip(rejects, NO_RESPONSES, strict=True)):
+    for number, (reject, (_, reason, message)) in enumerate(
+        zip(rejects, NO_RESPONSES, strict=True)
+    ):
         assert (reject.reason, reject.line) == (reason, number + 1)
         assert reject.message.startswith(f"question 'q{number}': ")
         assert message in reject.message
@@ -138,7 +151,9 @@ async def test_an_exception_is_an_error(blocking: bool) -> None:
     assert stream.missing == []
 
 
-async def test_a_plain_function_that_timed_out_keeps_its_slot(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_plain_function_that_timed_out_keeps_its_slot(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     begun, release, asked = threading.Event(), threading.Event(), []
 
     def agent(question: Question) -> Any:
@@ -203,7 +218,11 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_SECONDS,
+        check=False,
     )
     assert (done.returncode, done.stderr.count("takes one of 8 slots")) == (0, 3)
     assert done.stdout.count("TimeoutError: the agent gave no answer within 0.01 s") == 3
@@ -284,10 +303,15 @@ async def test_a_journal_asks_only_what_was_not_answered(tmp_path: Path) -> None
     async with evaluate_agent(REFERENCE, Agent(), repeats=2, journal=path) as stream:
         await anext(stream)
     begun = named(results_of(path))
-    for repeats, there in ((2, begun), (3, {(f"q{i}", repeat) for i in range(3) for repeat in (1, 2)})):
+    for repeats, there in (
+        (2, begun),
+        (3, {(f"q{i}", repeat) for i in range(3) for repeat in (1, 2)}),
+    ):
         agent = Agent()
         results, resumed = await ask(agent, repeats=repeats, journal=path)
-        assert named(results) | there == {(f"q{i}", j + 1) for i in range(3) for j in range(repeats)}
+        assert named(results) | there == {
+            (f"q{i}", j + 1) for i in range(3) for j in range(repeats)
+        }
         assert len(agent.asked) == len(results) == 3 * repeats - len(there)
         assert resumed.aggregates.snapshot()["micro"]["number_of_success_samples"] == 3 * repeats
         assert resumed.missing == []

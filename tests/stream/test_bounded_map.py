@@ -1,4 +1,6 @@
-"""The bounded map: what comes out of it, how much is under way, and that no end loses a committed result."""
+"""The bounded map: what comes out of it, how much is under way, and that no end loses a
+committed result.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,12 @@ async def collect(results: BoundedMap[Any]) -> list[Any]:
     st.booleans(),
     st.integers(),
 )
-async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, commits: bool, seed: int) -> None:
-    """Each result comes out once, unless `commit` keeps it back; it sees each once, before it comes out."""
+async def test_any_mixture(
+    kinds: list[str], limit: int, ordered: bool, commits: bool, seed: int
+) -> None:
+    """Each result comes out once, unless `commit` keeps it back; it sees each once, before it
+    comes out.
+    """
     chance = random.Random(seed)
     committed: list[int] = []
     running = 0
@@ -83,7 +89,9 @@ async def test_any_mixture(kinds: list[str], limit: int, ordered: bool, commits:
 
     asked = iter([*enumerate(kinds)])
     own = commit if commits else None
-    results: BoundedMap[int] = BoundedMap(batches(asked), function, limit=limit, ordered=ordered, commit=own)
+    results: BoundedMap[int] = BoundedMap(
+        batches(asked), function, limit=limit, ordered=ordered, commit=own
+    )
     taken: list[int] = []
     without = sum("none" in kind for kind in kinds)
     async for result in results:
@@ -188,7 +196,9 @@ def test_closing_does_not_wait_for_ever_for_a_commit() -> None:
             return results
 
         async with leaving_nothing():
-            results: BoundedMap[int] = BoundedMap(batches([1]), lambda item: item, limit=10, commit=commit)
+            results: BoundedMap[int] = BoundedMap(
+                batches([1]), lambda item: item, limit=10, commit=commit
+            )
             waiting = asyncio.create_task(anext(results, None))
             await settle()
             await results.aclose()

@@ -91,7 +91,9 @@ async def cancelled_with_work_in_threads() -> None:
         return 1.0
 
     async def consume() -> None:
-        async with evaluate_stream(REFERENCE, [heavy()], comparators={"calculator": compare}) as stream:
+        async with evaluate_stream(
+            REFERENCE, [heavy()], comparators={"calculator": compare}
+        ) as stream:
             await anext(stream)
 
     task = asyncio.create_task(consume())
@@ -104,7 +106,12 @@ async def cancelled_with_work_in_threads() -> None:
     assert ended.is_set()
 
 
-SCENARIOS = [break_and_drop, cancelled_twice, closed_from_another_task, cancelled_with_work_in_threads]
+SCENARIOS = [
+    break_and_drop,
+    cancelled_twice,
+    closed_from_another_task,
+    cancelled_with_work_in_threads,
+]
 
 
 async def thinking(question: Question) -> Any:
@@ -115,18 +122,24 @@ async def thinking(question: Question) -> Any:
 
 
 async def guarded(leave: Callable[[], Awaitable[None]]) -> None:
-    asyncio.get_running_loop().slow_callback_duration = 10  # Else a debugging loop tells of a slow machine.
+    asyncio.get_running_loop().slow_callback_duration = (
+        10  # Else a debugging loop tells of a slow machine.
+    )
     async with leaving_nothing(), asyncio.timeout(WAIT_SECONDS):
         await leave()
         gc.collect()
 
 
 @each("new_loop", LOOPS)
-def test_leaving(new_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture) -> None:
+def test_leaving(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture
+) -> None:
     for leave in SCENARIOS:
         with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
             runner.run(guarded(leave))
-    assert caplog.text == ""  # Of tasks that are destroyed, and of exceptions that nobody retrieved.
+    assert (
+        caplog.text == ""
+    )  # Of tasks that are destroyed, and of exceptions that nobody retrieved.
 
 
 @each("new_loop", LOOPS)

@@ -1,4 +1,6 @@
-"""A followed log and a journal together: whatever happens between two runs, each line is evaluated once."""
+"""A followed log and a journal together: whatever happens between two runs, each line is
+evaluated once.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Log:
 
     def kept(self) -> list[str]:
         """The ids of the responses whose results the journal has."""
-        return [orjson.loads(line)["response_id"] for line in self.journal.read_bytes().splitlines()]
+        return [
+            orjson.loads(line)["response_id"] for line in self.journal.read_bytes().splitlines()
+        ]
 
 
 @pytest.fixture
@@ -65,7 +69,9 @@ def log(tmp_path: Path) -> Log:
 async def test_rotated_between_looks(log: Log) -> None:
     log.append(log.text(), log.text(1))
     log.rotate("log.jsonl.7")
-    assert await log.follow() == ["r1", "r2"], "or a run that was killed at its beginning would have lost it"
+    assert await log.follow() == ["r1", "r2"], (
+        "or a run that was killed at its beginning would have lost it"
+    )
     log.append(log.text())
     log.rotate("log.jsonl.2")
     log.append(log.text())
@@ -84,7 +90,9 @@ async def test_start_at_the_end_skips_what_is_there(log: Log) -> None:
     log.append(log.text())
     log.rotate("log.jsonl.1")
     log.append(log.text())
-    assert await log.follow(start="end") == ["r3", "r4"], "though there is no result by which it is known"
+    assert await log.follow(start="end") == ["r3", "r4"], (
+        "though there is no result by which it is known"
+    )
     log.append(log.text())
     assert await log.follow(start="end") == ["r5"]
 
@@ -116,7 +124,9 @@ async def test_a_journal_in_the_followed_directory_is_no_log(log: Log) -> None:
         assert await log.follow(log.path.parent) == found
 
 
-@pytest.mark.parametrize(("place", "name"), [("log.jsonl", "log.jsonl.1"), (".", "log-20260101.jsonl")])
+@pytest.mark.parametrize(
+    ("place", "name"), [("log.jsonl", "log.jsonl.1"), (".", "log-20260101.jsonl")]
+)
 async def test_copied_and_truncated_between_looks(log: Log, place: str, name: str) -> None:
     path = log.path.parent / place
     log.append(log.text(), log.text())

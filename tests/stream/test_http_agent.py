@@ -29,7 +29,9 @@ QUERY = "SELECT * { ?s ?p ?o }"
 STEP = {"name": "sparql", "status": "success", "args": {"query": QUERY}}
 
 
-async def asked(reply: Reply | Callable[[Request], Reply], question: Any = TAGGED, **options: Any) -> Any:
+async def asked(
+    reply: Reply | Callable[[Request], Reply], question: Any = TAGGED, **options: Any
+) -> Any:
     """The response, without what varies, and the requests; `url` is appended to the address."""
     async with JudgeServer(reply if callable(reply) else lambda _: reply) as server:
         agent = http_agent(server.origin + options.pop("url", "/"), **options)
@@ -38,7 +40,9 @@ async def asked(reply: Reply | Callable[[Request], Reply], question: Any = TAGGE
     assert response.pop("question_id") == question.id
     assert response.pop("elapsed_sec") >= 0
     if "error" in response:
-        response["error"] = response["error"].replace(server.origin.removeprefix("http://"), "HOST:PORT")
+        response["error"] = response["error"].replace(
+            server.origin.removeprefix("http://"), "HOST:PORT"
+        )
     return response, server.requests
 
 
@@ -58,12 +62,15 @@ ENDPOINT = [("dataset", "urn:d"), ("question", "Wer & {was}?")]
          [("k", "1"), *ENDPOINT, ("n", "5")], None),
         (TAGGED, {"url": "/?dataset=%20x"}, "/", [("dataset", " x"), ENDPOINT[1]], None),
         (PLAIN, {"params": {"dataset": "x"}}, "/", [("question", "Who?"), ("dataset", "x")], None),
-        (TAGGED, {"params": {"{lang}": "{question} {{{lang}}}"}}, "/", [("de", "Wer & {was}? {de}")], None),
+        (TAGGED, {"params": {"{lang}": "{question} {{{lang}}}"}}, "/",
+         [("de", "Wer & {was}? {de}")], None),
         (TAGGED, {"params": {"q": "{question}", "i": "{id} {template} ${HELD}"}}, "/",
          [("q", "Wer & {was}?"), ("i", "q0 t {id}s3cret")], None),
         (TAGGED, {"method": "POST", "headers": {"content-Type": "a/b"}}, "/", [], dict(ENDPOINT)),
-        (PLAIN, {"method": "POST", "body": {"stream": 0}}, "/", [], {"question": "Who?", "stream": 0}),
-        (PLAIN, {"method": "POST", "params": {"v": "2"}, "body": {"m": [{"c": "{question}"}], "n": None}},
+        (PLAIN, {"method": "POST", "body": {"stream": 0}}, "/", [],
+         {"question": "Who?", "stream": 0}),
+        (PLAIN,
+         {"method": "POST", "params": {"v": "2"}, "body": {"m": [{"c": "{question}"}], "n": None}},
          "/", [("v", "2")], {"m": [{"c": "Who?"}], "n": None}),
         (PLAIN, {"method": "POST", "params": {"q": "{question}"}}, "/", [("q", "Who?")], None),
     ],
@@ -97,7 +104,8 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"answer": "x"}, {"query": None, "steps": None}, {"actual_answer": "x"}),
         ({"choices": [{"message": {"content": "x"}}]}, {"answer": "$.choices[0].message.content"},
          {"actual_answer": "x", "actual_steps": []}),
-        ({"a": [1, [None, "x"]]}, {"answer": "$.a[-1][1]"}, {"actual_answer": "x", "actual_steps": []}),
+        ({"a": [1, [None, "x"]]}, {"answer": "$.a[-1][1]"},
+         {"actual_answer": "x", "actual_steps": []}),
         ({"a": "xyz", "b": 1}, {"answer": "$.a[0]"},
          {"error": "the reply has no answer at $.a[0]; it has the keys a, b"}),
         ([], {"answer": "$[0]"}, {"error": "the reply has no answer at $[0]; it is []"}),
@@ -106,7 +114,8 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
         ({"dataset": "d", "question": "Who?"}, {}, {"actual_steps": []}),
         ({"question": "Who?", "error": None}, {"answer": None}, {"actual_steps": []}),
         ({"question": "Who?", "error": "busy\n!"}, {}, {"error": "busy !", "actual_steps": []}),
-        ({"query": QUERY, "error": {"code": 5}}, {}, {"error": '{"code":5}', "actual_steps": [STEP]}),
+        ({"query": QUERY, "error": {"code": 5}}, {},
+         {"error": '{"code":5}', "actual_steps": [STEP]}),
         ({"query": None, "error": "x"}, {"answer": "$.a"}, {"error": "x", "actual_steps": []}),
         ({"query": QUERY, "error": ""}, {}, {"actual_steps": [STEP]}),
         ({"question": "Who?"}, {"query": "$.q"},
@@ -115,7 +124,9 @@ async def test_what_is_sent(question: Any, options: Any, path: str, query: Any, 
          {"error": "the reply has no answer; it has the keys question"}),
         ({"query": 7}, {}, {"error": "query: expected str, got int"}),
         ({"steps": "x"}, {}, {"error": "steps: expected list, got str"}),
-        ({"steps": [1], "query": QUERY}, {}, {"error": "actual_steps[0]: expected an object, got 1"}),
+        ({"steps": [1], "query": QUERY}, {}, {"error": (
+            "actual_steps[0]: expected an object, got 1"
+        )}),
         ({"steps": [{**STEP, "n": [1] * 600_000}]}, {}, {"error": "the reply has too many values"}),
         ("x" * 2**20, {"answer": "$"}, {"actual_answer": "x" * 2**20, "actual_steps": []}),
     ],
@@ -140,9 +151,15 @@ async def test_how_replies_are_read(reply: Any, options: Any, expected: Any) -> 
         (Reply(b"<html>"), 1, "not JSON: unexpected character"),
         (Reply(b"\xff"), 1, "not JSON: "),
         (Reply(b" "), 1, "the reply is empty"),
-        (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, "HOST:PORT: it compresses results"),
-        (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, "HOST:PORT: it redirects to another"),
-        (Reply(b'{"answer": %b%b}' % (b"[" * 300, b"]" * 300)), 1, "the reply is nested too deeply"),
+        (Reply(b"{}", headers=(("Content-Encoding", "gzip"),)), 1, (
+            "HOST:PORT: it compresses results"
+        )),
+        (Reply(b"", 302, (("Location", "http://localhost:9/"),)), 1, (
+            "HOST:PORT: it redirects to another"
+        )),
+        (Reply(b'{"answer": %b%b}' % (b"[" * 300, b"]" * 300)), 1, (
+            "the reply is nested too deeply"
+        )),
         (Reply(b'{"steps": [{"name": "a", "args": %b%b}]}' % (b"[" * 200, b"]" * 200)), 1,
          "the reply is nested too deeply"),
         (Reply(b"", 302), 1, "HTTP 302: "),
@@ -182,7 +199,9 @@ async def test_pauses() -> None:
 async def test_what_a_redirect_repeats(status: int, method: str, body: Any) -> None:
     moved = Reply(b"", status, (("Location", "/new"),))
     new = json_reply({"query": QUERY})
-    response, [_, last] = await asked(lambda request: moved if request.path == "/" else new, method="POST")
+    response, [_, last] = await asked(
+        lambda request: moved if request.path == "/" else new, method="POST"
+    )
     assert response == {"actual_steps": [STEP]}
     assert last.head.startswith(f"{method} /new".encode())
     assert last.body == body
@@ -190,7 +209,9 @@ async def test_what_a_redirect_repeats(status: int, method: str, body: Any) -> N
 
 async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     def echo(request: Request) -> Reply:
-        return Reply(f"{request.path}?{request.query} {request.headers} {request.raw!r}".encode(), 500)
+        return Reply(
+            f"{request.path}?{request.query} {request.headers} {request.raw!r}".encode(), 500
+        )
 
     caplog.set_level(logging.DEBUG)
     names = ["PATH_KEY", "QUERY_KEY", "PARAM", "BODY", "TOKEN"]
@@ -199,7 +220,8 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
             environment.setenv(name, f"s3cret/{name}")
         async with JudgeServer(echo) as server:
             agent = http_agent(
-                server.origin.replace("//", "//me:s3cret%20word@") + "/${PATH_KEY}?key=${QUERY_KEY}",
+                server.origin.replace("//", "//me:s3cret%20word@")
+                + "/${PATH_KEY}?key=${QUERY_KEY}",
                 method="POST",
                 params={"p": "${PARAM}"},
                 body={"b": "{question} ${BODY}"},
@@ -221,7 +243,9 @@ async def test_secrets_are_sent_and_not_shown(caplog: pytest.LogCaptureFixture) 
     ("options", "text", "shown"),
     [
         ({"headers": {"X-Key": "s3cret<&>"}}, "a s3cret<&> s3cret%3C&amp;%3E", "a *** ***"),
-        ({"headers": {"Cookie": "sid=s3cr3tvalue==; lang=en"}}, "s3cr3tvalue==, lang=en", "***, lang=en"),
+        ({"headers": {"Cookie": (
+            "sid=s3cr3tvalue==; lang=en"
+        )}}, "s3cr3tvalue==, lang=en", "***, lang=en"),
         ({"headers": {"Cookie": "sid=s3cr3tvalue; lang=en"}}, "sid=s3cr3tvalue; lang=en", "***"),
         ({"headers": {"Authorization": "Bearer bearer-of-it"}}, "Bearer bearer-of-it", "***"),
         ({"headers": {"X-Api-Key": "Berlin"}}, "Berlin", "Berlin"),
@@ -252,13 +276,17 @@ async def test_which_secrets_are_hidden_in_replies(options: Any, text: str, show
         ({"url": "http://[::1"}, "url: expected a URL"),
         ({"url": None}, "url: expected a URL"),
         ({"url": "http://h/{question}"}, "url: placeholders belong in params"),
-        ({"url": "http://h/${NOT_SET_AT_ALL}"}, "url: the environment variable NOT_SET_AT_ALL is not set"),
+        ({"url": "http://h/${NOT_SET_AT_ALL}"}, (
+            "url: the environment variable NOT_SET_AT_ALL is not set"
+        )),
         ({"method": "get"}, 'method: expected "GET", or "POST" for a body, got'),
         ({"body": {}}, 'method: expected "GET", or "POST" for a body, got'),
         ({"method": "POST", "body": ["x"]}, "body: expected a mapping, unless it has {question}"),
         *(({"method": "POST", "body": {"a": value}}, "params, body: expected JSON values")
           for value in (object(), float("nan"), {(1, 2): 3})),
-        ({"answer": None, "query": None, "steps": None}, "answer, query, steps: give at least one path"),
+        ({"answer": None, "query": None, "steps": None}, (
+            "answer, query, steps: give at least one path"
+        )),
         ({"params": "a=b"}, "params, body: expected JSON values"),
         *(({"params": {"a": text}}, "params.a: has a stray brace; write {question}, or {{ and }}")
           for text in ("{question", '{question} {"a":1}', "{a b}", "{'a'}", "{:d}", "${A B}")),
@@ -269,7 +297,9 @@ async def test_which_secrets_are_hidden_in_replies(options: Any, text: str, show
         ({"url": "http://localhost/?question=x"}, "question: every question would send"),
         ({"method": "POST", "body": {"question": "{lang}"}}, "question: every question would send"),
         ({"headers": {"X": "ü"}}, "headers.X: expected printable ASCII, on one line"),
-        ({"headers": {"X": "${NOT_SET_AT_ALL}"}}, "headers.X: the environment variable NOT_SET_AT_ALL"),
+        ({"headers": {"X": "${NOT_SET_AT_ALL}"}}, (
+            "headers.X: the environment variable NOT_SET_AT_ALL"
+        )),
         ({"headers": 5}, "headers: expected a mapping"),
         ({"timeout": 0}, "timeout: expected a number above 0"),
         ({"retries": -1}, "retries: expected an integer of 0 or more"),

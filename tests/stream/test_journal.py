@@ -71,8 +71,14 @@ def test_each_result_and_each_reject_is_a_line(path: Path) -> None:
     assert (stream.skipped, stream.journal.restored, stream.journal.rejected) == (0, 0, 0)
     rejected = results_of(f"{path}.rejects")
     for record, reject in zip(rejected, stream.rejects, strict=True):
-        assert (record["source"]["line"], record["source"]["offset"]) == (reject.line, reject.offset)
-        assert (record["reason"], record["content"].encode()) == (reject.reason, LINES[reject.line - 1])
+        assert (record["source"]["line"], record["source"]["offset"]) == (
+            reject.line,
+            reject.offset,
+        )
+        assert (record["reason"], record["content"].encode()) == (
+            reject.reason,
+            LINES[reject.line - 1],
+        )
 
 
 def test_files_beside_the_journal_are_no_responses(path: Path) -> None:
@@ -123,7 +129,11 @@ async def test_interrupted_and_started_again_with_the_same_source(
         for taken in (0, 1, 7, 100, 0):
             async with stream_of(make(source), path, max_in_flight=3) as stream:
                 assert stream.journal is None, "nothing is counted yet"
-                first = [result for _ in range(taken) if (result := await anext(stream, None)) is not None]
+                first = [
+                    result
+                    for _ in range(taken)
+                    if (result := await anext(stream, None)) is not None
+                ]
             assert len(first) == min(taken, RESULTS - there)
             if taken:
                 assert there + len(first) <= len(lines_of(path)) <= there + len(first) + 3
@@ -141,8 +151,12 @@ async def test_interrupted_and_started_again_with_the_same_source(
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_any_part_of_the_results_was_there(tmp_path: Path, path: Path, seed: int, ordered: bool) -> None:
-    """Judged in any order and stopped anywhere, over and over, in the end it is all as of one quiet run."""
+def test_any_part_of_the_results_was_there(
+    tmp_path: Path, path: Path, seed: int, ordered: bool
+) -> None:
+    """Judged in any order and stopped anywhere, over and over, in the end it is all as of one
+    quiet run.
+    """
     draw = random.Random(seed)
     quiet = tmp_path / "quiet.jsonl"
     _, undisturbed = complete(LINES, quiet, **judged())
@@ -266,7 +280,9 @@ def test_invalid_journals() -> None:
         with pytest.raises(UsageError, match=f"^{name}: "):
             evaluate_stream(TEMPLATES, [], **dict[str, Any]({name: value}))
     for name in ("fsync", "fsync_interval"):
-        with pytest.raises(UsageError, match=f"^{name}= is gone; results are flushed to disk once a second$"):
+        with pytest.raises(
+            UsageError, match=f"^{name}= is gone; results are flushed to disk once a second$"
+        ):
             Journal("results.jsonl", **dict[str, Any]({name: 1}))
 
 
@@ -307,7 +323,9 @@ def test_other_conditions(path: Path) -> None:
     for options, differences in MISMATCHES:
         assert resumed(Journal(path, force=True), **judged()) in {0, 6}
         before = files_of(path)
-        with pytest.raises(JournalMismatch, match=r"or resume with force \(--resume=force\)$") as caught:
+        with pytest.raises(
+            JournalMismatch, match=r"or resume with force \(--resume=force\)$"
+        ) as caught:
             resumed(path, **options)
         assert list(caught.value.differences) == differences
         text = ", another ".join(f"{name} {shown.get(name, '.*')}" for name in differences)
@@ -320,7 +338,9 @@ def test_other_conditions(path: Path) -> None:
 
 
 def test_another_version(path: Path) -> None:
-    """Of what computes the results, which may be forced, and of the file's format, which may not."""
+    """Of what computes the results, which may be forced, and of the file's format, which may
+    not.
+    """
     run = path.with_name("results.jsonl.run")
     resumed(path)
     conditions = run.read_text()
@@ -335,7 +355,9 @@ def test_another_version(path: Path) -> None:
             resumed(Journal(path, force=force))
     assert files_of(path) == before
     run.unlink()
-    with pytest.raises(JournalMismatch, match=r"was not started with --resume \(.*another output file"):
+    with pytest.raises(
+        JournalMismatch, match=r"was not started with --resume \(.*another output file"
+    ):
         resumed(path)
     assert path.read_bytes() == before[path.name]
 

@@ -1,4 +1,6 @@
-"""Journals that cannot be opened, written or flushed to disk, and the ways to leave a stream with one."""
+"""Journals that cannot be opened, written or flushed to disk, and the ways to leave a stream
+with one.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ async def test_a_second_stream_on_a_journal_is_refused_at_once(path: Path) -> No
 
 async def test_unopenable_files(tmp_path: Path) -> None:
     ways: list[Callable[[Path], None]] = [Path.mkdir, lambda path: path.symlink_to("/dev/null")]
-    for number, (suffix, make) in enumerate([*product(["", ".rejects"], ways), (".run", Path.mkdir)]):
+    for number, (suffix, make) in enumerate(
+        [*product(["", ".rejects"], ways), (".run", Path.mkdir)]
+    ):
         path = tmp_path / f"{number}.jsonl"
         make(Path(f"{path}{suffix}"))
         async with leaving_no_trace():
@@ -127,7 +131,9 @@ async def test_full_disk(path: Path, ordered: bool) -> None:
         for room in (1, 300, 2000, 5000):
             source = Source(LINES)
             with full_at(room):
-                results, error = await outcome(stream_of(source(), path, ordered=ordered, max_in_flight=4))
+                results, error = await outcome(
+                    stream_of(source(), path, ordered=ordered, max_in_flight=4)
+                )
             assert isinstance(error, JournalError)
             assert str(error).endswith("cannot be written: File too large")
             assert source.cleaned

@@ -1,4 +1,6 @@
-"""Killed with SIGKILL at any moment and started again as often as you like: each line is evaluated once."""
+"""Killed with SIGKILL at any moment and started again as often as you like: each line is
+evaluated once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.deadlines import WAIT_SECONDS
-from tests.support.journals import CONFIG, Judge, bits, complete, names, names_of, responses, results_of
+from tests.support.journals import (
+    CONFIG,
+    Judge,
+    bits,
+    complete,
+    names,
+    names_of,
+    responses,
+    results_of,
+)
 from tests.support.killed import MAX_IN_FLIGHT, run
 
 if TYPE_CHECKING:
@@ -20,7 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROTATED_BYTES = 1500
-"""A file that is rotated has this much at least: of lines that are nowhere else, by which it is no copy."""
+"""A file that is rotated has this much at least: of lines that are nowhere else, by which it is
+no copy.
+"""
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pytest", "tests.support.killed"])
@@ -66,8 +79,8 @@ def kill(process: ForkServerProcess) -> None:
 
 @pytest.mark.parametrize("kills", [3, pytest.param(600, marks=pytest.mark.soak)])
 def test_killed_at_any_moment(tmp_path: Path, kills: int) -> None:
-    """Also in the middle of a write, while the log is rotated; with a cache, a kill costs only the calls in
-    flight. Soak, some minutes: 600 kills.
+    """Also in the middle of a write, while the log is rotated; with a cache, a kill costs only the
+    calls in flight. Soak, some minutes: 600 kills.
     """
     draw = random.Random(kills)
     lines = responses(60 + 15 * kills)
@@ -81,7 +94,9 @@ def test_killed_at_any_moment(tmp_path: Path, kills: int) -> None:
     first = start()
     beside, end = tmp_path / "results.jsonl.run", time.monotonic() + WAIT_SECONDS
     while not beside.exists() or b'"followed"' not in beside.read_bytes():
-        assert time.monotonic() < end, "the first run has not met the log"  # Else rotated files are no part.
+        assert time.monotonic() < end, (
+            "the first run has not met the log"
+        )  # Else rotated files are no part.
         time.sleep(0.001)
     kill(first)
     for _ in range(kills):
@@ -100,7 +115,9 @@ def test_killed_at_any_moment(tmp_path: Path, kills: int) -> None:
     assert not path.with_name("results.jsonl.damaged").exists()
     samples = Counter((result["question_id"], result["sample"]) for result in results_of(path))
     answers = Counter(question for question, _ in samples)
-    assert samples == {(name, sample + 1): 1 for name, count in answers.items() for sample in range(count)}
+    assert samples == {
+        (name, sample + 1): 1 for name, count in answers.items() for sample in range(count)
+    }
     _, quiet = complete(lines, None, config=CONFIG, judge=Judge())
     assert (tmp_path / "aggregates").read_bytes() == bits(quiet.aggregates)
     paid = (tmp_path / "calls").read_bytes().split()

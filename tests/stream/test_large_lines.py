@@ -1,4 +1,6 @@
-"""Lines of 128 KiB or more are read in a thread, one at a time; none keeps the event loop for long."""
+"""Lines of 128 KiB or more are read in a thread, one at a time; none keeps the event loop for
+long.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ async def test_samples_are_numbered_in_the_order_of_lines(tmp_path: Path, end: s
     options = every.get(end, {})
     stream = evaluate_stream(templates(2), lines, **options)
     results = [result async for result in stream]
-    assert {int(r["response_id"]): r["sample"] for r in results} == {i: i // 2 + 1 for i in range(30)}
+    assert {int(r["response_id"]): r["sample"] for r in results} == {
+        i: i // 2 + 1 for i in range(30)
+    }
     if end in {"ordered", "until"}:
         assert [int(result["response_id"]) for result in results] == [*range(30)]
     found = [(reject.line, reject.reason) for reject in stream.rejects]
@@ -86,7 +90,9 @@ STEP = {
 @pytest.mark.soak
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_the_loop_goes_on_during_a_large_line(tmp_path: Path, shape: str) -> None:
-    """No shape of a line of 32 MiB keeps the loop's thread for half a second of CPU. Soak, half a minute."""
+    """No shape of a line of 32 MiB keeps the loop's thread for half a second of CPU. Soak, half
+    a minute.
+    """
     path = tmp_path / "responses.jsonl"
     path.write_bytes(SHAPES[shape] + b"\n")
     longest = 0.0

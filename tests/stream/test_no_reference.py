@@ -11,7 +11,12 @@ from graphrag_eval_async import GraphragEvalWarning, evaluate_stream
 from tests.judge.support import ScriptedJudge
 
 QUESTION = "How many lines are there?"
-STEP = {"name": "retrieval", "id": "a", "status": "success", "output": [{"id": 1, "text": "two lines"}]}
+STEP = {
+    "name": "retrieval",
+    "id": "a",
+    "status": "success",
+    "output": [{"id": 1, "text": "two lines"}],
+}
 CLAIMS = {"claims": [{"claim": "Two.", "reason": "so", "supported": True}]}
 
 
@@ -37,7 +42,11 @@ async def test_a_response_names_its_own_question() -> None:
         "sample": 1,
         "metadata": {"extra": 1},
     }
-    assert [second[key] for key in ("template_id", "question_id", "status")] == ["other", "q", "error"]
+    assert [second[key] for key in ("template_id", "question_id", "status")] == [
+        "other",
+        "q",
+        "error",
+    ]
     assert stream.missing == []
     assert stream.aggregates.snapshot()["micro"]["total_tokens"]["mean"] == 5
 
@@ -45,7 +54,11 @@ async def test_a_response_names_its_own_question() -> None:
 async def test_a_response_without_a_usable_question_is_rejected() -> None:
     question = {"question": "?"}
     unusable: list[dict[str, Any]] = [{}, {"question_id": "q"}, {"question": " "}, {"question": 5}]
-    unusable += [question | {"template": 1}, question | {"question_id": ["q"]}, question | {"template": ""}]
+    unusable += [
+        question | {"template": 1},
+        question | {"question_id": ["q"]},
+        question | {"template": ""},
+    ]
     with pytest.warns(UserWarning, match="7 responses were rejected: invalid_field"):
         found, stream = await results_of(*unusable)
     assert found == []
@@ -55,7 +68,11 @@ async def test_a_response_without_a_usable_question_is_rejected() -> None:
 
 async def test_metrics_that_need_no_reference_are_judged() -> None:
     judge = ScriptedJudge(lambda _: CLAIMS)
-    custom = {"inputs": ["reference_answer"], "instructions": "Compare.", "outputs": {"same": "1 if so"}}
+    custom = {
+        "inputs": ["reference_answer"],
+        "instructions": "Compare.",
+        "outputs": {"same": "1 if so"},
+    }
     config: dict[str, Any] = {
         "faithfulness": {},
         "answer_correctness": {},
@@ -65,7 +82,9 @@ async def test_metrics_that_need_no_reference_are_judged() -> None:
     }
     response = {"question": QUESTION, "actual_answer": "Two.", "actual_steps": [STEP]}
     idle = "answer_correctness, retrieval_context, own, steps.check_queries"
-    with pytest.warns(GraphragEvalWarning, match=f"without a reference set, these do nothing: {idle}$"):
+    with pytest.warns(
+        GraphragEvalWarning, match=f"without a reference set, these do nothing: {idle}$"
+    ):
         (result,), stream = await results_of(response, config=config, judge=judge)
     assert result["faithfulness"] == 1
     assert (result["steps_score"], result["failure"]) == (None, None)

@@ -31,7 +31,9 @@ def spans(number: int) -> list[dict[str, Any]]:
 
 def lines(*numbers: int) -> list[bytes]:
     """A line for each span; the traces are interleaved."""
-    return [orjson.dumps(line(span)) for each in zip(*map(spans, numbers), strict=True) for span in each]
+    return [
+        orjson.dumps(line(span)) for each in zip(*map(spans, numbers), strict=True) for span in each
+    ]
 
 
 async def evaluate(source: Any, **options: Any) -> tuple[list[str], dict[Any, int]]:
@@ -118,6 +120,6 @@ async def test_late_spans_change_no_result_and_their_responses_are_whole_in_a_fi
     [response] = [json.loads(row) for row in (tmp_path / "late.jsonl").read_bytes().splitlines()]
     [whole] = responses_from_otlp([line(*spans(1))], questions=load_reference(REFERENCE))
     assert response == whole
-    assert (await evaluate_file(REFERENCE, late.late or "")).aggregates.snapshot()["micro"]["steps_score"][
-        "mean"
-    ] == 1
+    assert (await evaluate_file(REFERENCE, late.late or "")).aggregates.snapshot()["micro"][
+        "steps_score"
+    ]["mean"] == 1

@@ -50,7 +50,13 @@ def jsonl(responses: Iterable[Any]) -> bytes:
 
 
 async def test_a_result() -> None:
-    forged = {"model": "m", "steps_score": 0.1, "answer_recall": 1.0, "metadata": {"a": 1}, "sample": 9}
+    forged = {
+        "model": "m",
+        "steps_score": 0.1,
+        "answer_recall": 1.0,
+        "metadata": {"a": 1},
+        "sample": 9,
+    }
     response = answer(1, id="r7", actual_answer="42", elapsed_sec=1.5, **forged)
     stream = evaluate_stream(REFERENCE, [response, {"question_id": "q2", "input_tokens": -1}])
     assert (stream.missing, len(stream.rejects)) == (["q0", "q1", "q2"], 0)
@@ -73,14 +79,20 @@ async def test_a_result() -> None:
         ("response_id", "r7"),
         ("metadata", forged),
     ]
-    assert list(stream.aggregates.snapshot()["macro"]) == ["steps_score", "input_tokens", "elapsed_sec"]
+    assert list(stream.aggregates.snapshot()["macro"]) == [
+        "steps_score",
+        "input_tokens",
+        "elapsed_sec",
+    ]
 
 
 # Order
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_results_come_as_they_are_complete_or_in_the_order_of_the_input(ordered: bool) -> None:
+async def test_results_come_as_they_are_complete_or_in_the_order_of_the_input(
+    ordered: bool,
+) -> None:
     gate = threading.Event()
 
     def compare(_reference: dict[str, Any], _actual: dict[str, Any]) -> float:
@@ -121,7 +133,9 @@ GOOD = [
 
 
 def mixed_lines() -> tuple[bytes, list[tuple[int, int, bytes, str]]]:
-    """A file in which good lines, bad lines and blank ones alternate, and where the bad ones are."""
+    """A file in which good lines, bad lines and blank ones alternate, and where the bad ones
+    are.
+    """
     lines: list[bytes] = []
     bad = []
     for i, (line, reason) in enumerate(BAD):
@@ -144,7 +158,9 @@ async def test_bad_lines_are_rejected_and_the_others_evaluated(
     results = await collect(stream)
     assert sorted(result["sample"] for result in results) == list(range(1, len(BAD) + 2))
     assert all(orjson.dumps(result) for result in results)
-    assert [(r.line, r.offset, r.reason) for r in stream.rejects] == [(n, o, why) for n, o, _, why in bad]
+    assert [(r.line, r.offset, r.reason) for r in stream.rejects] == [
+        (n, o, why) for n, o, _, why in bad
+    ]
     for reject, (_, _, line, _) in zip(stream.rejects, bad, strict=True):
         assert (reject.head, reject.length, reject.content) == (line[:4096], len(line), None)
         assert reject.sha256 == hashlib.sha256(line).hexdigest()
@@ -154,7 +170,8 @@ async def test_bad_lines_are_rejected_and_the_others_evaluated(
     stream = evaluate_stream(REFERENCE, path, on_reject=seen.append, **options)
     await collect(stream)
     assert [(r.line, r.offset, r.content, r.reason) for r in seen] == [
-        (number, offset, None if why == "too_long" else line, why) for number, offset, line, why in bad
+        (number, offset, None if why == "too_long" else line, why)
+        for number, offset, line, why in bad
     ]
     assert len(stream.rejects) == 0
     assert stream.rejects.counts == Counter(reason for _, reason in BAD)
@@ -178,7 +195,8 @@ async def test_one_warning_at_the_end_and_a_line_in_the_log_for_each_reason(
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message).startswith(
-        f"3 responses were rejected: unknown_question_id 2, invalid_json 1. The first: {path}: line 1 (byte 0"
+        f"3 responses were rejected: unknown_question_id 2, invalid_json 1. The first: {path}: "
+        "line 1 (byte 0"
     )
     logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [text.split(": ")[3] for text in logged] == ["unknown_question_id", "invalid_json"]
@@ -199,7 +217,9 @@ async def test_rejects_that_are_looked_at_need_no_warning(
             assert way != "early" or len(stream.rejects) == 0
             assert len([result async for result in stream]) == 1
             assert way != "late" or len(stream.rejects) == 3
-    assert [each.category for each in recwarn] == ([GraphragEvalWarning] if way == "ignored" else [])
+    assert [each.category for each in recwarn] == (
+        [GraphragEvalWarning] if way == "ignored" else []
+    )
     assert way in {"ignored", "late"} or not caplog.records
 
 
@@ -212,7 +232,9 @@ async def test_inputs_are_never_changed_and_results_share_nothing() -> None:
     reference = load_reference(raw)
     first, second = await collect(evaluate_stream(reference, responses))
     pristine = copy.deepcopy(second)
-    first["reference_steps"][0][0]["args"] = "changed"  # What is in it belongs to the reference set.
+    first["reference_steps"][0][0]["args"] = (
+        "changed"  # What is in it belongs to the reference set.
+    )
     first["reference_steps"][0].append("x")
     first["actual_steps"][0]["output"] = "changed"
     first["metadata"]["x"].append(2)
@@ -238,7 +260,9 @@ async def test_sources_of_every_kind_give_equal_results(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(jsonl(responses)))
     (tmp_path / "parts").mkdir()
     for part in range(3):
-        (tmp_path / "parts" / f"{part}.jsonl").write_bytes(jsonl(responses[part * 10 : part * 10 + 10]))
+        (tmp_path / "parts" / f"{part}.jsonl").write_bytes(
+            jsonl(responses[part * 10 : part * 10 + 10])
+        )
     sources: list[Any] = [
         each(responses), lines, each(line.decode() for line in lines), [jsonl(responses)],
         text, array, packed, tmp_path / "parts", str(tmp_path / "parts" / "*.jsonl"),
@@ -251,7 +275,9 @@ async def test_sources_of_every_kind_give_equal_results(tmp_path: Path) -> None:
     found = [await collect(evaluate_stream(REFERENCE, source)) for source in unordered]
     for results in (found[0], found[1] + found[2]):
         by_id = sorted(results, key=lambda result: int(result["response_id"]))
-        assert [without_sample(result) for result in by_id] == [without_sample(each) for each in expected]
+        assert [without_sample(result) for result in by_id] == [
+            without_sample(each) for each in expected
+        ]
 
 
 def without_sample(result: dict[str, Any]) -> dict[str, Any]:

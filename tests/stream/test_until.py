@@ -42,7 +42,9 @@ CONDITION = "answer_recall >= 0.5"
 
 
 class Judge:
-    """Finds the recall of an answer in its text, "RECALL number", or fails; a test may have it wait."""
+    """Finds the recall of an answer in its text, "RECALL number", or fails; a test may have it
+    wait.
+    """
 
     model = "scripted"
 
@@ -73,7 +75,9 @@ class Judge:
 
 
 def response(number: int, recall: int | str, **more: Any) -> dict[str, Any]:
-    return answer(number % QUESTIONS, actual_answer=f"RECALL {recall} {number}", id=f"r{number}", **more)
+    return answer(
+        number % QUESTIONS, actual_answer=f"RECALL {recall} {number}", id=f"r{number}", **more
+    )
 
 
 def stream_of(source: Any, judge: Judge | None = None, **options: Any) -> EvaluationStream:
@@ -96,7 +100,9 @@ def oracle(recalls: Iterable[int | str | None]) -> tuple[bool | None, int, int]:
     deciding = Deciding(Until(CONDITION))
     for recall in recalls:
         if recall is not None:
-            deciding.add(Sample("q", recall, recall) if isinstance(recall, int) else Sample("q", 0, 1))
+            deciding.add(
+                Sample("q", recall, recall) if isinstance(recall, int) else Sample("q", 0, 1)
+            )
         if deciding.holds is not None:
             break
     return deciding.holds, deciding.results, deciding.failed
@@ -114,12 +120,18 @@ recalls = st.lists(st.sampled_from([0, 1, 1, 1, "none", "error", None]), min_siz
 
 
 @settings(max_examples=60)
-@given(recalls, st.randoms(use_true_random=False), st.booleans(), st.booleans(), st.sampled_from([1, 3, 100]))
+@given(
+    recalls,
+    st.randoms(use_true_random=False),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 3, 100]),
+)
 def test_the_decision_does_not_depend_on_timing(
     given_: list[int | str | None], random: Any, ordered: bool, stages: bool, at_once: int
 ) -> None:
-    """And what comes out is what was counted, though some of it is complete at once: "error" is a response
-    of an agent that failed, None a line that is rejected.
+    """And what comes out is what was counted, though some of it is complete at once: "error" is a
+    response of an agent that failed, None a line that is rejected.
     """
     special = {None: {"question_id": "unknown"}, "error": {"question_id": "q0", "error": "boom"}}
 
@@ -204,11 +216,16 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
     tmp_path: Path, stop_after: int
 ) -> None:
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
-    lines = write(path, [1] * 105 + [0] * 195)  # Files are shuffled, or the first lines would decide.
+    lines = write(
+        path, [1] * 105 + [0] * 195
+    )  # Files are shuffled, or the first lines would decide.
     path.write_bytes(b"\n".join([lines[0], lines[0], b"{", *lines[1:]]))
     whole = stream_of(path, Judge())
     results = await collect(whole)
-    assert (decision_of(whole).remaining or 0) + len(results) in {301, 302}  # One is rejected, maybe later.
+    assert (decision_of(whole).remaining or 0) + len(results) in {
+        301,
+        302,
+    }  # One is rejected, maybe later.
     first = stream_of(path, Judge(), journal=journal, max_in_flight=7)
     async with leaving_nothing(), first:
         for _ in range(stop_after):
@@ -226,12 +243,16 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
 
 
 @pytest.mark.parametrize(("dedupe", "count"), [("position", 303), ("content", 302)])
-async def test_journaled_lines_do_not_count_as_remaining(tmp_path: Path, dedupe: Any, count: int) -> None:
+async def test_journaled_lines_do_not_count_as_remaining(
+    tmp_path: Path, dedupe: Any, count: int
+) -> None:
     """Rejected lines and copies, too, in whatever order they come."""
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
     lines = write(path, [1] * 300)
     path.write_bytes(b"\n".join([lines[0], lines[0], b"{", b"[" * 99, *lines[1:]]))
-    whole = stream_of(path, Judge(), journal=journal, dedupe=dedupe, until=None, on_reject="collect")
+    whole = stream_of(
+        path, Judge(), journal=journal, dedupe=dedupe, until=None, on_reject="collect"
+    )
     await collect(whole)
     judge = Judge()
     for seed in (0, 1):

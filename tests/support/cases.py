@@ -1,4 +1,6 @@
-"""Many short cases in one test, since pytest takes longer to set up a test than such a case takes."""
+"""Many short cases in one test, since pytest takes longer to set up a test than such a case
+takes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[..., Callable[..., Any]]:
-    """Like `pytest.mark.parametrize`, but one test, which ends at the first case that fails and names it.
+    """Like `pytest.mark.parametrize`, but one test, which ends at the first case that fails and
+    names it.
 
     The cases share their fixtures. The test may be asynchronous.
     """

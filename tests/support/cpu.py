@@ -13,12 +13,16 @@ PER_MIB = 1.0
 """Seconds of CPU time that a MiB of input may cost."""
 
 SLACK = 10
-"""A test fails only at so many times the limit: machines differ, and what is quadratic is beyond that."""
+"""A test fails only at so many times the limit: machines differ, and what is quadratic is beyond
+that.
+"""
 
 
 @contextmanager
 def affordable(size: int) -> Iterator[None]:
-    """Fail if the block takes much more CPU time than so many bytes of input may cost, at least 1 MiB."""
+    """Fail if the block takes much more CPU time than so many bytes of input may cost, at least
+    1 MiB.
+    """
     start = process_time()
     yield
     spent, limit = process_time() - start, max(1.0, size / 2**20) * PER_MIB

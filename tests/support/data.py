@@ -14,7 +14,9 @@ def template(*questions: dict[str, Any], template_id: str = "t") -> list[dict[st
 
 
 def question(*steps: dict[str, Any], question_id: str = "q", **more: Any) -> dict[str, Any]:
-    """A question whose only group are these reference steps; `reference_steps=` gives several groups."""
+    """A question whose only group are these reference steps; `reference_steps=` gives several
+    groups.
+    """
     groups = {"reference_steps": [list(steps)]} if steps else {}
     return {"id": question_id, "question_text": f"What is {question_id}?"} | groups | more
 
@@ -23,7 +25,8 @@ def templates(questions: int = 3, **step: Any) -> list[dict[str, Any]]:
     """Template dicts with the questions q0, q1, ..., each with one reference step."""
     reference_step = {"name": "calculator", "output": "42"} | step
     asked = (
-        question(reference_step, question_id=f"q{i}", question_text=f"Sum {i}?") for i in range(questions)
+        question(reference_step, question_id=f"q{i}", question_text=f"Sum {i}?")
+        for i in range(questions)
     )
     return template(*asked, template_id="sums")
 

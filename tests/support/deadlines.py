@@ -17,7 +17,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 TEST_SECONDS = 500
-"""How long an asynchronous test may take: less than pytest-timeout gives it, which ends the process."""
+"""How long an asynchronous test may take: less than pytest-timeout gives it, which ends the
+process.
+"""
 
 WAIT_SECONDS = 100
 """How long one step may be waited for; far longer than a busy machine takes."""
@@ -27,7 +29,9 @@ PROCESS_SECONDS = 300
 
 
 def in_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same coroutine function, except that it raises `TimeoutError` where it waits if it hangs."""
+    """The same coroutine function, except that it raises `TimeoutError` where it waits if it
+    hangs.
+    """
 
     @functools.wraps(test)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:

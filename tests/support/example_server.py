@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def endpoint(agent: str = "grammar") -> Iterator[str]:
-    """Yield the host and port at which an agent answers; the socket queues connections until it does."""
+    """Yield the host and port at which an agent answers; the socket queues connections until it
+    does.
+    """
     server = uvicorn.Server(uvicorn.Config(create_app(agent), log_level="error", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})

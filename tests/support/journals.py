@@ -1,4 +1,6 @@
-"""What tests of journals share: a judge in memory, responses, and what a journal should hold in the end."""
+"""What tests of journals share: a judge in memory, responses, and what a journal should hold in
+the end.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ TEMPLATES = [
     {
         **template,
         "questions": [
-            question | {"reference_answer": f"It is {i}."} for i, question in enumerate(template["questions"])
+            question | {"reference_answer": f"It is {i}."}
+            for i, question in enumerate(template["questions"])
         ],
     }
     for template in templates(QUESTIONS)
@@ -88,11 +91,14 @@ class Gates:
 
 
 def response(number: int, **more: Any) -> dict[str, Any]:
-    return answer(number % QUESTIONS, actual_answer=f"answer-{number} it is", id=f"r{number}", **more)
+    return answer(
+        number % QUESTIONS, actual_answer=f"answer-{number} it is", id=f"r{number}", **more
+    )
 
 
 def responses(count: int) -> list[bytes]:
-    """Lines, of which some are true duplicates, without an answer to be judged, and some are rejected.
+    """Lines, of which some are true duplicates, without an answer to be judged, and some are
+    rejected.
 
     Equal answers would share a call, or not, by their timing.
     """
@@ -110,7 +116,9 @@ async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
     return [result async for result in stream]
 
 
-def complete(source: Any, journal: Any, **options: Any) -> tuple[list[dict[str, Any]], EvaluationStream]:
+def complete(
+    source: Any, journal: Any, **options: Any
+) -> tuple[list[dict[str, Any]], EvaluationStream]:
     """The results of a run to the end, and its stream."""
 
     async def run() -> tuple[list[dict[str, Any]], EvaluationStream]:

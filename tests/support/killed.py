@@ -48,7 +48,11 @@ async def evaluate(folder: Path) -> bytes:
     config = CONFIG | {"llm": CONFIG["llm"] | {"cache": str(folder / "cache")}}
     source = follow_jsonl(folder / "log.jsonl", stop=Done(folder / "done"), poll_interval=0.002)
     journal = Journal(folder / "results.jsonl")
-    options: dict[str, Any] = {"config": config, "judge": Judge(judge), "max_in_flight": MAX_IN_FLIGHT}
+    options: dict[str, Any] = {
+        "config": config,
+        "judge": Judge(judge),
+        "max_in_flight": MAX_IN_FLIGHT,
+    }
     async with stream_of(source, journal, **options) as stream:
         async for _ in stream:
             pass

@@ -1,4 +1,6 @@
-"""What a test may ask of the event loop: to be idle, to be left as it was, to be counted; and sources."""
+"""What a test may ask of the event loop: to be idle, to be left as it was, to be counted; and
+sources.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class LoopClock:
 
 
 class Source:
-    """An asynchronous source of these items, and then of silence until `go_on`; it counts and cleans up."""
+    """An asynchronous source of these items, and then of silence until `go_on`; it counts and
+    cleans up.
+    """
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.asked = self.cleaned = 0

@@ -13,8 +13,9 @@ FIRST = 10_000
 def free_port() -> int:
     """Return a port of 127.0.0.1 that nobody uses at this moment.
 
-    The system gives its ephemeral ports to whoever connects or binds next, even to a client that connects to
-    the port itself while its server restarts. So it is none of them, if there are others.
+    The system gives its ephemeral ports to whoever connects or binds next, even to a client that
+    connects to the port itself while its server restarts. So it is none of them, if there are
+    others.
     """
     end = int(EPHEMERAL.read_text().split()[0]) if EPHEMERAL.exists() else 32768
     chance = random.SystemRandom()  # Tests at the same time may have the same seed.

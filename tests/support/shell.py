@@ -1,4 +1,6 @@
-"""Shell commands of pages and examples. Bash does all of them but our programs, which run in this process."""
+"""Shell commands of pages and examples. Bash does all of them but our programs, which run in
+this process.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ printf '%s\\0' "$(basename "$0")" "$@" > "$call/arguments"
 class Shell:
     """Runs commands in a folder, where `bin` holds what stands for our programs."""
 
-    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str], /, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, capfd: pytest.CaptureFixture[str], /, **environment: str
+    ) -> None:
         self._folder = folder
         self._capfd = capfd
         programs, self._calls = folder / "bin", folder / "calls"
@@ -58,7 +62,9 @@ class Shell:
         return done.stdout + "".join(map(self._call, sorted(self._calls.iterdir())))
 
     def line(self, line: str) -> str:
-        """Run a line of bash, in which our programs come last; their output goes where the line leads it."""
+        """Run a line of bash, in which our programs come last; their output goes where the line
+        leads it.
+        """
         printed = self.run("bash", "-euo", "pipefail", "-c", line)
         if found := re.search(r" > ([\w.]+)$", line):
             with (self._folder / found[1]).open("a") as file:

@@ -1,6 +1,7 @@
 """An event loop whose clock jumps to the next timer as soon as nothing else is to be done.
 
-No real time counts: neither that of computing, nor that of a thread, during which the clock stands still.
+No real time counts: neither that of computing, nor that of a thread, during which the clock stands
+still.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ HOPS = 4
 class Clock(selectors.DefaultSelector):
     """Pretends that all of the time until the next timer went by.
 
-    With the `ends` of a connection, time stands still while anything is on its way through one. Both ends of
-    every connection are in this process, and what one sends is there for the other at once, or on a busy
-    machine, once what is sent later is there.
+    With the `ends` of a connection, time stands still while anything is on its way through one.
+    Both ends of every connection are in this process, and what one sends is there for the other at
+    once, or on a busy machine, once what is sent later is there.
     """
 
     now = 0.0

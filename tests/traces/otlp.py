@@ -41,7 +41,10 @@ def span(
 ) -> dict[str, Any]:
     """A span; times are in seconds."""
     span_id = number if isinstance(number, str) else f"{number:016x}"
-    times = {"startTimeUnixNano": str(int(1e18 + start * 1e9)), "endTimeUnixNano": str(int(1e18 + end * 1e9))}
+    times = {
+        "startTimeUnixNano": str(int(1e18 + start * 1e9)),
+        "endTimeUnixNano": str(int(1e18 + end * 1e9)),
+    }
     above = {} if parent is None else {"parentSpanId": parent}
     found = {"traceId": trace, "spanId": span_id, "name": name, "kind": 1, **times, **above}
     return found | {"attributes": pairs(attributes), "status": {}} | more
@@ -68,28 +71,46 @@ def tool(number: int, **more: Any) -> dict[str, Any]:
     if number:
         attributes["error.type"] = "ConnectionError"
         raised = {"exception.type": "ConnectionError", "exception.message": PROBLEM}
-        more |= {"events": [{"name": "exception", "attributes": pairs(raised)}], "status": {"code": 2}}
+        more |= {
+            "events": [{"name": "exception", "attributes": pairs(raised)}],
+            "status": {"code": 2},
+        }
     else:
         attributes["gen_ai.tool.call.result"] = RESULTS
-    return span(11 + number, f"execute_tool {step['name']}", attributes, start=3 - number, end=4, **more)
+    return span(
+        11 + number, f"execute_tool {step['name']}", attributes, start=3 - number, end=4, **more
+    )
 
 
 ASKED = {"role": "user", "parts": [{"type": "text", "content": QUESTION}]}
 CALLS = {
     "role": "assistant",
     "parts": [
-        {"type": "tool_call", "id": "call_1", "name": "sparql_query", "arguments": STEPS[0]["args"]},
+        {
+            "type": "tool_call",
+            "id": "call_1",
+            "name": "sparql_query",
+            "arguments": STEPS[0]["args"],
+        },
         {"type": "tool_call", "id": "call_2", "name": "retrieval_search", "arguments": ARGS[1]},
     ],
 }
 RETURNED = [
-    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call_1", "response": RESULTS}]},
-    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call_2", "response": PROBLEM}]},
+    {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "call_1", "response": RESULTS}],
+    },
+    {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "call_2", "response": PROBLEM}],
+    },
 ]
 SAID = {"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}
 
 
-def model(number: int, given: list[Any], made: list[Any], *, as_text: bool = True) -> dict[str, Any]:
+def model(
+    number: int, given: list[Any], made: list[Any], *, as_text: bool = True
+) -> dict[str, Any]:
     def form(messages: list[Any]) -> Any:
         return json.dumps(messages) if as_text else messages
 
@@ -110,5 +131,6 @@ GEN_AI = [tool(1), tool(0), *MODELS, root(**{"gen_ai.usage.input_tokens": 20})]
 
 
 OPENINFERENCE = [
-    json.loads(each) for each in Path(__file__).with_name("openinference.jsonl").read_text().splitlines()
+    json.loads(each)
+    for each in Path(__file__).with_name("openinference.jsonl").read_text().splitlines()
 ]

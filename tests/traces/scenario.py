@@ -1,4 +1,6 @@
-"""One scenario, as every format tells it: two calls in one turn, of which one fails, and an answer."""
+"""One scenario, as every format tells it: two calls in one turn, of which one fails, and an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ STEPS: list[dict[str, Any]] = [
 ]
 
 _LINES = map(json.loads, Path(__file__).with_name("histories.jsonl").read_text().splitlines())
-HISTORIES: list[tuple[str, str, Any]] = [(each["format"], each["form"], each["history"]) for each in _LINES]
+HISTORIES: list[tuple[str, str, Any]] = [
+    (each["format"], each["form"], each["history"]) for each in _LINES
+]
 """Format, which of its forms, and the history."""
 
 FORMS = {form: history for name, form, history in HISTORIES if name in ("openai", "langchain")}

@@ -43,7 +43,12 @@ READERS: dict[str, Any] = {
 }
 MEDIA_TYPE = "application/sparql-results+json"
 STEP = {"name": "sparql_query", "output": RESULTS, "output_media_type": MEDIA_TYPE}
-ASKED = {"id": "q1", "question_text": QUESTION, "reference_answer": ANSWER, "reference_steps": [[STEP]]}
+ASKED = {
+    "id": "q1",
+    "question_text": QUESTION,
+    "reference_answer": ANSWER,
+    "reference_steps": [[STEP]],
+}
 REFERENCE: list[dict[str, Any]] = [{"template_id": "t", "questions": [ASKED]}]
 each_history = each(("name", "form", "history"), HISTORIES)
 
@@ -80,7 +85,9 @@ def test_the_scenario(name: str, form: str, history: Any) -> None:
 @settings(max_examples=150)
 @given(st.data())
 def test_a_history_in_two_halves_is_the_same(data: st.DataObject) -> None:
-    name, _, history = data.draw(st.sampled_from([each for each in HISTORIES if isinstance(each[2], list)]))
+    name, _, history = data.draw(
+        st.sampled_from([each for each in HISTORIES if isinstance(each[2], list)])
+    )
     cut = data.draw(st.integers(1, len(history) - 1))
     given_ = data.draw(st.sampled_from(["messages", "input", "request"]))
     made = data.draw(st.sampled_from(["output", "response", "generated_items", "choices"]))
@@ -88,7 +95,9 @@ def test_a_history_in_two_halves_is_the_same(data: st.DataObject) -> None:
     if data.draw(st.booleans()):  # What came back repeats what was asked for.
         halves[made] = history
     expected = read_trace(history, name, question_id="q1")
-    assert read_trace(halves, "auto", question_id="q1") == expected | {"trace_format": detect(history)}
+    assert read_trace(halves, "auto", question_id="q1") == expected | {
+        "trace_format": detect(history)
+    }
 
 
 COMPLETION = {"object": "chat.completion", "choices": [{"message": CHAT[-1]}]}
@@ -114,12 +123,24 @@ def test_requests_and_responses_that_are_logged_as_pairs(pair: dict[str, Any]) -
 
 @each("select", [None, "log.run", "log"])
 def test_what_a_line_has_beside_its_trace_is_the_responses_own(select: str | None) -> None:
-    own = {"question_id": "q1", "id": "r1", "elapsed_sec": 2.5, "model": "m", "usage": {"prompt_tokens": 3}}
+    own = {
+        "question_id": "q1",
+        "id": "r1",
+        "elapsed_sec": 2.5,
+        "model": "m",
+        "usage": {"prompt_tokens": 3},
+    }
     row: dict[str, Any] = {"messages": CHAT[1:], **own, "status": "ok", "none": None}
     if select is not None:
         row = {"host": "a", "log": {"run": row} if "." in select else row}
-    [result] = run_evaluation_sync(REFERENCE, [row], format=TraceFormat(name="openai", select=select))
-    assert (result["question_id"], result["response_id"], result["elapsed_sec"]) == ("q1", "r1", 2.5)
+    [result] = run_evaluation_sync(
+        REFERENCE, [row], format=TraceFormat(name="openai", select=select)
+    )
+    assert (result["question_id"], result["response_id"], result["elapsed_sec"]) == (
+        "q1",
+        "r1",
+        2.5,
+    )
     assert (result["steps_score"], result["input_tokens"]) == (1, 3)
     found = {"trace_format": "openai", "trace_status": "ok", "model": "m", "usage": own["usage"]}
     assert result["metadata"] == (found if select is None else found | {"host": "a"})
@@ -127,7 +148,12 @@ def test_what_a_line_has_beside_its_trace_is_the_responses_own(select: str | Non
 
 def test_pairs_of_texts() -> None:
     pair = {"input": QUESTION, "output": ANSWER}
-    expected = {"question": QUESTION, "actual_answer": ANSWER, "actual_steps": [], "trace_format": "openai"}
+    expected = {
+        "question": QUESTION,
+        "actual_answer": ANSWER,
+        "actual_steps": [],
+        "trace_format": "openai",
+    }
     assert response_from_trace(pair) == expected
     with pytest.raises(TraceError, match="the keys 'type', "):
         response_from_trace({"type": "function", **pair})
@@ -136,10 +162,21 @@ def test_pairs_of_texts() -> None:
 @each("inputs", [{"messages": CHAT[:1]}, {"question": QUESTION}, None])
 @each("outputs", [None, {}])
 def test_failed_runs_without_a_trace_are_errors(inputs: Any, outputs: Any) -> None:
-    run = {"inputs": inputs, "outputs": outputs, "error": "TimeoutError()", "meta": {"question": "q1"}}
-    format_ = TraceFormat(name="langchain", select="outputs", question_id=None if inputs else "meta.question")
+    run = {
+        "inputs": inputs,
+        "outputs": outputs,
+        "error": "TimeoutError()",
+        "meta": {"question": "q1"},
+    }
+    format_ = TraceFormat(
+        name="langchain", select="outputs", question_id=None if inputs else "meta.question"
+    )
     [result] = run_evaluation_sync(REFERENCE, [run], format=format_)
-    assert (result["question_id"], result["status"], result["error"]) == ("q1", "error", "TimeoutError()")
+    assert (result["question_id"], result["status"], result["error"]) == (
+        "q1",
+        "error",
+        "TimeoutError()",
+    )
 
 
 async def test_traces_and_responses_in_one_log() -> None:
@@ -155,13 +192,19 @@ async def test_traces_and_responses_in_one_log() -> None:
 
 
 def parts_of(history: Any) -> list[Any]:
-    return history if isinstance(history, list) else next(v for v in history.values() if isinstance(v, list))
+    return (
+        history
+        if isinstance(history, list)
+        else next(v for v in history.values() if isinstance(v, list))
+    )
 
 
 @settings(max_examples=200)
 @given(st.data())
 def test_what_is_left_of_a_damaged_history_is_kept(data: st.DataObject) -> None:
-    """Of parts that are dropped, repeated or reordered, all calls and results are steps or problems."""
+    """Of parts that are dropped, repeated or reordered, all calls and results are steps or
+    problems.
+    """
     name, _, whole = data.draw(st.sampled_from(HISTORIES))
     parts = parts_of(whole)
     left = data.draw(st.lists(st.sampled_from(range(len(parts))), max_size=8))
@@ -232,7 +275,10 @@ def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: 
         wrong.convert(history)
 
 
-@each(("name", "cure"), [("llamaindex", "openinference-instrumentation-llama-index"), ("mcp", "framework")])
+@each(
+    ("name", "cure"),
+    [("llamaindex", "openinference-instrumentation-llama-index"), ("mcp", "framework")],
+)
 def test_formats_that_were_removed_say_what_to_use(name: str, cure: str) -> None:
     with pytest.raises(UsageError, match=f"^--format {name} is gone; .*{cure}"):
         TraceFormat(name=name)
@@ -246,7 +292,11 @@ def test_formats_that_were_removed_say_what_to_use(name: str, cure: str) -> None
     [
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search"}},
         {"tool_name": "search", "tool_kwargs": {}, "tool_id": "c"},
-        {"role": "tool", "blocks": [{"block_type": "text", "text": "rows"}], "additional_kwargs": {}},
+        {
+            "role": "tool",
+            "blocks": [{"block_type": "text", "text": "rows"}],
+            "additional_kwargs": {},
+        },
     ],
 )
 def test_messages_of_removed_formats_are_no_trace(item: dict[str, Any]) -> None:
@@ -256,7 +306,10 @@ def test_messages_of_removed_formats_are_no_trace(item: dict[str, Any]) -> None:
 
 def test_events_of_version_1_are_refused_by_name() -> None:
     events = [event | {"parent_ids": []} for event in EVENTS]
-    for history in (events, [{key: event[key] for key in event if key != "parent_ids"} for event in events]):
+    for history in (
+        events,
+        [{key: event[key] for key in event if key != "parent_ids"} for event in events],
+    ):
         with pytest.raises(TraceError, match=r'version="v1".* use version="v2"'):
             traces.response_from_langchain(history)
     assert len(traces.response_from_langchain([*EVENTS, *EVENTS], turn="all")["actual_steps"]) == 4

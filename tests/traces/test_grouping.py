@@ -45,7 +45,8 @@ def test_late_spans_of_forgotten_traces_are_dropped_and_counted() -> None:
 
 # What comes: after how many seconds, of which trace, and whether it is the root.
 COMING = st.lists(
-    st.tuples(st.sampled_from([0, 1, 2, 5, 30, 70]), st.sampled_from("abc"), st.booleans()), max_size=30
+    st.tuples(st.sampled_from([0, 1, 2, 5, 30, 70]), st.sampled_from("abc"), st.booleans()),
+    max_size=30,
 )
 
 
@@ -89,7 +90,9 @@ def test_against_grouping_at_the_end(coming: list[tuple[int, str, bool]]) -> Non
         take(groups.add([span], at, time))
     take(groups.finish())
     assert first == expected(arrivals)
-    assert last == {trace: [span for _, span in arrivals if span.trace_id == trace] for trace in first}
+    assert last == {
+        trace: [span for _, span in arrivals if span.trace_id == trace] for trace in first
+    }
     assert groups.late.spans == len(arrivals) - sum(map(len, first.values()))
     assert groups.late.traces == sum(first[trace] != last[trace] for trace in first)
 

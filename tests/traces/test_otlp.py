@@ -1,4 +1,6 @@
-"""Spans of OpenTelemetry, also missing, repeated, out of order, or of another type: nothing is lost."""
+"""Spans of OpenTelemetry, also missing, repeated, out of order, or of another type: nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def told_by(response: dict[str, Any]) -> str:
 
 
 @QUICK
-@given(st.sampled_from([*ALL.values()]).flatmap(lambda spans: st.lists(st.sampled_from(spans), min_size=1)))
+@given(
+    st.sampled_from([*ALL.values()]).flatmap(
+        lambda spans: st.lists(st.sampled_from(spans), min_size=1)
+    )
+)
 def test_spans_that_are_missing_repeat_or_come_in_any_order(chosen: list[dict[str, Any]]) -> None:
     [response] = responses_from_otlp([line(each) for each in chosen])
     ids = [step["id"] for step in response["actual_steps"] if "id" in step]
@@ -42,12 +48,16 @@ def test_spans_that_are_missing_repeat_or_come_in_any_order(chosen: list[dict[st
     assert again == response
 
 
-PATHS = st.integers(1, 14).flatmap(lambda depth: st.lists(st.integers(0, 20), min_size=depth, max_size=depth))
+PATHS = st.integers(1, 14).flatmap(
+    lambda depth: st.lists(st.integers(0, 20), min_size=depth, max_size=depth)
+)
 
 
 @QUICK
 @given(st.sampled_from([*ALL.values()]), st.lists(st.tuples(PATHS, JSON), min_size=1, max_size=4))
-def test_anything_of_any_type(spans: list[dict[str, Any]], changes: list[tuple[list[int], Any]]) -> None:
+def test_anything_of_any_type(
+    spans: list[dict[str, Any]], changes: list[tuple[list[int], Any]]
+) -> None:
     lines: Any = [line(each) for each in spans]
     for path, by in changes:
         lines = replaced(lines, path, by)
@@ -59,7 +69,14 @@ def test_anything_of_any_type(spans: list[dict[str, Any]], changes: list[tuple[l
 
 
 BAD = st.sampled_from(["x", -1, [None], ["x"], {"code": "x", "attributes": 5}])
-FIELDS = ("status", "startTimeUnixNano", "endTimeUnixNano", "events", "droppedAttributesCount", "resource")
+FIELDS = (
+    "status",
+    "startTimeUnixNano",
+    "endTimeUnixNano",
+    "events",
+    "droppedAttributesCount",
+    "resource",
+)
 
 
 @QUICK
@@ -77,7 +94,9 @@ def test_one_field_that_is_not_otlp_costs_nothing_else(data: st.DataObject) -> N
     else:
         (resource if field == "resource" else span)[field] = bad
     [response] = responses_from_otlp(lines)
-    steps = sorted(response["actual_steps"], key=lambda step: str(step["id"]))  # Their times may be lost.
+    steps = sorted(
+        response["actual_steps"], key=lambda step: str(step["id"])
+    )  # Their times may be lost.
     steps[1]["output"] = PROBLEM  # The text of an exception may be lost.
     assert (steps, response["actual_answer"]) == (STEPS, ANSWER)
     assert response["trace_problems"]
@@ -103,7 +122,10 @@ EXPECTED = {
 def test_the_scenario_in_any_order(name: str, data: st.DataObject) -> None:
     spans = data.draw(st.permutations(ALL[name]))
     key = "gen_ai.conversation.id" if name == "gen_ai" else "session.id"
-    for lines in ([line(each) for each in spans], [json.dumps(line(each)).encode() for each in spans]):
+    for lines in (
+        [line(each) for each in spans],
+        [json.dumps(line(each)).encode() for each in spans],
+    ):
         [response] = responses_from_otlp(lines, question_id=key)
         if name == "mixed":
             assert (response["actual_steps"], response["actual_answer"]) == (STEPS, ANSWER)

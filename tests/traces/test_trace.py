@@ -13,7 +13,9 @@ from tests.support.cases import each
 from tests.support.data import question, template
 
 TEXTS = ("Which feeders leave Harbour?", "Which feeders leave Lindau?", "Twice", "Twice")
-SET = template(*(question(question_id=f"q{n}", question_text=text) for n, text in enumerate(TEXTS, 1)))
+SET = template(
+    *(question(question_id=f"q{n}", question_text=text) for n, text in enumerate(TEXTS, 1))
+)
 NEARLY = "the question was found by its text, ignoring case, blanks and punctuation"
 
 
@@ -22,13 +24,19 @@ NEARLY = "the question was found by its text, ignoring case, blanks and punctuat
     [
         ("which feeders  leave harbour", "q1", NEARLY),
         ("Which FEEDERS leave 'Harbour'?!", "q1", NEARLY),
-        ("Which feeders leave Harbor?", None, "no question has the text 'Which feeders leave Harbor?'"),
+        (
+            "Which feeders leave Harbor?",
+            None,
+            "no question has the text 'Which feeders leave Harbor?'",
+        ),
         ("Twice", None, "2 questions of the reference set have the text 'Twice': 'q3', 'q4'"),
         ("?", None, "no question has the text '?'"),
         (None, None, "no question id, and no text of a question"),
     ],
 )
-def test_a_question_is_found_by_its_words_or_not_guessed(text: str | None, found: Any, problem: str) -> None:
+def test_a_question_is_found_by_its_words_or_not_guessed(
+    text: str | None, found: Any, problem: str
+) -> None:
     trace = Trace("chat")
     if text is not None:
         trace.ask(text)

@@ -1,4 +1,6 @@
-"""What changes of alerts cause: a command that runs, and a file beside the journal that keeps them."""
+"""What changes of alerts cause: a command that runs, and a file beside the journal that keeps
+them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ MAX_WAITING = 100
 class AlertCommand:
     """Runs a shell command at each change of an alert, with the change as JSON on standard input.
 
-    Commands for the same alert run one after another, those for different alerts concurrently. Their output
+    Commands for the same alert run one after another, those for different alerts concurrently.
+    Their output
     is discarded: on a terminal, it would go through the view.
     """
 
@@ -46,7 +49,9 @@ class AlertCommand:
         kill_after: float = COMMAND_SECONDS,
         wait_at_end: float = COMMAND_SECONDS,
     ) -> None:
-        """Prepare to run `command`; `say` gets a message about each problem. Times are in seconds."""
+        """Prepare to run `command`; `say` gets a message about each problem. Times are in
+        seconds.
+        """
         self._command = command
         self._say = say
         self._kill_after = kill_after
@@ -98,7 +103,8 @@ class AlertCommand:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is not for it, and what it starts can be ended with it.
+                # Ctrl-C is not for it, and what it starts can be ended with it.
+                start_new_session=True,
             )
         except OSError as error:
             return f"cannot run: {error.strerror or error}"
@@ -124,7 +130,9 @@ class Kept:
     """The alerts that are on, and the latest changes, in a file beside the journal."""
 
     def __init__(self, journal: str | None, alerts: Alerts, has_begun: Callable[[], bool]) -> None:
-        """Read the file, if there is a journal; `has_begun` says whether its results are restored."""
+        """Read the file, if there is a journal; `has_begun` says whether its results are
+        restored.
+        """
         self.changed = asyncio.Event()  # Set when an alert starts or ends.
         self._path = None if journal is None else Path(f"{journal}.watch")
         self._alerts, self._has_begun = alerts, has_begun
@@ -133,7 +141,9 @@ class Kept:
             self._earlier = _read(self._path, alerts)
 
     def resume(self) -> bool:
-        """Restore the alerts of an earlier run once its results are restored; return whether they are."""
+        """Restore the alerts of an earlier run once its results are restored; return whether
+        they are.
+        """
         if self._earlier is not None and self._has_begun():
             earlier, self._earlier = self._earlier, None
             self._alerts.resume(earlier, monotonic())
@@ -155,10 +165,14 @@ class Kept:
 
 
 def _read(path: Path, alerts: Alerts) -> dict[str, Change]:
-    """The alerts that were on when the last run ended, however it ended, by their text; loads the log."""
+    """The alerts that were on when the last run ended, however it ended, by their text; loads
+    the log.
+    """
     try:
         kept = json.loads(path.read_bytes())
-        active = {change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]}
+        active = {
+            change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]
+        }
         alerts.log.extend({key: change[key] for key in LOGGED} for change in kept.get("log", ()))
         return active
     except OSError as error:

@@ -1,4 +1,6 @@
-"""``watch``: responses that are still being written, evaluated as they come, and shown as it goes."""
+"""``watch``: responses that are still being written, evaluated as they come, and shown as it
+goes.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             watched = [f"http://{source.host}:{source.port}/v1/traces"]
         else:
             watched = given.paths
-        facts = Facts(stream, counting, source=source, config=config, paths=watched, level=given.level)
+        facts = Facts(
+            stream, counting, source=source, config=config, paths=watched, level=given.level
+        )
         view = open_view(facts, given.window, given.every, interrupts)
         journal = given.output if given.resume else None
         kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
@@ -86,7 +90,9 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         if web is not None:
             view.address = web.url
             view.say(f"dashboard: {web.url}")
-            work = web.run(work, Board(facts, counting, f"Watching {', '.join(watched)}", given.output))
+            work = web.run(
+                work, Board(facts, counting, f"Watching {', '.join(watched)}", given.output)
+            )
         if metrics is not None:
             view.say(f"metrics: {metrics.address}")
             work = metrics.run(work, _collector(given, stream, source, counting, config))
@@ -109,7 +115,11 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
 
 def _collector(
-    given: Given, stream: EvaluationStream, source: Source, counting: Counting, config: Config | None
+    given: Given,
+    stream: EvaluationStream,
+    source: Source,
+    counting: Counting,
+    config: Config | None,
 ) -> Callable[[], PrometheusCollector]:
     return partial(
         PrometheusCollector,
@@ -131,7 +141,9 @@ def _checked(given: Given) -> Given:
         raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
-            raise UsageError("--otlp-listen cannot be combined with logs or a --format other than otlp")
+            raise UsageError(
+                "--otlp-listen cannot be combined with logs or a --format other than otlp"
+            )
         refuse(given, "until_idle", "--otlp-listen cannot be combined with {}")
     elif not given.paths:
         raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
@@ -213,7 +225,9 @@ async def _watch(
         await kept.write()
 
 
-async def _alongside(work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]) -> None:
+async def _alongside(
+    work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]
+) -> None:
     """Do `work` while the others run; one of them that fails ends it."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in (work, *others)]
     try:

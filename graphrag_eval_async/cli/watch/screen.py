@@ -41,18 +41,22 @@ HEADINGS = {
 """The columns that come first; other metrics follow if there is room."""
 
 
-def render(facts: Mapping[str, Any], width: int, height: int, address: str | None = None) -> list[Text]:
+def render(
+    facts: Mapping[str, Any], width: int, height: int, address: str | None = None
+) -> list[Text]:
     """At most `height` lines, none wider than `width` cells.
 
-    The `address` of the page in the browser comes second. If not all templates fit, they lose their intervals
-    first, then the trends; then only the lowest are shown. Results have what is left.
+    The `address` of the page in the browser comes second. If not all templates fit, they lose their
+    intervals first, then the trends; then only the lowest are shown. Results have what is left.
     """
     screen = _Screen(facts, width)
     paths = [_quote(path).rstrip("/") for path in facts["paths"]]
     title = f"watching {' '.join(paths)}"
     head = [
         Text(
-            title if cell_len(title) <= width else f"watching {' '.join(map(os.path.basename, paths))}",
+            title
+            if cell_len(title) <= width
+            else f"watching {' '.join(map(os.path.basename, paths))}",
             "bold",
         ),
         *([] if address is None else [Text(address)]),
@@ -86,11 +90,19 @@ class _Screen:
         ]
         self._columns = every[: max(0, (width - LEAST_NAME) // LEAST_CELL)]
         self._left_out = len(every) - len(self._columns)
-        self._window = f"  last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
+        self._window = (
+            f"  last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
+        )
         # Only if the window lacks results, its means differ.
         self._has_window = bool(overall["samples"]["total"] != overall["samples"]["window"])
-        names = [self._window, *facts["templates"], *(each["question_id"] for each in facts["results"])]
-        room = width - max(LEAST_NAME, min(MOST_NAME, max(cell_len(_quote(name)) for name in names)))
+        names = [
+            self._window,
+            *facts["templates"],
+            *(each["question_id"] for each in facts["results"]),
+        ]
+        room = width - max(
+            LEAST_NAME, min(MOST_NAME, max(cell_len(_quote(name)) for name in names))
+        )
         self._cell = max(LEAST_CELL, min(MOST_CELL, room // max(1, len(self._columns))))
         self._name = width - self._cell * len(self._columns)
         values = [known[column] for column in self._columns]
@@ -99,34 +111,50 @@ class _Screen:
         firsts = any(own_interval(value, "confidence") is None for value in sure)
         self._trusted = [
             *[("  first samples", "confidence", "mean")] * firsts,
-            *[(f"  {level} from", "confidence", "low"), (f"  {level} to", "confidence", "high")] * bool(sure),
+            *[(f"  {level} from", "confidence", "low"), (f"  {level} to", "confidence", "high")]
+            * bool(sure),
             *[("  p95", "quantiles", "p95")] * any("quantiles" in value for value in values),
         ]
 
     def headings(self) -> Text:
-        headings = [(HEADINGS.get(name) or _heading(name))[: self._cell - 1] for name in self._columns]
+        headings = [
+            (HEADINGS.get(name) or _heading(name))[: self._cell - 1] for name in self._columns
+        ]
         return self._row(f"({self._left_out} more)" if self._left_out else "", headings, "dim")
 
     def size(self, detail: int) -> int:
-        """The lines of a group without trends (`detail` 0), with them (1), and with intervals (2)."""
+        """The lines of a group without trends (`detail` 0), with them (1), and with intervals
+        (2).
+        """
         return 1 + self._has_window + (detail > 0) + (detail > 1) * len(self._trusted)
 
     def group(self, name: str, group: Mapping[str, Any], detail: int) -> list[Text]:
         known = _values(group)
         values = [known.get(column, {}) for column in self._columns]
-        means = [mean_of_questions(value) if "mean" in value else value.get("total") for value in values]
+        means = [
+            mean_of_questions(value) if "mean" in value else value.get("total") for value in values
+        ]
         lines = [self._row(_quote(name), self._cells(means), "bold")]
         if self._has_window:
-            lines.append(self._row(self._window, self._cells(value.get("window") for value in values)))
+            lines.append(
+                self._row(self._window, self._cells(value.get("window") for value in values))
+            )
         if detail:
-            lines.append(self._row("", [sparkline(value.get("trend", ())) for value in values], "cyan"))
+            lines.append(
+                self._row("", [sparkline(value.get("trend", ())) for value in values], "cyan")
+            )
         return lines + (self.trust(group) if detail > 1 else [])
 
     def trust(self, group: Mapping[str, Any]) -> list[Text]:
-        """The confidence intervals of a group, with repeats also their means, and a high quantile."""
+        """The confidence intervals of a group, with repeats also their means, and a high
+        quantile.
+        """
         known = _values(group)
         return [
-            self._row(name, self._cells(known.get(each, {}).get(part, {}).get(key) for each in self._columns))
+            self._row(
+                name,
+                self._cells(known.get(each, {}).get(part, {}).get(key) for each in self._columns),
+            )
             for name, part, key in self._trusted
         ]
 
@@ -136,7 +164,9 @@ class _Screen:
         count = len(groups)
         room -= self.size(0) * count > room
         detail = int(self.size(1) * count <= room)
-        if self.size(2) * count <= room - ROOMY and all("coverage" in group for group in groups.values()):
+        if self.size(2) * count <= room - ROOMY and all(
+            "coverage" in group for group in groups.values()
+        ):
             detail = 2
         fitting = max(0, room // self.size(detail))
         shown = sorted(groups, key=lambda name: quality(groups[name]))[:fitting]
@@ -147,10 +177,16 @@ class _Screen:
 
     def results(self) -> list[Text]:
         results = self._facts["results"]
-        return [Text(f"{self._facts['show']} results", "dim"), *map(self._result, results)] if results else []
+        return (
+            [Text(f"{self._facts['show']} results", "dim"), *map(self._result, results)]
+            if results
+            else []
+        )
 
     def _result(self, result: Mapping[str, Any]) -> Text:
-        """A result with its error or, among the worst, with why it failed, in place of the last columns."""
+        """A result with its error or, among the worst, with why it failed, in place of the last
+        columns.
+        """
         wrong, kept = "", len(self._columns)
         if result["status"] == "error":
             wrong, kept = _quote(result.get("error", "error")), 1
@@ -166,7 +202,8 @@ class _Screen:
     def _cells(self, values: Iterable[Any]) -> list[str]:
         named = zip(self._columns, values, strict=True)
         return [
-            "" if each is None else price(each) if name == "cost" else number(each) for name, each in named
+            "" if each is None else price(each) if name == "cost" else number(each)
+            for name, each in named
         ]
 
     def _row(self, name: str, cells: Iterable[str], style: str = "") -> Text:
@@ -206,7 +243,8 @@ def sparkline(points: Sequence[float | None]) -> str:
     low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
     top = len(BARS) - 1
     places = [
-        None if each is None else round((each - low) / span * top) if span else top // 2 for each in points
+        None if each is None else round((each - low) / span * top) if span else top // 2
+        for each in points
     ]
     return "".join(" " if place is None else BARS[place] for place in places)
 

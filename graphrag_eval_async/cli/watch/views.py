@@ -35,14 +35,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks import LineFile
 
 DRAW_SECONDS = 0.25
-DRAW_SHARE = 0.1  # of the time that drawing may take: with thousands of templates, it happens less often
+DRAW_SHARE = (
+    0.1  # of the time that drawing may take: with thousands of templates, it happens less often
+)
 MAX_MESSAGES = 1000  # how many messages wait while nobody reads; older ones are lost
 PRINTED_RESULTS = 10  # in each line of JSON
 TEMPLATE_LINES = 6  # of a template with its intervals
 
 
 class View:
-    """Shows a run, whose `loops` run meanwhile; they raise `OSError` if something cannot be written.
+    """Shows a run, whose `loops` run meanwhile; they raise `OSError` if something cannot be
+    written.
 
     Attributes:
         address: of the page in the browser, if there is one.
@@ -69,8 +72,12 @@ class View:
         return [self._messages.popleft() for _ in range(len(self._messages))]
 
 
-def open_view(source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts) -> View:
-    """The view on the terminal behind standard output; without one, or on a dumb one, lines of JSON."""
+def open_view(
+    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts
+) -> View:
+    """The view on the terminal behind standard output; without one, or on a dumb one, lines of
+    JSON.
+    """
     if sys.stdout is None or not sys.stdout.isatty() or (terminal := Terminal(sys.stdout)).is_dumb:
         return Lines(source, interval, open_lines("-", interrupts))
     return Screen(source, terminal, window)
@@ -79,8 +86,8 @@ def open_view(source: Facts, window: Last | Seconds, interval: float, interrupts
 class Terminal:
     """Keeps lines at the end of what a terminal shows, and changes them there.
 
-    The cursor stays visible, on the row below the lines: a process that is killed leaves a terminal that
-    works, with the lines still on it.
+    The cursor stays visible, on the row below the lines: a process that is killed leaves a terminal
+    that works, with the lines still on it.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -103,7 +110,9 @@ class Terminal:
         return columns or 80, rows or 24
 
     def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
-        """Replace the lines by those that fit into columns and rows, in one write; those `above` stay."""
+        """Replace the lines by those that fit into columns and rows, in one write; those `above`
+        stay.
+        """
         columns, rows = self.size()
         # The last column and row stay free: terminals differ on what comes after them.
         lines = render(columns - 1, rows - 1)

@@ -1,10 +1,10 @@
 """Reads tables in whichever format as objects of SPARQL results JSON.
 
-Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal any term
-of the same text: an IRI in full or in angle brackets, a blank node with or without `_:`, a literal by its
-lexical form. A text that is a number also compares as a number with cells of numeric types and with other
-untyped numbers; `true` and `false` also compare as booleans. JSON booleans are booleans. Empty cells of CSV
-and Markdown equal unbound cells and empty texts.
+Cells of XML and TSV have types. Cells of CSV, Markdown and lists of objects are untyped. They equal
+any term of the same text: an IRI in full or in angle brackets, a blank node with or without `_:`, a
+literal by its lexical form. A text that is a number also compares as a number with cells of numeric
+types and with other untyped numbers; `true` and `false` also compare as booleans. JSON booleans are
+booleans. Empty cells of CSV and Markdown equal unbound cells and empty texts.
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ def read_document(output: Any) -> dict[str, Any]:
     """The object of SPARQL results JSON. Its contents are not checked."""
     document = _value(output)
     if not isinstance(document, dict):
-        raise MalformedStep("not SPARQL JSON: it is no JSON object with head, and with results or boolean")
+        raise MalformedStep(
+            "not SPARQL JSON: it is no JSON object with head, and with results or boolean"
+        )
     return document
 
 
 def results_in(output: Any) -> dict[str, Any] | None:
-    """The object of an output that is JSON with the keys of SPARQL results; None if it is something else."""
+    """The object of an output that is JSON with the keys of SPARQL results; None if it is
+    something else.
+    """
     if isinstance(output, str) and '"bindings"' not in output and '"boolean"' not in output:
         return None
     try:
@@ -75,10 +79,12 @@ def read_reference(output: Any, media_type: str) -> Table:
 def read_table(output: Any, *, as_csv: bool = False) -> Table:
     """The table in an output.
 
-    A value of JSON is the object of SPARQL results, a list of objects, or the boolean of ASK. Otherwise, the
-    first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has commas, `|`
-    Markdown, any other CSV. The whole output must be the table, in a code fence or not; each reader's
-    docstring says what it requires. `as_csv`: it is said to be CSV; then a header alone is a table, too.
+    A value of JSON is the object of SPARQL results, a list of objects, or the boolean of ASK.
+    Otherwise, the
+    first character decides which format is tried: `<` XML, `?` or `$` TSV unless the header has
+    commas, `|` Markdown, any other CSV. The whole output must be the table, in a code fence or not;
+    each reader's docstring says what it requires. `as_csv`: it is said to be CSV; then a header
+    alone is a table, too.
     """
     value = _value(output)
     if isinstance(value, dict):
@@ -103,24 +109,35 @@ def read_table(output: Any, *, as_csv: bool = False) -> Table:
 
 
 def _value(output: Any, *, may_wrap: bool = True) -> Any:
-    """The value of JSON or of Python's repr, also as text in JSON or under an only key; else the text."""
+    """The value of JSON or of Python's repr, also as text in JSON or under an only key; else the
+    text.
+    """
     if isinstance(output, str):
         text = output if output[:1] == "{" else without_fence(output.lstrip("\ufeff \t\r\n"))
         output = _decoded(text)
         if isinstance(output, str) and output is not text:
             return _value(output, may_wrap=may_wrap)
-    if may_wrap and isinstance(output, dict) and len(output) == 1 and not {"head", "boolean"} & output.keys():
+    if (
+        may_wrap
+        and isinstance(output, dict)
+        and len(output) == 1
+        and not {"head", "boolean"} & output.keys()
+    ):
         inner = _value(next(iter(output.values())), may_wrap=False)
         return inner if not isinstance(inner, dict) or "head" in inner else output
     return output
 
 
 def steps_to_read(output: Any) -> int:
-    """Approximate number of steps of a `Budget` that reading a table takes; JSON objects are quick."""
+    """Approximate number of steps of a `Budget` that reading a table takes; JSON objects are
+    quick.
+    """
     if isinstance(output, dict):
         output = next(iter(output.values()), None)
     if isinstance(output, list):
-        return sum(1 + len(row) if isinstance(row, dict) else 1 for row in output) * _STEPS_PER_VALUE
+        return (
+            sum(1 + len(row) if isinstance(row, dict) else 1 for row in output) * _STEPS_PER_VALUE
+        )
     return len(output) if isinstance(output, str) and output.lstrip()[:1] != "{" else 0
 
 
@@ -137,7 +154,9 @@ def _neither(problem: str = "") -> MalformedStep:
 
 
 def _decoded(text: str) -> Any:
-    """The value of text that looks like JSON, or like a dict or list as Python shows it; else the text."""
+    """The value of text that looks like JSON, or like a dict or list as Python shows it; else
+    the text.
+    """
     if text[:1] not in ("{", "[", '"'):
         return text
     try:
@@ -174,7 +193,10 @@ def _read_objects(rows: Any) -> dict[str, Any]:
         raise MalformedStep("a list of objects without keys")
     if any(name.startswith("@") for name in names):
         raise MalformedStep("JSON-LD, not a list of rows")
-    bindings = [{name: _json_term(value) for name, value in row.items() if value is not None} for row in rows]
+    bindings = [
+        {name: _json_term(value) for name, value in row.items() if value is not None}
+        for row in rows
+    ]
     return _document(list(names), bindings)
 
 
@@ -192,10 +214,10 @@ def _json_term(value: Any) -> dict[str, Any]:
 def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
     """From a header of variables, with question marks or without, and rows that are as wide.
 
-    A header alone must have several columns and end with a line break, as in results of SPARQL, unless it
-    may be `alone`: otherwise it may be a sentence with a comma. Empty cells are unbound. Empty lines at the
-    end are ignored; others are rows of a table with one column. `true` or `false` alone, or below the
-    `_askResult` of Jena, is the result of ASK.
+    A header alone must have several columns and end with a line break, as in results of SPARQL,
+    unless it may be `alone`: otherwise it may be a sentence with a comma. Empty cells are unbound.
+    Empty lines at the end are ignored; others are rows of a table with one column. `true` or
+    `false` alone, or below the `_askResult` of Jena, is the result of ASK.
     """
     words = text.lower().split() if len(text) < 100 else []
     if words and words[-1] in ("true", "false") and words[:-1] in ([], ["_askresult"]):
@@ -213,7 +235,10 @@ def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
     if is_alone or not is_header:
         what = "the first line is not a header"
         if is_header:
-            what = "there is only a header; output_media_type: text/csv in the step makes that an empty table"
+            what = (
+                "there is only a header; output_media_type: text/csv in the step makes that an "
+                "empty table"
+            )
         raise _neither(f"not JSON, XML, TSV, Markdown or a list of objects; as CSV, {what}")
     if len(header) == 1:
         rows = [row or [""] for row in rows]
@@ -221,14 +246,17 @@ def _read_csv(text: str, *, alone: bool = False) -> dict[str, Any]:
 
 
 def _read_markdown(text: str) -> dict[str, Any]:
-    """From a header, a line of dashes and rows that are as wide; every line begins and ends with a pipe.
+    """From a header, a line of dashes and rows that are as wide; every line begins and ends with a
+    pipe.
 
     Empty cells are unbound. A pipe in a cell has a backslash before it.
     """
     lines = [_pipes(line.strip()) for line in text.strip().split("\n")]
     if len(lines) < 2 or any(len(cells) < 3 or cells[0] or cells[-1] for cells in lines):
         raise MalformedStep("not one Markdown table: a line does not begin and end with a pipe")
-    header, dashes, *rows = [[cell.strip().replace("\\|", "|") for cell in cells[1:-1]] for cells in lines]
+    header, dashes, *rows = [
+        [cell.strip().replace("\\|", "|") for cell in cells[1:-1]] for cells in lines
+    ]
     if len(dashes) != len(header) or not all(map(_is_rule, dashes)):
         raise MalformedStep("not one Markdown table: the second line must be dashes")
     return _untyped_table([name.removeprefix("?") for name in header], rows)
@@ -240,7 +268,10 @@ def _untyped_table(names: list[str], rows: list[list[str]]) -> dict[str, Any]:
     for index, row in enumerate(rows):
         if len(row) != len(names):
             raise MalformedStep(f"row {index}: expected {len(names)} cells, got {len(row)}")
-    bindings = [{name: _untyped(cell) for name, cell in zip(names, row, strict=True) if cell} for row in rows]
+    bindings = [
+        {name: _untyped(cell) for name, cell in zip(names, row, strict=True) if cell}
+        for row in rows
+    ]
     return _document(names, bindings)
 
 

@@ -74,7 +74,8 @@ _decode_plain = msgspec.json.Decoder(_Plain).decode
 def are_plain(output: Any, required: Collection[str]) -> bool:
     """Whether text is SPARQL results with the required columns and nothing wrong or unusual.
 
-    Much quicker than reading them; of what is not plain, reading tells whether it is right, and what is not.
+    Much quicker than reading them; of what is not plain, reading tells whether it is right, and
+    what is not.
     """
     if isinstance(output, str) and output[:1] == "\ufeff":  # Only this decoder skips it.
         return False
@@ -124,9 +125,11 @@ def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlResults:
-    """The results in a document; if it is compared with one that `has_blanks`, empty texts are unbound.
+    """The results in a document; if it is compared with one that `has_blanks`, empty texts are
+    unbound.
 
-    Raises `MalformedStep` with the place, or `ComparisonBudgetExceeded` for a large table that is too sparse.
+    Raises `MalformedStep` with the place, or `ComparisonBudgetExceeded` for a large table that is
+    too sparse.
     """
     if "boolean" in document:
         if "results" in document:
@@ -180,7 +183,9 @@ def _is_term(value: Any) -> bool:
         return False
 
 
-_EXAMPLE = '{"head": {"vars": ["x"]}, "results": {"bindings": [{"x": {"type": "literal", "value": "5"}}]}}'
+_EXAMPLE = (
+    '{"head": {"vars": ["x"]}, "results": {"bindings": [{"x": {"type": "literal", "value": "5"}}]}}'
+)
 
 
 def _malformed(problem: str) -> MalformedStep:
@@ -205,7 +210,9 @@ def _text(term: _Term) -> str:
         return term.value
     try:
         if term.type != "triple":
-            raise _malformed("results.bindings: the value of a term is an object, and it is no triple")
+            raise _malformed(
+                "results.bindings: the value of a term is an object, and it is no triple"
+            )
         return orjson.dumps(term.value, option=orjson.OPT_SORT_KEYS).decode()
     except orjson.JSONEncodeError as error:
         raise _malformed(f"results.bindings: a triple: {error}") from None

@@ -25,10 +25,11 @@ _literal = re.compile(
 
 
 def read_tsv(text: str) -> dict[str, Any]:
-    """An equivalent SPARQL results JSON object, from text whose header is `?name`s separated by tabs.
+    """An equivalent SPARQL results JSON object, from text whose header is `?name`s separated by
+    tabs.
 
-    Cells are terms in Turtle syntax, or empty if unbound. An empty last line is not a row. If the table has
-    several columns, no empty line at its end is a row.
+    Cells are terms in Turtle syntax, or empty if unbound. An empty last line is not a row. If the
+    table has several columns, no empty line at its end is a row.
     """
     header, *lines = text.replace("\r\n", "\n").split("\n")
     marked = header.split("\t")
@@ -49,7 +50,11 @@ def read_tsv(text: str) -> dict[str, Any]:
             raise MalformedStep(f"not SPARQL TSV: row {index}: {what}")
         try:
             rows.append(
-                {name: _term(text) for name, cell in zip(names, cells, strict=True) if (text := cell.strip())}
+                {
+                    name: _term(text)
+                    for name, cell in zip(names, cells, strict=True)
+                    if (text := cell.strip())
+                }
             )
         except (KeyError, ValueError, OverflowError):
             raise MalformedStep(f"not SPARQL TSV: row {index}: a cell is not a term") from None
@@ -92,5 +97,6 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     return _find_escapes(
-        lambda match: chr(int(match[1] or match[2], 16)) if match[3] is None else ESCAPES[match[3]], text
+        lambda match: chr(int(match[1] or match[2], 16)) if match[3] is None else ESCAPES[match[3]],
+        text,
     )

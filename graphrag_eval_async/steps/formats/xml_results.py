@@ -31,7 +31,9 @@ def read_xml(text: str) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for part in _children(_root(text), "head", "results", "boolean"):
         if part.tag == "head":
-            variables = [each for each in _children(part, "variable", "link") if each.tag == "variable"]
+            variables = [
+                each for each in _children(part, "variable", "link") if each.tag == "variable"
+            ]
             document["head"] = {"vars": [_name(each) for each in variables]}
         elif part.tag == "results":
             document["results"] = {"bindings": [_row(each) for each in _children(part, "result")]}
@@ -102,7 +104,8 @@ def _term(place: Element, depth: int = 0) -> dict[str, Any]:
     [term] = terms
     if term.tag == "triple":
         parts = {
-            each.tag: _term(each, depth + 1) for each in _children(term, "subject", "predicate", "object")
+            each.tag: _term(each, depth + 1)
+            for each in _children(term, "subject", "predicate", "object")
         }
         return {"type": "triple", "value": parts}
     if len(term):

@@ -1,15 +1,16 @@
 """Which blank nodes of two graphs correspond: colour refinement, and a search where it leaves ties.
 
-Nodes of one colour have the same surroundings, to any depth: refinement splits the nodes of a colour by the
-colours of their neighbours until nothing changes.
+Nodes of one colour have the same surroundings, to any depth: refinement splits the nodes of a
+colour by the colours of their neighbours until nothing changes.
 
-Where nodes of one colour lie on a cycle, refinement can fail to tell graphs apart, such as a ring of six from
-two rings of three. Then two of them are assumed to correspond and the rest is refined again, until all
-statements agree or all pairs have failed, component by component. The budget limits this search. It counts
-steps rather than seconds, so that scores do not depend on the machine.
+Where nodes of one colour lie on a cycle, refinement can fail to tell graphs apart, such as a ring
+of six from two rings of three. Then two of them are assumed to correspond and the rest is refined
+again, until all statements agree or all pairs have failed, component by component. The budget
+limits this search. It counts steps rather than seconds, so that scores do not depend on the
+machine.
 
-A. Cardon, M. Crochemore: Partitioning a graph in O(|A| log2 |V|), 1982; B. D. McKay, A. Piperno: Practical
-graph isomorphism II, 2014.
+A. Cardon, M. Crochemore: Partitioning a graph in O(|A| log2 |V|), 1982; B. D. McKay, A. Piperno:
+Practical graph isomorphism II, 2014.
 """
 
 from __future__ import annotations
@@ -29,17 +30,21 @@ if TYPE_CHECKING:
 # A text without an end takes all that follows, so that its end is looked for only once.
 _BLANK = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTALL)
 
-# Kinds of links are multiples of this, even ones forwards and odd ones backwards, so that the sum of a kind
-# and a colour names both.
+# Kinds of links are multiples of this, even ones forwards and odd ones backwards, so that the sum
+# of a kind and a colour names both.
 _KIND = 1 << 40
 
 _TELLING = 50  # Statements shared by more nodes on one side do not tell which nodes correspond.
 _VOTES = 4  # Each vote may align the neighbours of nodes that the last one aligned.
 
 _TRIED, _TRIED_NODES = 1 << 17, 8
-"""All ways to pair up to so many nodes are tried if their number times that of statements is at most this."""
+"""All ways to pair up to so many nodes are tried if their number times that of statements is at
+most this.
+"""
 
-_Statement: TypeAlias = tuple[str, tuple[str, ...]]  # A statement without its blank nodes, and these.
+_Statement: TypeAlias = tuple[
+    str, tuple[str, ...]
+]  # A statement without its blank nodes, and these.
 
 
 class BlankNodes:
@@ -94,10 +99,15 @@ class BlankNodes:
             components = components or self._components()
             node = self._tied(colours, components, current)
             if node is not None and components[node] != current:
-                if any(moved[link] < count for link, count in left.items() if components[link[1]] == current):
+                if any(
+                    moved[link] < count
+                    for link, count in left.items()
+                    if components[link[1]] == current
+                ):
                     continue
                 current = components[node]
-                pending.clear()  # The last component is decided; another choice for it would not help.
+                # The last component is decided; another choice for it would not help.
+                pending.clear()
             if node is not None:
                 pending.append(self._assumptions(colours, node))
         return False
@@ -105,14 +115,23 @@ class BlankNodes:
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
         """New labels for the left nodes and for the right ones: the same if they correspond."""
         names, size = self._names, self._size
-        left, right = ([name for name in side if name[0] == "_"] for side in (names[:size], names[size:]))
+        left, right = (
+            [name for name in side if name[0] == "_"] for side in (names[:size], names[size:])
+        )
         one, other = ([*filter(itemgetter(1), map(_split, side))] for side in self._statements)
         pairs = _best_pairs(one, other, self._budget)
         if pairs is None:
             partners = self._likely()
-            pairs = {names[node]: names[one] for node, one in enumerate(partners[size:], size) if one >= 0}
+            pairs = {
+                names[node]: names[one]
+                for node, one in enumerate(partners[size:], size)
+                if one >= 0
+            }
         labels = {name: f"_:b{number}" for number, name in enumerate(left)}
-        others = {name: labels.get(pairs.get(name, ""), f"_:x{number}") for number, name in enumerate(right)}
+        others = {
+            name: labels.get(pairs.get(name, ""), f"_:x{number}")
+            for number, name in enumerate(right)
+        }
         return labels, others
 
     def _likely(self) -> list[int]:
@@ -134,7 +153,9 @@ class BlankNodes:
         return Counter(colours[: self._size]) == Counter(colours[self._size :])
 
     def _refine(self, colours: list[int], due: Iterable[int]) -> None:
-        """Split colours until all nodes of one have the same surroundings, except pairs, which are left."""
+        """Split colours until all nodes of one have the same surroundings, except pairs, which
+        are left.
+        """
         around, sizes, fresh = self._around, Counter(colours), max(colours, default=0) + 1
         while due := [node for node in due if around[node] and sizes[colours[node]] > 2]:
             self._budget.spend(sum(1 + len(around[node]) for node in due))
@@ -169,7 +190,9 @@ class BlankNodes:
         return components
 
     def _tied(self, colours: list[int], components: list[int], current: int) -> int | None:
-        """A left node that shares its colour with others, if any; of the current component, if possible."""
+        """A left node that shares its colour with others, if any; of the current component, if
+        possible.
+        """
         classes = Counter(colours[: self._size])
         ties = ((node, classes[colours[node]]) for node in range(self._size) if self._around[node])
         tied = [(components[node] != current, count, node) for node, count in ties if count > 1]
@@ -183,11 +206,15 @@ class BlankNodes:
                 self._budget.spend(len(colours))
                 assumed = colours[:]
                 assumed[node] = assumed[other] = fresh
-                self._refine(assumed, [each for one in (node, other) for _, each in self._around[one]])
+                self._refine(
+                    assumed, [each for one in (node, other) for _, each in self._around[one]]
+                )
                 yield assumed
 
     def _aligned(self, *colourings: list[int]) -> list[int]:
-        """The partner of each node, or -1: one of the same colour in the first colouring that has one."""
+        """The partner of each node, or -1: one of the same colour in the first colouring that
+        has one.
+        """
         partners = [-1] * len(self._own)
         for colours in colourings:
             free: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
@@ -198,7 +225,9 @@ class BlankNodes:
                 self._pair_off(left, right, colours, partners)
         return partners
 
-    def _pair_off(self, left: list[int], right: list[int], colours: list[int], partners: list[int]) -> None:
+    def _pair_off(
+        self, left: list[int], right: list[int], colours: list[int], partners: list[int]
+    ) -> None:
         while left and right:
             if partners[left[-1]] >= 0:
                 left.pop()
@@ -237,7 +266,9 @@ class BlankNodes:
     def _moved(self, partners: list[int]) -> Counter[tuple[int, int, int]]:
         """The links of the right with the partners of its nodes."""
         self._budget.spend(sum(map(len, self._links)))
-        return Counter([(kind, partners[one], partners[other]) for kind, one, other in self._links[1]])
+        return Counter(
+            [(kind, partners[one], partners[other]) for kind, one, other in self._links[1]]
+        )
 
     def _free(self, partners: list[int]) -> tuple[list[int], list[int]]:
         free = [node for node, partner in enumerate(partners) if partner < 0]
@@ -276,7 +307,9 @@ class BlankNodes:
 def _best_pairs(
     left: Iterable[_Statement], right: Iterable[_Statement], budget: Budget
 ) -> dict[str, str] | None:
-    """By right nodes, the left ones with which most statements agree; None if the ways to pair are many."""
+    """By right nodes, the left ones with which most statements agree; None if the ways to pair
+    are many.
+    """
     texts = {text for text, _ in left} & {text for text, _ in right}
     few, many = (Counter([each for each in side if each[0] in texts]) for side in (left, right))
     nodes, others = (Counter([node for _, nodes in side for node in nodes]) for side in (few, many))
@@ -296,7 +329,9 @@ def _best_partners(
     others: Sequence[str],
     budget: Budget,
 ) -> tuple[str, ...]:
-    """The partners of the first nodes in `order`, by depth-first search; those of the rest do not matter."""
+    """The partners of the first nodes in `order`, by depth-first search; those of the rest do
+    not matter.
+    """
     places = {node: place for place, node in enumerate(order)}
     decided: list[list[tuple[str, list[int], int]]] = [[] for _ in order]
     for (text, nodes), count in few.items():
@@ -330,7 +365,9 @@ def _best_partners(
 
 
 class _Parts:
-    """Statements without blank nodes; what is said of one alone, by its label; and links: a text and two."""
+    """Statements without blank nodes; what is said of one alone, by its label; and links: a text
+    and two.
+    """
 
     def __init__(self, statements: Iterable[str]) -> None:
         self.ground: list[str] = []
@@ -371,7 +408,9 @@ def _split(line: str) -> tuple[str, tuple[str, ...]]:
 
 
 def relabelled(statements: Iterable[str], labels: Mapping[str, str]) -> list[str]:
-    """Statements with another label for each blank node in `labels`; all labels start with ``_:``."""
+    """Statements with another label for each blank node in `labels`; all labels start with
+    ``_:``.
+    """
     return [
         _BLANK.sub(lambda found: labels.get(found[0], found[0]), line) if "_:" in line else line
         for line in statements

@@ -42,7 +42,9 @@ class GraphStep:
         self._graph: Graph | None = None
 
     def reference(self) -> Graph:
-        """Return the reference graph; `MalformedStep` if it is none, or pyoxigraph is not installed."""
+        """Return the reference graph; `MalformedStep` if it is none, or pyoxigraph is not
+        installed.
+        """
         if self._graph is None:
             import_pyoxigraph()
             media_type = self._step.get("output_media_type")
@@ -58,7 +60,9 @@ class GraphStep:
         return GRAPH
 
     def compare(self, actual: ActualStep) -> Agreement:
-        """Return 1 for isomorphic graphs; else 0 or, with partial credit, the F1 of the statements."""
+        """Return 1 for isomorphic graphs; else 0 or, with partial credit, the F1 of the
+        statements.
+        """
         reference, graph = self.reference(), actual.graph(union=self._union)
         if isomorphic(reference, graph, actual.budget):
             return Agreement(1.0)
@@ -68,8 +72,9 @@ class GraphStep:
 def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
     """Whether a bijection of the blank nodes makes the graphs equal, numbers compared by value.
 
-    Numbers of any numeric types agree when within 1e-8, relative or absolute, or equal where both are
-    integers; booleans by truth; all other terms when spelled alike, language tags regardless of case.
+    Numbers of any numeric types agree when within 1e-8, relative or absolute, or equal where both
+    are integers; booleans by truth; all other terms when spelled alike, language tags regardless of
+    case.
     """
     expected, found = reference.statements, actual.statements
     if len(expected) != len(found):
@@ -80,7 +85,9 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
         ours, theirs = _by_value(expected, found, budget)
         return BlankNodes(ours, theirs, budget).isomorphic()
     except ComparisonBudgetExceeded as error:
-        raise ComparisonBudgetExceeded(f"graphs of {len(expected)} statements: undecided: {error}") from None
+        raise ComparisonBudgetExceeded(
+            f"graphs of {len(expected)} statements: undecided: {error}"
+        ) from None
 
 
 def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
@@ -96,7 +103,9 @@ def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
     total, differ = len(expected) + len(found), len(missing) + len(extra)
     if not differ:
         return Agreement(1.0)
-    listed = first_of_each(_differences("missing_triple", missing), _differences("extra_triple", extra))
+    listed = first_of_each(
+        _differences("missing_triple", missing), _differences("extra_triple", extra)
+    )
     reason = "missing_triples" if missing else "extra_triples"
     return Agreement((total - differ) / total, reason, listed if differ < total else ())
 
@@ -136,18 +145,26 @@ def _by_value(
     }
     [classes], _ = next(classes_of([Column("", [*known], [*known.values()])], [], budget))
     first: dict[Value, str] = {}
-    spelling = {each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)}
+    spelling = {
+        each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)
+    }
     if len(first) == len(spelling):
         return left, right
 
     def spelled(line: str) -> str:
-        return _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line) if XSD in line else line
+        return (
+            _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line)
+            if XSD in line
+            else line
+        )
 
     return [*map(spelled, left)], [*map(spelled, right)]
 
 
 def _number(value: Value, name: str) -> Value:
-    """A number or boolean; of an integer that is too long for one, its digits. None for other texts."""
+    """A number or boolean; of an integer that is too long for one, its digits. None for other
+    texts.
+    """
     if not isinstance(value, str):
         return value
     text = value.strip()

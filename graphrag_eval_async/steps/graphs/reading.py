@@ -1,9 +1,9 @@
 """Reads RDF in any of its formats into statements, each written as in N-Quads.
 
-The parser itself has no limits. Nested triple terms and terms of a JSON-LD context that refer to each other
-exhaust its stack. Nested XML entities, XML elements with many attributes, deep nesting, and contexts within
-JSON-LD contexts take quadratic time or more. So texts are checked first. All limits are on sizes, never on
-time, so that a score does not depend on the machine.
+The parser itself has no limits. Nested triple terms and terms of a JSON-LD context that refer to
+each other exhaust its stack. Nested XML entities, XML elements with many attributes, deep nesting,
+and contexts within JSON-LD contexts take quadratic time or more. So texts are checked first. All
+limits are on sizes, never on time, so that a score does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -53,11 +53,17 @@ class Graph(NamedTuple):
 
 
 def read_graph(
-    output: Any, media_type: str | None, budget: Budget, *, lenient: bool = True, union: bool = False
+    output: Any,
+    media_type: str | None,
+    budget: Budget,
+    *,
+    lenient: bool = True,
+    union: bool = False,
 ) -> Graph:
     """Read a graph, or a dataset with the names of its graphs, or the union of them.
 
-    If `lenient`, it may be in any format if `media_type` is none of RDF, and in a Markdown code fence.
+    If `lenient`, it may be in any format if `media_type` is none of RDF, and in a Markdown code
+    fence.
     """
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
@@ -162,7 +168,8 @@ def _json_ld(output: Any) -> bytes:
     contexts = data.count(b'"@context"')
     if contexts > 1 and len(data) > MAX_CONTEXTS_BYTES:
         raise MalformedStep(
-            f"JSON-LD of more than {MAX_CONTEXTS_BYTES // 1024} KiB may have one @context, not {contexts}"
+            f"JSON-LD of more than {MAX_CONTEXTS_BYTES // 1024} KiB may have one @context, not "
+            f"{contexts}"
         )
     entries, pending = 0, [(value, False)] if contexts else []
     while pending:
@@ -178,7 +185,9 @@ def _json_ld(output: Any) -> bytes:
 
 
 def _check_xml(text: str) -> None:
-    """Refuse XML that is not well-formed, nests too deep, or has nested entities or many attributes."""
+    """Refuse XML that is not well-formed, nests too deep, or has nested entities or many
+    attributes.
+    """
     depth = 0
 
     def start(_tag: str, attributes: dict[str, str]) -> None:
@@ -186,9 +195,13 @@ def _check_xml(text: str) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             raise MalformedStep(f"not RDF/XML: nests more than {MAX_DEPTH} deep")
-        if attributes and sum(map(len, attributes)) + sum(map(len, attributes.values())) > MAX_START_TAG:
+        if (
+            attributes
+            and sum(map(len, attributes)) + sum(map(len, attributes.values())) > MAX_START_TAG
+        ):
             raise MalformedStep(
-                f"not RDF/XML: the attributes of an element have more than {MAX_START_TAG} characters"
+                f"not RDF/XML: the attributes of an element have more than {MAX_START_TAG} "
+                "characters"
             )
 
     def end(_tag: str) -> None:
@@ -200,7 +213,11 @@ def _check_xml(text: str) -> None:
             raise MalformedStep(f"not RDF/XML: the entity {name!r} is external, nested or too long")
 
     parser = expat.ParserCreate("utf-8")
-    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, entity
+    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = (
+        start,
+        end,
+        entity,
+    )
     try:
         parser.Parse(text.encode(errors="replace"), True)
     except expat.ExpatError as error:

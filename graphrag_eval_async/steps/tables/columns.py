@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
 
 Value: TypeAlias = "int | float | tuple[bool] | str | None"
-"""A number, a boolean as one of `_BOOLEANS`, or a text for everything else; None for an unbound cell."""
+"""A number, a boolean as one of `_BOOLEANS`, or a text for everything else; None for an unbound
+cell.
+"""
 
 _INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
 INTEGERS = (  # noqa: SIM905  (longer as a list)
-    "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
-    "unsignedLong unsignedInt unsignedShort unsignedByte"
+    "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger "
+    "negativeInteger unsignedLong unsignedInt unsignedShort unsignedByte"
 ).split()
 _KINDS: Mapping[str | None, str] = {
     f"http://www.w3.org/2001/XMLSchema#{name}": kind
@@ -34,12 +36,13 @@ _KINDS: Mapping[str | None, str] = {
 }
 
 _LONG: Mapping[str, float] = {_INTEGER: 19, _DECIMAL: 300, _DOUBLE: math.inf}
-"""Integers and decimals of so many characters are texts: all shorter integers have hashes of their own, and
-all shorter decimals fit into a double."""
+"""Integers and decimals of so many characters are texts: all shorter integers have hashes of their
+own, and all shorter decimals fit into a double.
+"""
 
 _SPACE = " \t\r\n"
-# Within these alphabets Python's parsers accept exactly the lexical space of XSD; otherwise they also take
-# underscores, the digits of other scripts, "nan" and "infinity".
+# Within these alphabets Python's parsers accept exactly the lexical space of XSD; otherwise they
+# also take underscores, the digits of other scripts, "nan" and "infinity".
 _NUMBERS: Mapping[str, tuple[str, Callable[[str], int | float]]] = {
     _INTEGER: ("+-0123456789", int),
     _DECIMAL: ("+-0123456789.", float),
@@ -64,8 +67,9 @@ class Column:
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """The values of bound cells.
 
-    A double or float too large for a double is infinite. A cell is text if it is NaN, as long as `_LONG`
-    says, or outside the lexical space of its type (ranges of types derived from integer are not checked).
+    A double or float too large for a double is infinite. A cell is text if it is NaN, as long as
+    `_LONG` says, or outside the lexical space of its type (ranges of types derived from integer are
+    not checked).
     """
     different = set(datatypes)
     if different.isdisjoint(_KINDS):
@@ -116,11 +120,12 @@ def classes_of(
 ) -> Iterator[tuple[list[Sequence[Value]], list[Sequence[Value]]]]:
     """For each column, the class of each cell; cells agree if their classes are equal.
 
-    Yields one way to read the cells or, if they can be read in several ways, each: the best one counts.
+    Yields one way to read the cells or, if they can be read in several ways, each: the best one
+    counts.
 
-    Numbers that are close agree if they are in one group: groups are formed upwards from the least number,
-    are close to their least, and have one integer at most. A text, a number and a boolean agree if they are
-    written alike; see `_meet`.
+    Numbers that are close agree if they are in one group: groups are formed upwards from the least
+    number, are close to their least, and have one integer at most. A text, a number and a boolean
+    agree if they are written alike; see `_meet`.
     """
     columns = [*reference, *actual]
     budget.spend(sum(len(column.values) for column in columns))
@@ -144,7 +149,9 @@ def classes_of(
     if not alike:
         yield found[:width], found[width:]
         return
-    cells = [[*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)]
+    cells = [
+        [*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)
+    ]
     for of_ours, of_theirs in _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike):
         budget.spend(2 * sum(map(len, found)))
         found = [[of_ours.get(cell, cell[1]) for cell in own] for own in cells[:width]]
@@ -158,11 +165,13 @@ _Cell: TypeAlias = "tuple[str | None, Value]"  # The text of a cell and the clas
 def _meet(
     ours: Set[_Cell], theirs: Set[_Cell], alike: Set[str | None]
 ) -> Sequence[tuple[dict[_Cell, Value], ...]]:
-    """Ways to read cells of different types that are written alike, as classes of cells of both sides.
+    """Ways to read cells of different types that are written alike, as classes of cells of both
+    sides.
 
-    `alike`: the texts of these. If all cells that such texts link agree across the tables, by value or by
-    text, they are one class. Otherwise each agrees by its value alone; or by its text alone, if both tables
-    have that; or by its text unless its own table has a text, or a text or a boolean, that is written alike.
+    `alike`: the texts of these. If all cells that such texts link agree across the tables, by value
+    or by text, they are one class. Otherwise each agrees by its value alone; or by its text alone,
+    if both tables have that; or by its text unless its own table has a text, or a text or a
+    boolean, that is written alike.
     """
     ways: list[tuple[dict[_Cell, Value], ...]] = [({}, {}) for _ in range(2 + len(_WEAK))]
     most = 1
@@ -200,7 +209,9 @@ def _linked(
         for value in values.union(*(each for each in parts if each is not part)):
             part.add(value)
             part_of[value] = part
-    members: dict[int, tuple[list[_Cell], list[_Cell]]] = {id(part): ([], []) for part in part_of.values()}
+    members: dict[int, tuple[list[_Cell], list[_Cell]]] = {
+        id(part): ([], []) for part in part_of.values()
+    }
     for place, cells in enumerate((ours, theirs)):
         for cell in cells:
             if cell[1] in part_of:
@@ -208,13 +219,17 @@ def _linked(
     return members.values()
 
 
-def _written(kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]) -> dict[str | None, Any]:
+def _written(
+    kind: type, columns: Sequence[Column], kinds: Sequence[set[type]]
+) -> dict[str | None, Any]:
     """The values of this type by their texts."""
     found: dict[str | None, Any] = {}
     for column, own in zip(columns, kinds, strict=True):
         if kind in own:
             cells = zip(column.texts, column.values, strict=True)
-            found.update(cells if len(own) == 1 else (cell for cell in cells if type(cell[1]) is kind))
+            found.update(
+                cells if len(own) == 1 else (cell for cell in cells if type(cell[1]) is kind)
+            )
     return found
 
 

@@ -35,16 +35,23 @@ class Reference:
     results: SparqlResults
     names: tuple[str, ...]  # The required columns.
     columns: Sequence[Column]  # Those of them that are bound in at least one row.
-    rows_as: type[list[Any] | frozenset[Any] | Counter[Any]]  # A list if in order, a set, or a multiset.
+    rows_as: type[
+        list[Any] | frozenset[Any] | Counter[Any]
+    ]  # A list if in order, a set, or a multiset.
     rows: Collection[tuple[Value, ...]]  # Of `columns`, by value.
 
 
 def prepare_reference(
-    results: SparqlResults, *, required_columns: Sequence[str] | None, ordered: bool, ignore_duplicates: bool
+    results: SparqlResults,
+    *,
+    required_columns: Sequence[str] | None,
+    ordered: bool,
+    ignore_duplicates: bool,
 ) -> Reference:
     """Make a reference that can be compared with any number of results, or raise `MalformedStep`.
 
-    Without `required_columns`, all variables must match; `ordered` takes precedence over `ignore_duplicates`.
+    Without `required_columns`, all variables must match; `ordered` takes precedence over
+    `ignore_duplicates`.
     """
     if results.flaw:
         raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")
@@ -72,8 +79,8 @@ def _rows(columns: Sequence[Column]) -> Iterator[tuple[Value, ...]]:
 def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Whether the actual results have the required columns of the reference, compared by value.
 
-    Each required column is paired with an actual column of its own, whatever the names, so that the rows
-    agree as a set, as a multiset or in order. For cells, see `classes_of`.
+    Each required column is paired with an actual column of its own, whatever the names, so that the
+    rows agree as a set, as a multiset or in order. For cells, see `classes_of`.
     """
     if reference.results.boolean is not None or actual.boolean is not None:
         return reference.results.boolean is actual.boolean
@@ -101,7 +108,10 @@ def _columns_pair(
         return False
     if reference.rows_as is list:
         return not Counter(map(tuple, wanted)) - Counter(map(tuple, found))
-    names = [column.name for column in reference.columns], [column.name for column in actual.columns]
+    names = (
+        [column.name for column in reference.columns],
+        [column.name for column in actual.columns],
+    )
     if reference.rows_as is frozenset:
         rows, others = _distinct(wanted), _distinct(found)
         if len(rows[0]) != len(others[0]) and len(wanted[0]) == len(found[0]):
@@ -114,36 +124,49 @@ def _columns_pair(
 
 
 def agree_by_name(reference: Reference, actual: SparqlResults) -> bool:
-    """Whether columns with the required names have equal values: sufficient to agree, common, and cheap."""
+    """Whether columns with the required names have equal values: sufficient to agree, common,
+    and cheap.
+    """
     if reference.results.boolean is not None or not _shapes_agree(reference, actual):
         return False
     columns = actual.named(column.name for column in reference.columns)
-    return len(columns) == len(reference.columns) and reference.rows_as(_rows(columns)) == reference.rows
+    return (
+        len(columns) == len(reference.columns)
+        and reference.rows_as(_rows(columns)) == reference.rows
+    )
 
 
 def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:
     """Whether the actual results have too few columns, or too few that are bound in any row."""
     if reference.results.boolean is not None or actual.boolean is not None:
         return False
-    return len(actual.columns) < len(reference.columns) or len(actual.variables) < len(reference.names)
+    return len(actual.columns) < len(reference.columns) or len(actual.variables) < len(
+        reference.names
+    )
 
 
 def agree_but_for_order(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    """Whether results that do not agree with the reference would agree if the order of rows were ignored."""
+    """Whether results that do not agree with the reference would agree if the order of rows were
+    ignored.
+    """
     if reference.rows_as is not list:
         return False
     return agree(replace(reference, rows_as=Counter, rows=Counter(reference.rows)), actual, budget)
 
 
 def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
-    """Whether there are enough rows and columns. Columns without bound cells can only be paired together."""
+    """Whether there are enough rows and columns. Columns without bound cells can only be paired
+    together.
+    """
     wanted, found = reference.results.row_count, actual.row_count
     unbound = len(reference.names) - len(reference.columns)
     return (
         actual.boolean is None
         and len(actual.columns) >= len(reference.columns)
         and len(actual.variables) - len(actual.columns) >= unbound
-        and bool(reference.names or not (wanted and actual.columns))  # Rows of nothing are not any rows.
+        and bool(
+            reference.names or not (wanted and actual.columns)
+        )  # Rows of nothing are not any rows.
         and (bool(wanted) == bool(found) if reference.rows_as is frozenset else wanted == found)
     )
 
@@ -156,10 +179,11 @@ def _distinct(columns: Sequence[Classes]) -> list[Classes]:
 class _Search:
     """Pairs each required column with an actual one, so that the rows agree in any order.
 
-    If there are as many rows on both sides, they must agree as multisets; rows of sets are distinct, so that
-    these agree as sets then, too. If there are more actual rows, each expected row needs one or more of them.
-    The pairing grows column by column, depth first. A branch ends as soon as the rows' projections differ:
-    each expected row has a number, by the columns that are paired so far, and so have actual rows like it.
+    If there are as many rows on both sides, they must agree as multisets; rows of sets are
+    distinct, so that these agree as sets then, too. If there are more actual rows, each expected
+    row needs one or more of them. The pairing grows column by column, depth first. A branch ends as
+    soon as the rows' projections differ: each expected row has a number, by the columns that are
+    paired so far, and so have actual rows like it.
     """
 
     def __init__(
@@ -195,7 +219,8 @@ class _Search:
                 return False
         choices = [offers[signature] for signature in signatures]
         forced = [place for place, own in enumerate(choices) if len(own) == 1]
-        # Varied columns with few choices distinguish most rows, which leaves few options for the others.
+        # Varied columns with few choices distinguish most rows, which leaves few options for the
+        # others.
         free = sorted(
             (place for place, own in enumerate(choices) if len(own) > 1),
             key=lambda place: (len(choices[place]), -len({*self._wanted[place]})),
@@ -219,11 +244,15 @@ class _Search:
         if depth + 1 == len(self._levels):
             self._levels.append(self._level(self._levels[-1][1], [place]))
         self._budget.spend(len(choices[place]))
-        for offer in sorted(choices[place], key=lambda own: self._names[place] not in self._offers[own][1]):
+        for offer in sorted(
+            choices[place], key=lambda own: self._names[place] not in self._offers[own][1]
+        ):
             cells, names = self._offers[offer]
             if taken[offer] < len(names):
                 admitted = self._admitted(depth + 1, theirs, [cells])
-                if admitted is not None and self._extends(admitted, free, choices, taken + Counter([offer])):
+                if admitted is not None and self._extends(
+                    admitted, free, choices, taken + Counter([offer])
+                ):
                     return True
         return False
 
@@ -235,7 +264,9 @@ class _Search:
         found = [*map(number_of.__getitem__, rows)]
         return number_of, found, Counter(found)
 
-    def _admitted(self, depth: int, numbers: list[int], added: Sequence[Classes]) -> list[int] | None:
+    def _admitted(
+        self, depth: int, numbers: list[int], added: Sequence[Classes]
+    ) -> list[int] | None:
         """The actual rows, numbered as the expected ones are; None where the two cannot agree."""
         number_of, _, wanted = self._levels[depth]
         self._budget.spend((1 + len(added)) * min(_PROBE, len(numbers)))

@@ -1,18 +1,21 @@
-"""Partial credit for SPARQL results: F1 over rows and cells tells a nearly right query from a wrong one.
+"""Partial credit for SPARQL results: F1 over rows and cells tells a nearly right query from a wrong
+one.
 
-Each required column is paired with an actual column of its own, whatever the names. Module `rows` pairs the
-rows. With k required columns, m expected rows, n actual rows, and c cells in which paired rows agree,
+Each required column is paired with an actual column of its own, whatever the names. Module `rows`
+pairs the rows. With k required columns, m expected rows, n actual rows, and c cells in which paired
+rows agree,
 
     precision = c / (k n),   recall = c / (k m),   F1 = 2 c / (k (m + n)).
 
 A row without a partner adds nothing to c. F1 is the harmonic mean of the other two:
-https://en.wikipedia.org/wiki/F-score. Cells agree as in `agree`. If duplicates are ignored, equal rows of the
-paired columns count once. A required column without a partner agrees in no row; other columns of the actual
-results cost nothing, as in `agree`.
+https://en.wikipedia.org/wiki/F-score. Cells agree as in `agree`. If duplicates are ignored, equal
+rows of the paired columns count once. A required column without a partner agrees in no row; other
+columns of the actual results cost nothing, as in `agree`.
 
-The score is that of the pairing of columns with the greatest F1, and 1 if and only if `agree` says so. If
-columns are so alike that `SEARCH_STEPS` do not suffice to try all pairings that may be better, it is that of
-the best pairing tried: first columns of the same name, then those that share most values.
+The score is that of the pairing of columns with the greatest F1, and 1 if and only if `agree` says
+so. If columns are so alike that `SEARCH_STEPS` do not suffice to try all pairings that may be
+better, it is that of the best pairing tried: first columns of the same name, then those that share
+most values.
 """
 
 from __future__ import annotations
@@ -38,13 +41,17 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.columns import Value
     from graphrag_eval_async.steps.tables.comparison import Classes, Reference
 
-SEARCH_STEPS = 4_000_000  # Steps after which no more pairings of columns are tried. At least one is.
+SEARCH_STEPS = (
+    4_000_000  # Steps after which no more pairings of columns are tried. At least one is.
+)
 
 _Chosen: TypeAlias = "tuple[int | None, ...]"
 """The actual column for each required one, by index; None for those without partner."""
 
 MOST_SORTED = 1000
-"""Rows up to which what is listed of equal values does not depend on their order; sorting more is slow."""
+"""Rows up to which what is listed of equal values does not depend on their order; sorting more
+is slow.
+"""
 
 MOST_COLUMNS = 300  # Required columns up to which other pairings than that by name are tried.
 
@@ -76,7 +83,9 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
 
 
 class _Pairing(NamedTuple):
-    """The columns that are paired, the rows on each side that count, and those of them that are paired."""
+    """The columns that are paired, the rows on each side that count, and those of them that are
+    paired.
+    """
 
     chosen: _Chosen
     rows: tuple[Sequence[int], Sequence[int]]
@@ -91,8 +100,8 @@ class _Pairing(NamedTuple):
 class _Search:
     """Finds the pairing of columns with the greatest F1, by branch and bound.
 
-    In how many cells two columns agree at most is how many values they share. A branch ends if its columns do
-    not share enough to be better than the best pairing found.
+    In how many cells two columns agree at most is how many values they share. A branch ends if its
+    columns do not share enough to be better than the best pairing found.
     """
 
     def __init__(
@@ -120,10 +129,14 @@ class _Search:
         ]
         most = [max(own.values(), default=0) for own in self._shared]
         self._order = sorted(range(width), key=lambda place: -most[place])
-        self._rest = [sum(most[place] for place in self._order[depth:]) for depth in range(width + 1)]
+        self._rest = [
+            sum(most[place] for place in self._order[depth:]) for depth in range(width + 1)
+        ]
         self._varieties = [len({*own}) for own in self._found]
         first: dict[tuple[Value, ...], int] = {}
-        self._alike = [first.setdefault(tuple(each), index) for index, each in enumerate(self._found)]
+        self._alike = [
+            first.setdefault(tuple(each), index) for index, each in enumerate(self._found)
+        ]
         self._first = self._by_name()
         self._best = self._pair(self._first)
 
@@ -133,7 +146,9 @@ class _Search:
             return range(height)
         self._budget.spend(height * len(columns))
         texts = ((column.texts, None in column.texts) for column in columns)
-        cells = [["\0" if text is None else text for text in own] if gaps else own for own, gaps in texts]
+        cells = [
+            ["\0" if text is None else text for text in own] if gaps else own for own, gaps in texts
+        ]
         return sorted(range(height), key=[*zip(*cells, strict=True)].__getitem__)
 
     def _distinct(self, rows: Sequence[tuple[Value, ...]], side: int) -> Sequence[int]:
@@ -159,7 +174,9 @@ class _Search:
                 self._budget.spend(8 + min(len(wanted), len(counts)) // 4)
                 if common := wanted.keys() & counts.keys():
                     self._budget.spend(len(common))
-                    own[column] = sum(map(min, *(map(each.__getitem__, common) for each in (wanted, counts))))
+                    own[column] = sum(
+                        map(min, *(map(each.__getitem__, common) for each in (wanted, counts)))
+                    )
             shared.append(own)
         return shared
 
@@ -170,12 +187,16 @@ class _Search:
         taken = {*chosen}
         for place in self._order:
             if chosen[place] is None:
-                chosen[place] = next((each for each in self._options[place] if each not in taken), None)
+                chosen[place] = next(
+                    (each for each in self._options[place] if each not in taken), None
+                )
                 taken.add(chosen[place])
         return tuple(chosen)
 
     def try_others(self, chosen: Sequence[int | None] = ()) -> None:
-        """Try all pairings of columns that begin like this and may be better than the best, depth first."""
+        """Try all pairings of columns that begin like this and may be better than the best,
+        depth first.
+        """
         if len(self._order) > MOST_COLUMNS:
             raise ComparisonBudgetExceeded("too many columns to try more than one pairing")
         if len(chosen) == len(self._order):
@@ -189,22 +210,32 @@ class _Search:
                 self.try_others(longer)
 
     def _choices(self, chosen: Sequence[int | None]) -> Iterator[int | None]:
-        """The actual columns for the next required one, the likeliest first; last None, if there are few."""
+        """The actual columns for the next required one, the likeliest first; last None, if there
+        are few.
+        """
         taken, seen = {*chosen}, set[int]()
         for column in self._options[self._order[len(chosen)]]:
-            if column not in taken and self._alike[column] not in seen:  # One of equal columns is enough.
+            if (
+                column not in taken and self._alike[column] not in seen
+            ):  # One of equal columns is enough.
                 seen.add(self._alike[column])
                 yield column
         if len(self._order) - [*chosen].count(None) > len(self._found):
             yield None
 
     def _promises(self, chosen: Sequence[int | None]) -> bool:
-        """Whether the columns that are paired so far may lead to a better score than the best one."""
+        """Whether the columns that are paired so far may lead to a better score than the best
+        one.
+        """
         self._budget.spend(8 + len(chosen))
         pairs = [
-            (place, column) for place, column in zip(self._order, chosen, strict=False) if column is not None
+            (place, column)
+            for place, column in zip(self._order, chosen, strict=False)
+            if column is not None
         ]
-        cells = sum(self._shared[place][column] for place, column in pairs) + self._rest[len(chosen)]
+        cells = (
+            sum(self._shared[place][column] for place, column in pairs) + self._rest[len(chosen)]
+        )
         size = min(len(self._required), len(self._found))
         expected, actual = len(self._rows), self._heights[1]
         cells = min(cells, expected * size)
@@ -234,8 +265,8 @@ class _Search:
     def agreement(self) -> Agreement:
         """Describe the best pairing.
 
-        A pair of rows has wrong values if at least half of the cells in paired columns agree. Otherwise its
-        expected row counts as missing, and its actual row as extra.
+        A pair of rows has wrong values if at least half of the cells in paired columns agree.
+        Otherwise its expected row counts as missing, and its actual row as extra.
         """
         chosen, rows, pairs, cells, height = self._best
         width, paired = len(chosen), len(chosen) - chosen.count(None)
@@ -244,7 +275,8 @@ class _Search:
             return Agreement(score)
         order = {row: place for place, row in enumerate(rows[0])}
         near = sorted(
-            (pair for pair in pairs if 2 * pair.cells >= paired), key=lambda pair: order[pair.expected]
+            (pair for pair in pairs if 2 * pair.cells >= paired),
+            key=lambda pair: order[pair.expected],
         )
         ours, theirs = {pair.expected for pair in near}, {pair.actual for pair in near}
         missing = [row for row in rows[0] if row not in ours]
@@ -257,7 +289,9 @@ class _Search:
         ]
         cost, reason = max(costs, key=itemgetter(0))
         inexact = [pair for pair in near if pair.cells < paired]
-        return Agreement(score, reason if cost else None, self._differences(missing, extra, inexact))
+        return Agreement(
+            score, reason if cost else None, self._differences(missing, extra, inexact)
+        )
 
     def _differences(
         self, missing: Sequence[int], extra: Sequence[int], inexact: Sequence[Pair]
@@ -282,14 +316,19 @@ class _Search:
                 }
                 for expected, actual, _ in inexact
                 for place, column in enumerate(chosen)
-                if column is not None and self._wanted[place][expected] != self._found[column][actual]
+                if column is not None
+                and self._wanted[place][expected] != self._found[column][actual]
             ),
         )
 
 
-def _shown(named: Iterable[Column], columns: Iterable[Column | None], row: int) -> dict[str, str | None]:
+def _shown(
+    named: Iterable[Column], columns: Iterable[Column | None], row: int
+) -> dict[str, str | None]:
     """The texts of a row, under the names of other columns."""
-    cells = ((ours.name, each.texts[row]) for ours, each in zip(named, columns, strict=True) if each)
+    cells = (
+        (ours.name, each.texts[row]) for ours, each in zip(named, columns, strict=True) if each
+    )
     return {str(shorten(name)): shorten(text) for name, text in islice(cells, MAX_CELLS)}
 
 

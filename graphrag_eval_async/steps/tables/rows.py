@@ -1,15 +1,17 @@
 """Pairs the rows of two tables that agree in all or in some of their cells.
 
-Rows that agree in every cell are among the best pairs: if a and b agree, and the best pairs are a with y and
-x with b, then a with b and x with y agree in no fewer cells. Of the other rows, if there are few, those pairs
-are found that agree in most cells together. If there are many, rows are paired that agree in some columns.
-The columns are ranked by how many different values both sides still share. Keys are tried in this order: all
-columns that share any; all of these but one, where the lowest rank is left out first; the two or more that
-rank highest, from many to few; each alone. Rows with equal keys are paired in sorted order. Of wide tables,
-only `KEY_COLUMNS` are left out, or make up short keys.
+Rows that agree in every cell are among the best pairs: if a and b agree, and the best pairs are a
+with y and x with b, then a with b and x with y agree in no fewer cells. Of the other rows, if there
+are few, those pairs are found that agree in most cells together. If there are many, rows are paired
+that agree in some columns. The columns are ranked by how many different values both sides still
+share. Keys are tried in this order: all columns that share any; all of these but one, where the
+lowest rank is left out first; the two or more that rank highest, from many to few; each alone. Rows
+with equal keys are paired in sorted order. Of wide tables, only `KEY_COLUMNS` are left out, or make
+up short keys.
 
-If order counts, only pairs count that are in the same order in both tables. Of many rows, first those at the
-top and at the bottom that agree, then as many as possible of equal rows are paired, then those between them.
+If order counts, only pairs count that are in the same order in both tables. Of many rows, first
+those at the top and at the bottom that agree, then as many as possible of equal rows are paired,
+then those between them.
 
 A row is a tuple of the classes of its cells.
 """
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Sequence[tuple[Value, ...]]
 
 EXACT_STEPS = 500_000
-"""Steps up to which the best pairs of rows are found: for about 60 rows on both sides that differ."""
+"""Steps up to which the best pairs of rows are found: for about 60 rows on both sides that
+differ.
+"""
 
 KEY_COLUMNS = 16  # Maximum number of columns that are left out of keys, or make up short ones.
 
@@ -52,19 +56,24 @@ def pair_rows(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
     free: dict[tuple[Value, ...], list[int]] = defaultdict(list)
     for row in reversed(range(len(right))):
         free[right[row]].append(row)
-    equal = [Pair(row, same.pop(), width) for row, cells in enumerate(left) if (same := free.get(cells))]
+    equal = [
+        Pair(row, same.pop(), width) for row, cells in enumerate(left) if (same := free.get(cells))
+    ]
     paired = {pair.expected for pair in equal}
     ours = [row for row in range(len(left)) if row not in paired]
     theirs = sorted(chain.from_iterable(free.values()))
     return equal + _pair_rest(left, right, ours, theirs, budget) if ours and theirs else equal
 
 
-def _pair_rest(left: Rows, right: Rows, ours: list[int], theirs: list[int], budget: Budget) -> list[Pair]:
+def _pair_rest(
+    left: Rows, right: Rows, ours: list[int], theirs: list[int], budget: Budget
+) -> list[Pair]:
     """The pairs of rows that agree in no pair in every cell."""
     width = len(left[0])
     budget.spend(8 * width * (len(ours) + len(theirs)))
     columns = [
-        [*zip(*map(side.__getitem__, rows), strict=True)] for side, rows in ((left, ours), (right, theirs))
+        [*zip(*map(side.__getitem__, rows), strict=True)]
+        for side, rows in ((left, ours), (right, theirs))
     ]
     shared = [len({*one} & {*other}) for one, other in zip(*columns, strict=True)]
     found = _pair_by_keys(left, right, ours, theirs, shared, budget)
@@ -83,11 +92,20 @@ def _pair_rest(left: Rows, right: Rows, ours: list[int], theirs: list[int], budg
 
 
 def _pair_by_keys(
-    left: Rows, right: Rows, ours: list[int], theirs: list[int], shared: Sequence[int], budget: Budget
+    left: Rows,
+    right: Rows,
+    ours: list[int],
+    theirs: list[int],
+    shared: Sequence[int],
+    budget: Budget,
 ) -> list[Pair]:
-    """Pair rows that agree in some columns; `shared` counts the values that both sides of each share."""
+    """Pair rows that agree in some columns; `shared` counts the values that both sides of each
+    share.
+    """
     pairs: list[Pair] = []
-    ranked = sorted(filter(shared.__getitem__, range(len(shared))), key=lambda column: -shared[column])
+    ranked = sorted(
+        filter(shared.__getitem__, range(len(shared))), key=lambda column: -shared[column]
+    )
     for key in _keys(ranked, len(shared)):
         budget.spend((len(ours) + len(theirs)) * (4 + len(key) // 8))
         found = [
@@ -110,13 +128,24 @@ def _sorted(rows: list[int], side: Rows) -> list[int]:
 
 
 def _blocks(
-    ours: list[int], theirs: list[int], left: Rows, right: Rows, key: Callable[[tuple[Value, ...]], Any]
+    ours: list[int],
+    theirs: list[int],
+    left: Rows,
+    right: Rows,
+    key: Callable[[tuple[Value, ...]], Any],
 ) -> Iterable[tuple[list[int], list[int]]]:
     """The rows on both sides with equal keys."""
-    keys, others = [*map(key, map(left.__getitem__, ours))], [*map(key, map(right.__getitem__, theirs))]
-    blocks: dict[Any, tuple[list[int], list[int]]] = {each: ([], []) for each in {*keys}.intersection(others)}
+    keys, others = (
+        [*map(key, map(left.__getitem__, ours))],
+        [*map(key, map(right.__getitem__, theirs))],
+    )
+    blocks: dict[Any, tuple[list[int], list[int]]] = {
+        each: ([], []) for each in {*keys}.intersection(others)
+    }
     if blocks:
-        for side, rows in enumerate((zip(ours, keys, strict=True), zip(theirs, others, strict=True))):
+        for side, rows in enumerate(
+            (zip(ours, keys, strict=True), zip(theirs, others, strict=True))
+        ):
             for row, own in rows:
                 if own in blocks:
                     blocks[own][side].append(row)
@@ -127,7 +156,11 @@ def _rank(value: Value) -> tuple[int, Any]:
     """A key that orders values of all types."""
     if value is None:
         return 0, 0
-    return (1, value) if isinstance(value, int | float) else (2 if isinstance(value, tuple) else 3, value)
+    return (
+        (1, value)
+        if isinstance(value, int | float)
+        else (2 if isinstance(value, tuple) else 3, value)
+    )
 
 
 def _keys(ranked: Sequence[int], width: int) -> Iterator[Sequence[int]]:
@@ -190,7 +223,9 @@ def pair_in_order(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
     budget.spend((len(left) + len(right)) * (len(left[0]) + 4))
     most = min(len(left), len(right))
     top = sum(1 for _ in takewhile(bool, map(eq, left, right)))
-    bottom = sum(1 for _ in takewhile(bool, islice(map(eq, reversed(left), reversed(right)), most - top)))
+    bottom = sum(
+        1 for _ in takewhile(bool, islice(map(eq, reversed(left), reversed(right)), most - top))
+    )
     ends = len(left) - bottom, len(right) - bottom
     ours, theirs = range(top, ends[0]), range(top, ends[1])
     is_few = len(ours) * len(theirs) * (len(left[0]) + 2) <= EXACT_STEPS
@@ -212,7 +247,9 @@ def pair_in_order(left: Rows, right: Rows, budget: Budget) -> list[Pair]:
 
 
 def _chain(left: Rows, right: Rows, ours: range, theirs: range) -> list[tuple[int, int]]:
-    """Most pairs of equal rows in the same order, the first with the first and so on, by patience sorting."""
+    """Most pairs of equal rows in the same order, the first with the first and so on, by
+    patience sorting.
+    """
     places: dict[tuple[Value, ...], list[int]] = defaultdict(list)
     for row in reversed(theirs):
         places[right[row]].append(row)

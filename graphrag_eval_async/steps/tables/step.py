@@ -45,12 +45,16 @@ class SparqlStep:
         return self._table
 
     def reference(self, *, has_blanks: bool = False) -> Reference:
-        """The reference to compare with; `has_blanks`: if the other side cannot tell empty from unbound."""
+        """The reference to compare with; `has_blanks`: if the other side cannot tell empty from
+        unbound.
+        """
         table, step = self.table(), self._step
         has_blanks = has_blanks or table.has_blanks
         if has_blanks not in self._references:
             try:
-                results = read_output({"output": table.document}, partial(results_of, has_blanks=has_blanks))
+                results = read_output(
+                    {"output": table.document}, partial(results_of, has_blanks=has_blanks)
+                )
             except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
                 raise MalformedStep(f"output: {error}") from None
             self._references[has_blanks] = prepare_reference(

@@ -1,11 +1,12 @@
 """Compares SPARQL results as sets of values, ignoring rows, columns and types.
 
-Let R and A be the texts of all bound cells of the expected and the actual results. For ASK, they are {"true"}
-or empty. Then
+Let R and A be the texts of all bound cells of the expected and the actual results. For ASK, they
+are {"true"} or empty. Then
 
     precision = |A ∩ R| / |A|,   recall = |A ∩ R| / |R|,   F1 = 2 |A ∩ R| / (|A| + |R|).
 
-All are 1 if both are empty, and 0 if one of them is. F1 is `set_F` of trec_eval: https://trec.nist.gov/trec_eval/
+All are 1 if both are empty, and 0 if one of them is. F1 is `set_F` of trec_eval:
+https://trec.nist.gov/trec_eval/
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budg
     common = len(expected & found)
     sizes = len(found) or 1, len(expected) or 1, (len(found) + len(expected)) / 2
     shares = tuple(common / size for size in sizes)
-    missing, extra = _listed("missing_value", expected - found), _listed("extra_value", found - expected)
+    missing, extra = (
+        _listed("missing_value", expected - found),
+        _listed("extra_value", found - expected),
+    )
     return Agreement(shares[-1], "wrong_query_result", first_of_each(missing, extra), shares)
 
 
@@ -43,4 +47,7 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
 
 def _listed(kind: str, values: set[str | None]) -> list[Difference]:
     """The first values in alphabetical order, whatever the order of rows."""
-    return [{"kind": kind, "value": shorten(each)} for each in nsmallest(MAX_DIFFERENCES, map(str, values))]
+    return [
+        {"kind": kind, "value": shorten(each)}
+        for each in nsmallest(MAX_DIFFERENCES, map(str, values))
+    ]

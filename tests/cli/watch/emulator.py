@@ -14,7 +14,9 @@ UNFINISHED = re.compile(r"(?:\x1b(?:\[[\d;]*)?)?\Z")
 
 @dataclass
 class Row:
-    """The cells of a row; the second one of a wide character is empty. `wraps` says that the next goes on."""
+    """The cells of a row; the second one of a wide character is empty. `wraps` says that the
+    next goes on.
+    """
 
     cells: list[str] = field(default_factory=list)
     wraps: bool = False
@@ -25,7 +27,9 @@ class Row:
 
 
 class Emulator:
-    """What a terminal shows, and what has `gone` at the top: it wraps lines anew if its size changes."""
+    """What a terminal shows, and what has `gone` at the top: it wraps lines anew if its size
+    changes.
+    """
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.columns, self._height = columns, rows

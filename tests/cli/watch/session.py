@@ -61,7 +61,9 @@ class Session:
         end = monotonic() + DEADLINE_SECONDS
         while not condition(self.screen):
             assert monotonic() < end, "\n".join(["", *self.screen])
-            assert self._read(0.1) or self.process.poll() is None, "\n".join(["ended", *self.screen])
+            assert self._read(0.1) or self.process.poll() is None, "\n".join(
+                ["ended", *self.screen]
+            )
         return self.screen
 
     def finish(self) -> int:

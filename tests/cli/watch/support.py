@@ -40,7 +40,11 @@ def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str,
         metrics |= {"answer_recall": value(0.72), "answer_precision": value(0.69)}
         metrics["answer_f1"] = value(0.704, 0.688, 2 * score)
         metrics["answer_relevance"] = value(0.9041, 0.889, 3 * score)
-    tokens = {"input_tokens": (15640.5, 15702), "output_tokens": (174, 174), "total_tokens": (15814.5, 15876)}
+    tokens = {
+        "input_tokens": (15640.5, 15702),
+        "output_tokens": (174, 174),
+        "total_tokens": (15814.5, 15876),
+    }
     metrics |= {name: value(*means) for name, means in tokens.items()}
     return {
         "coverage": {"steps_score": {"applied": 2, "values": 2, "failed": {}, "pending": 0}},
@@ -62,7 +66,10 @@ def result(number: int, *, judged: bool) -> dict[str, Any]:
         "status": "error" if number % 3 == 0 else "success",
     }
     if number % 3 == 0:
-        return short | {"error": "TimeoutError: the agent gave no answer\nwithin 60 s", "metrics": {}}
+        return short | {
+            "error": "TimeoutError: the agent gave no answer\nwithin 60 s",
+            "metrics": {},
+        }
     short["metrics"] = {"steps_score": 0.25, "total_tokens": 15000 + number, "elapsed_sec": 6.41}
     if judged:
         short["metrics"] |= {"answer_f1": 2 / 3, "answer_relevance": 0.9}
@@ -91,7 +98,9 @@ JUDGE = {
 ALERT = {"alert": "lines: steps_score < 0.8 over 200", "value": 0.7951}
 
 
-def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more: Any) -> dict[str, Any]:
+def facts(
+    *, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more: Any
+) -> dict[str, Any]:
     """What the view shows."""
     return {
         "elapsed_sec": 761.25,
@@ -101,7 +110,8 @@ def facts(*, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more
         "not_found": [],
         "overall": group(1206, 200, 0.8312, judged=judged),
         "templates": {
-            name: group(300 + i, 50, 0.9 - 0.05 * i, judged=judged) for i, name in enumerate(templates)
+            name: group(300 + i, 50, 0.9 - 0.05 * i, judged=judged)
+            for i, name in enumerate(templates)
         },
         "results_per_sec": 4.21,
         "in_flight": 12,

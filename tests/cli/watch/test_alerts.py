@@ -44,7 +44,10 @@ async def test_commands_that_hang_are_killed_with_all_that_they_started(tmp_path
         with await asyncio.to_thread(open, tmp_path / "pipe", "rb") as pipe:
             for _ in range(MAX_WAITING + 2):
                 commands.add(change)
-            assert said == [f"--on-alert is skipped, since {MAX_WAITING} are waiting: x < 1, started"] * 2
+            assert (
+                said
+                == [f"--on-alert is skipped, since {MAX_WAITING} are waiting: x < 1, started"] * 2
+            )
             await commands.finish()
             await commands.aclose()
             assert await asyncio.to_thread(pipe.read) == b""
@@ -57,7 +60,15 @@ def test_alerts_run_a_command_and_outlive_the_run(folder: Folder) -> None:
     told, kept = folder.path / "told", folder.path / "results.jsonl.watch"
     command = watch(
         folder,
-        *("-o", folder.file("results.jsonl"), "--resume", "--on-alert", f"cat >> {told}", "--every", "20ms"),
+        *(
+            "-o",
+            folder.file("results.jsonl"),
+            "--resume",
+            "--on-alert",
+            f"cat >> {told}",
+            "--every",
+            "20ms",
+        ),
         *("--alert", ALERT, "--alert", "error_rate < 0.5 over 2"),
     )
 
@@ -93,7 +104,9 @@ def test_a_file_that_watch_did_not_keep(folder: Folder, capfd: pytest.CaptureFix
     assert f"Error: {path!r} was not written by watch" in capfd.readouterr().err
 
 
-def test_a_command_that_fails_is_reported(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_fails_is_reported(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder.lines(*[response("q1", False)] * 3)
     assert run(*watch(folder, *IDLE, "--alert", ALERT, "--on-alert", "exit 3")) == 0
     said = f"--on-alert ended with exit code 3: {ALERT}, started"

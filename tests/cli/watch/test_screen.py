@@ -33,11 +33,13 @@ GOLDEN: dict[str, dict[str, Any]] = {
         judged=False,
     ),
     "120x40": facts(
-        overall=group(1206, 200, 0.8312, judged=True) | {"failure": {"none": 800, "wrong_order": 6}},
+        overall=group(1206, 200, 0.8312, judged=True)
+        | {"failure": {"none": 800, "wrong_order": 6}},
         journal={"restored": 1000},
         skipped=20,
         window={"seconds": 300.0},
-        judge=JUDGE | {"paused_sec": 12.4, "dollars": None, "budget_usd": None, "errors": {"timeout": 2}},
+        judge=JUDGE
+        | {"paused_sec": 12.4, "dollars": None, "budget_usd": None, "errors": {"timeout": 2}},
     ),
 }
 
@@ -64,12 +66,21 @@ def test_quoted_text_is_one_line_without_control_characters() -> None:
     odd = facts(templates=("t\x1b[31m\nx",), results=results, **evil)
     text = "\n".join(shown(odd, 120, 40))
     assert all(character.isprintable() or character == "\n" for character in text)
-    for quoted in (r"t\x1b[31m x", r"q \x1b[2J", r"e \x9b", r"a\x07", r"ALERT \x1b: ", r"gone\x1b[2J"):
+    for quoted in (
+        r"t\x1b[31m x",
+        r"q \x1b[2J",
+        r"e \x9b",
+        r"a\x07",
+        r"ALERT \x1b: ",
+        r"gone\x1b[2J",
+    ):
         assert quoted in text
 
 
 def test_the_lowest_templates_come_first() -> None:
-    """Templates whose responses fail, or have low scores, count as worse than those without scores."""
+    """Templates whose responses fail, or have low scores, count as worse than those without
+    scores.
+    """
     names = {"good": (0.9, 0.0), "low": (0.5, 0.0), "failing": (0.9, 0.9), "unscored": (None, None)}
     mixed = facts(judged=False, templates=tuple(names), results=[])
     for row, (score, error_rate) in zip(mixed["templates"].values(), names.values(), strict=True):
@@ -83,7 +94,10 @@ def test_the_lowest_templates_come_first() -> None:
 
 def test_the_worst_results_say_why_they_failed() -> None:
     reason = "right_steps_wrong_answer"
-    results = [result(1, judged=True) | {"failure": reason}, result(2, judged=True) | {"failure": "none"}]
+    results = [
+        result(1, judged=True) | {"failure": reason},
+        result(2, judged=True) | {"failure": "none"},
+    ]
     lines = shown(facts(results=results, show="worst"), 60, 40)
     first, second = lines[lines.index("worst results") + 1 :]
     assert reason in first
@@ -126,6 +140,8 @@ def test_sparklines(points: list[float | None]) -> None:
     line = sparkline(points)
     latest = points[-6:]
     assert [bar == " " for bar in line] == [point is None for point in latest]
-    known = sorted((point, bar) for point, bar in zip(latest, line, strict=True) if point is not None)
+    known = sorted(
+        (point, bar) for point, bar in zip(latest, line, strict=True) if point is not None
+    )
     assert [bar for _, bar in known] == sorted(bar for _, bar in known)
     assert not known or known[0][0] == known[-1][0] or (known[0][1], known[-1][1]) == ("▁", "█")

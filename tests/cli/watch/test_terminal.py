@@ -49,7 +49,11 @@ def is_one_view(session: Session) -> bool:
     """Whether there is a view, whole, and nothing else."""
     screen = session.screen
     titles = [i for i, line in enumerate(screen) if line.startswith("watching ")]
-    return titles == [0] and has_row(screen, "overall") and max(map(len, screen)) < session.emulator.columns
+    return (
+        titles == [0]
+        and has_row(screen, "overall")
+        and max(map(len, screen)) < session.emulator.columns
+    )
 
 
 def test_the_view_follows_the_log_and_the_terminal(folder: Folder, watched: list[str]) -> None:
@@ -62,7 +66,9 @@ def test_the_view_follows_the_log_and_the_terminal(folder: Folder, watched: list
             assert len(session.until(lambda _screen: is_one_view(session))) < height
         append(folder, {"question_id": "q0", "error": "down"})
         session.until(lambda screen: any(line.startswith("ALERT error_rate") for line in screen))
-        session.until(lambda _: any("--on-alert ended with exit code 1" in line for line in session.rows))
+        session.until(
+            lambda _: any("--on-alert ended with exit code 1" in line for line in session.rows)
+        )
         append(folder, {"question_id": "q0"})
         session.until(lambda _: any(" alert ended: " in line for line in session.rows))
         session.process.send_signal(signal.SIGINT)

@@ -79,7 +79,10 @@ def test_standard_input_is_watched(folder: Folder) -> None:
 
 def test_a_finished_file_ends_by_itself(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines(*RESPONSES)
-    assert run(*watch(folder, *IDLE, "-o", folder.file("r"), "--aggregates", folder.file("a.json"))) == 0
+    assert (
+        run(*watch(folder, *IDLE, "-o", folder.file("r"), "--aggregates", folder.file("a.json")))
+        == 0
+    )
     out, err = capfd.readouterr()
     [last] = facts(out)
     assert (samples(last), last["overall"]["errors"]["total"]) == (4, 1)
@@ -122,7 +125,10 @@ def test_facts_and_metrics_come_while_the_log_grows(folder: Folder) -> None:
     assert (code, samples(facts(out)[-1])) == (143, 7)
     assert f"metrics: {address}" in err
     assert "results: 7, rejected lines: 1, questions without a response: 1 of 3" in err
-    assert orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"] == 7
+    assert (
+        orjson.loads((folder.path / "a.json").read_bytes())["micro"]["number_of_success_samples"]
+        == 7
+    )
 
 
 def test_an_address_in_use_is_an_error_at_the_start(
@@ -142,7 +148,14 @@ def test_directories_and_rejects(folder: Folder, capfd: pytest.CaptureFixture[st
     for name in ("a", "a.debug", "old"):
         append(folder, RESPONSES[0], b"{", name=f"logs/{name}.jsonl")
     os.utime(folder.file("logs/old.jsonl"), (0, 0))
-    options = ["--exclude", "*.debug.jsonl", "--ignore-older", "24h", "--rejects", folder.file("rejects")]
+    options = [
+        "--exclude",
+        "*.debug.jsonl",
+        "--ignore-older",
+        "24h",
+        "--rejects",
+        folder.file("rejects"),
+    ]
     assert run(*watch(folder, *IDLE, *options, log="logs")) == 3
     assert samples(facts(capfd.readouterr().out)[-1]) == 1
     assert [reject["file"] for reject in folder.read("rejects")] == [folder.file("logs/a.jsonl")]
@@ -173,7 +186,11 @@ def test_slow_readers_delay_nothing(folder: Folder) -> None:
     process = start(*watch(folder, *options), stdout=writer, stderr=told)
     os.close(told)
     results = folder.path / "r"
-    until(process, lambda: results.exists() and results.read_bytes().count(b"\n") == 1, "the first result")
+    until(
+        process,
+        lambda: results.exists() and results.read_bytes().count(b"\n") == 1,
+        "the first result",
+    )
     append(folder, *[response("q1"), response("q1", False)] * 1000)
     until(process, lambda: results.read_bytes().count(b"\n") == 2001, "2001 results")
     process.send_signal(signal.SIGINT)
@@ -186,7 +203,9 @@ def test_slow_readers_delay_nothing(folder: Folder) -> None:
     os.close(writer)
 
 
-def test_a_mistyped_path_is_an_error_at_the_end(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_path_is_an_error_at_the_end(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert run(*watch(folder, *IDLE, log="respones.jsonl")) == 4
     out, err = capfd.readouterr()
     mistyped = folder.file("respones.jsonl")
@@ -204,7 +223,9 @@ USAGE = {
 }
 
 
-def test_usage(folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder.lines(*RESPONSES)
     monkeypatch.chdir(folder.path)
     usage = {" ".join(watch(folder, *IDLE, option)): told for option, told in USAGE.items()}
@@ -243,7 +264,10 @@ def test_spans_that_are_sent_are_watched(folder: Folder, caplog: pytest.LogCaptu
 
     listen = ["--otlp-listen", "127.0.0.1:0", "--every", "50ms", "--grace", "10ms"]
     output = ["-o", folder.file("results.jsonl")]
-    assert run_beside(folder.path, drive, "watch", folder.file("grid.json"), *listen, *output)[0] == 130
+    assert (
+        run_beside(folder.path, drive, "watch", folder.file("grid.json"), *listen, *output)[0]
+        == 130
+    )
     assert caplog.text.count(told) == 1
     assert f"Evaluate the whole responses in {written}" in caplog.text
     assert run("evaluate", folder.file("grid.json"), written, "-o", folder.file("again.jsonl")) == 0

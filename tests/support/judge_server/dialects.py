@@ -62,7 +62,9 @@ def limited_to(tokens: int, otherwise: Maker) -> Maker:
     def script(request: Request) -> Reply:
         prompt = sum(len(message["content"]) for message in request.body["messages"]) // 4
         if prompt + request.body.get("max_tokens", 0) > tokens:
-            text = f"'max_tokens' is too large: this model's maximum context length is {tokens} tokens"
+            text = (
+                f"'max_tokens' is too large: this model's maximum context length is {tokens} tokens"
+            )
             return error(400, text, type="BadRequestError", code=400)
         return otherwise(request)
 
@@ -98,7 +100,9 @@ AMBIGUOUS: Mapping[str, Callable[[str], Reply]] = {
     "twice": lambda text: completion(f"First: {text} Second: {text}"),
     "array": lambda text: completion(f"[{text}, {text}]"),
     "fence and more": lambda text: completion(f"```json\n{text}\n```\nNo, rather {text}"),
-    "unfinished reasoning": lambda text: completion(f"<think>Draft: {text} But wait, is the second"),
+    "unfinished reasoning": lambda text: completion(
+        f"<think>Draft: {text} But wait, is the second"
+    ),
     "key twice": lambda text: completion(f"{text[:-1]}, {text[1:]}"),
 }
 """Replies that may mean several things."""

@@ -27,15 +27,17 @@ Maker: TypeAlias = Callable[[Request], Reply]
 
 ATTEMPTS = 3
 INVALID = "invalid_request_error"
-HTML = Reply(b"<!DOCTYPE html>\n<html><body>It works!</body></html>", content_type="text/html; charset=utf-8")
+HTML = Reply(
+    b"<!DOCTYPE html>\n<html><body>It works!</body></html>", content_type="text/html; charset=utf-8"
+)
 
 
 @dataclass(frozen=True)
 class Fault:
     """What a server does, and what becomes of a call of at most `ATTEMPTS` attempts.
 
-    If it always meets the fault, it sends `always` requests, and its error is of the kind; if only once, it
-    sends `once` requests and succeeds, unless that is a single one.
+    If it always meets the fault, it sends `always` requests, and its error is of the kind; if only
+    once, it sends `once` requests and succeeds, unless that is a single one.
     """
 
     answer: Reply | Maker
@@ -55,7 +57,9 @@ def again(answer: Reply | Maker, kind: str = "unavailable") -> Fault:
 def limited(**headers: str) -> Fault:
     """A 429 that may say when to come back."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return again(error(429, "Rate limit reached", code="rate_limit_exceeded", headers=named), "rate_limited")
+    return again(
+        error(429, "Rate limit reached", code="rate_limit_exceeded", headers=named), "rate_limited"
+    )
 
 
 def unusable(answer: Reply | Maker) -> Fault:
@@ -87,12 +91,16 @@ def _vectors(request: Request) -> list[list[float]]:
 
 
 def _infinite(request: Request) -> Reply:
-    return Reply(embeddings([[12345.5]] * len(request.body["input"])).body.replace(b"12345.5", b"1e999"))
+    return Reply(
+        embeddings([[12345.5]] * len(request.body["input"])).body.replace(b"12345.5", b"1e999")
+    )
 
 
 DENIED: Mapping[str, Fault] = {
     "401": final(_unauthorised),
-    "403": final(error(403, "Country, region, or territory not supported", code="unsupported_country")),
+    "403": final(
+        error(403, "Country, region, or territory not supported", code="unsupported_country")
+    ),
     "404": final(error(404, "The model `x` does not exist", code="model_not_found", type=INVALID)),
 }
 """They end a run only if they come ten times in a row, or no request succeeds."""
@@ -113,7 +121,9 @@ HTTP_FAULTS: Mapping[str, Fault] = {
     "html": unusable(HTML),
     "truncated": unusable(_truncated),
     "400": final(error(400, "Unrecognised parameter", type=INVALID)),
-    "422": final(json_reply({"detail": [{"loc": ["body", "seed"], "msg": "not a number"}]}, status=422)),
+    "422": final(
+        json_reply({"detail": [{"loc": ["body", "seed"], "msg": "not a number"}]}, status=422)
+    ),
     "redirect": final(Reply(b"", 308, (("Location", "/elsewhere"),))),
 }
 """Those of any request, but for those that are `FATAL`."""
@@ -132,7 +142,9 @@ CHAT_FAULTS: Mapping[str, Fault] = {
 EMBEDDING_FAULTS: Mapping[str, Fault] = {
     "count": unusable(lambda request: embeddings(_vectors(request)[1:])),
     "infinite number": unusable(_infinite),
-    "lengths": unusable(lambda request: embeddings([v[: i + 1] for i, v in enumerate(_vectors(request))])),
+    "lengths": unusable(
+        lambda request: embeddings([v[: i + 1] for i, v in enumerate(_vectors(request))])
+    ),
     "no numbers": unusable(lambda request: embeddings([[] for _ in request.body["input"]])),
 }
 """Those of embeddings."""

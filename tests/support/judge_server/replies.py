@@ -106,9 +106,18 @@ def completion(
 
 def chat(choices: Any, *, usage: tuple[int, int] | None = USED) -> Reply:
     """A chat completion of any choices; without usage, it does not tell what it used."""
-    body = {"id": "chatcmpl-1", "object": "chat.completion", "model": "scripted", "choices": choices}
+    body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "scripted",
+        "choices": choices,
+    }
     if usage is not None:
-        body["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+        body["usage"] = {
+            "prompt_tokens": usage[0],
+            "completion_tokens": usage[1],
+            "total_tokens": sum(usage),
+        }
     return json_reply(body, usage=usage)
 
 
@@ -138,6 +147,8 @@ def error(
 
 def vector(text: str) -> list[float]:
     """A vector of length 1 that depends on the text only."""
-    values = [each + 0.5 for each in array("h", hashlib.shake_128(text.encode()).digest(2 * DIMENSIONS))]
+    values = [
+        each + 0.5 for each in array("h", hashlib.shake_128(text.encode()).digest(2 * DIMENSIONS))
+    ]
     length = hypot(*values)
     return [value / length for value in values]

@@ -65,7 +65,9 @@ class JudgeServer:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=4096)
+        self._server = await loop.create_server(
+            lambda: _Connection(self), "127.0.0.1", 0, backlog=4096
+        )
         self.origin = "http://{}:{}".format(*self._server.sockets[0].getsockname())
         self.base_url = f"{self.origin}/v1"
         return self
@@ -96,7 +98,10 @@ class JudgeServer:
         path, _, query = head.split(b" ", 2)[1].decode("latin-1").partition("?")
         counts, seen = self.counts, hash(raw)
         attempt, self._times_seen[seen] = self._times_seen[seen], self._times_seen[seen] + 1
-        now, body = asyncio.get_running_loop().time(), orjson.loads(raw) if raw[:1] == b"{" else None
+        now, body = (
+            asyncio.get_running_loop().time(),
+            orjson.loads(raw) if raw[:1] == b"{" else None,
+        )
         request = Request(path, query, head, raw, body, counts.requests, attempt, now)
         if self._keep_requests:
             self.requests.append(request)
@@ -195,5 +200,7 @@ class _Connection(asyncio.Protocol):
             self._after(LOOK_SECONDS, self._look, reply, end)
 
     def _reset(self) -> None:
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        self.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE
+        )
         self.transport.abort()

@@ -23,7 +23,12 @@ def test_script_runs(script: str) -> None:
     command = [sys.executable, EXAMPLES / script]
     environment = {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True, timeout=PROCESS_SECONDS
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PROCESS_SECONDS,
     )
     assert done.stdout.splitlines()[-1] == SCORED
     assert len(done.stdout.splitlines()) == WITH_FRAMEWORKS[script]

@@ -101,7 +101,11 @@ async def test_the_final_state(read: Any) -> None:
     for form in FORMS:
         response = read(form(state))
         await check(response)
-        assert (response["input_tokens"], response["output_tokens"], response["total_tokens"]) == (40, 10, 50)
+        assert (response["input_tokens"], response["output_tokens"], response["total_tokens"]) == (
+            40,
+            10,
+            50,
+        )
 
 
 async def test_events() -> None:
@@ -126,7 +130,9 @@ async def test_its_spans(tmp_path: Path) -> None:
 
 
 async def test_a_tool_that_ends_the_run() -> None:
-    """Since version 1 of LangGraph, an exception in a tool is raised, and there is no message of it."""
+    """Since version 1 of LangGraph, an exception in a tool is raised, and there is no message of
+    it.
+    """
     events: list[Any] = []
     with suppress(ConnectionError):
         async for event in graph(handle=False).astream_events(asked(), version="v2"):

@@ -42,7 +42,11 @@ def answer(request: httpx.Request) -> httpx.Response:
         made = {"object": "chat.completion", "choices": [{"message": message}], "usage": usage}
     else:
         is_done = body["input"][-1].get("type") == "function_call_output"
-        items = ITEMS[-1:] if is_done else [item for item in ITEMS if item.get("type") == "function_call"]
+        items = (
+            ITEMS[-1:]
+            if is_done
+            else [item for item in ITEMS if item.get("type") == "function_call"]
+        )
         details = {"input_tokens_details": {}, "output_tokens_details": {}}
         usage = {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, **details}
         made = {"object": "response", "id": "r1", "output": items, "usage": usage}
@@ -91,7 +95,9 @@ async def test_runs_of_the_agents_sdk(api: str) -> None:
             await check(response, why=UNSAID)
             assert response["total_tokens"] == 50
     response, is_chat = response_from_openai(spans), api == "chat"
-    await check(response, ids=False, why=UNSAID, question=is_chat, answer=ANSWER if is_chat else None)
+    await check(
+        response, ids=False, why=UNSAID, question=is_chat, answer=ANSWER if is_chat else None
+    )
     assert response["total_tokens"] == 50
     assert response["trace_id"].startswith("trace_")
 
