@@ -22,8 +22,6 @@ LEVELS = [
     {"batch"},
     {"stream"},
     {"sources", "sinks", "evaluator", "inference"},
-    {"configured"},
-    {"usual", "scoring"},
     {"reference"},
     {"execution", "metrics"},
     {"steps", "aggregates"},

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphrag_eval_async.evaluator import is_large
+from graphrag_eval_async.evaluator.fast_path import LARGE_BYTES
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import Evaluation, part_of
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
-from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import Record, Response
     from graphrag_eval_async.sinks.done import Done, Source
     from graphrag_eval_async.stream.agent import Questions
-    from graphrag_eval_async.stream.bounded_map import Outcome as OutcomeOf
     from graphrag_eval_async.stream.counts import Counts
     from graphrag_eval_async.stream.options import StreamOptions
+    from graphrag_eval_async.stream.read_ahead import Outcome as OutcomeOf
     from graphrag_eval_async.stream.until import UntilDecided
 
     Outcome: TypeAlias = OutcomeOf[Evaluation | Rejected]

@@ -22,9 +22,9 @@ from graphrag_eval_async.sources import (
     read_jsonl,
 )
 from graphrag_eval_async.stream.agent import Questions
-from graphrag_eval_async.stream.bounded_map import BoundedMap
 from graphrag_eval_async.stream.counts import Counts
 from graphrag_eval_async.stream.intake import Intake
+from graphrag_eval_async.stream.read_ahead import BoundedMap
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.evaluator.fast_path import LARGE_BYTES
 from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.sources import Source
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
@@ -20,7 +21,6 @@ from graphrag_eval_async.traces.grouping import LateSpans, TraceGroups
 from graphrag_eval_async.traces.otlp import response_of_spans
 from graphrag_eval_async.traces.spans import spans_of_line
 from graphrag_eval_async.traces.trace import QuestionTexts
-from graphrag_eval_async.usual import LARGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable

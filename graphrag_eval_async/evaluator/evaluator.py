@@ -6,8 +6,10 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
-from graphrag_eval_async.configured import check_arguments, configure
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, warn_caller
+from graphrag_eval_async.evaluator.fast_path import LARGE_BYTES, UsualWay
+from graphrag_eval_async.evaluator.scoring import Rules, Scoring, StepsGroups
+from graphrag_eval_async.evaluator.setup import check_arguments, configure
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.records.results import count_metrics
@@ -21,10 +23,8 @@ from graphrag_eval_async.reference import (
     idle_comparators,
     load_reference,
 )
-from graphrag_eval_async.scoring import Rules, Scoring, StepsGroups
 from graphrag_eval_async.steps import failure_of
 from graphrag_eval_async.threads import run_in_thread
-from graphrag_eval_async.usual import LARGE_BYTES, UsualWay
 
 if TYPE_CHECKING:
     import os

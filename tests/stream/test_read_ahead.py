@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.stream.bounded_map import BoundedMap
+from graphrag_eval_async.stream.read_ahead import BoundedMap
 from tests.support import virtual_time
 from tests.support.journals import Gates
 from tests.support.loop import leaving_nothing, settle
