@@ -48,6 +48,7 @@ class Intake:
     hands_on_rejects: bool  # To be stored with the results.
 
     def __post_init__(self) -> None:
+        self._waits = self.questions is not None or self.evaluator.waits
         usual = (
             None
             if self.questions is not None
@@ -55,6 +56,10 @@ class Intake:
         )
         self._usual = None if usual is None else usual.evaluate
         self._read = self.evaluator.reader()
+
+    def must_start(self, record: Record) -> bool:
+        """Whether work for a record starts as soon as it is read, since it takes time."""
+        return self._waits or is_large(record)
 
     def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
         """Return the evaluation of a record, work for it, or None; of a large one, a coroutine

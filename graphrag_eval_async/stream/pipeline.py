@@ -24,7 +24,7 @@ from graphrag_eval_async.sources import (
 from graphrag_eval_async.stream.agent import Questions
 from graphrag_eval_async.stream.counts import Counts
 from graphrag_eval_async.stream.intake import Intake
-from graphrag_eval_async.stream.read_ahead import BoundedMap
+from graphrag_eval_async.stream.read_ahead import ReadAhead
 from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans
@@ -120,10 +120,11 @@ class EvaluationStream:
         if journal is not None and done is not None and self._journal is not None:
             follower = responses if isinstance(responses, Follower) else None
             source = Source(_resume(source, follower, journal, done, self._journal), source)
-        self._results: BoundedMap[Evaluation | Rejected] = BoundedMap(
+        self._results: ReadAhead[Evaluation | Rejected] = ReadAhead(
             source,
             intake.evaluate,
             limit=options.max_in_flight,
+            must_start=intake.must_start,
             ordered=options.ordered or until is not None,
             until=until,
             commit=None if self._journal is None else self._journal.commit,
@@ -224,7 +225,9 @@ class EvaluationStream:
         results, counts, aggregates = self._results, self._counts, self.aggregates
         is_whole, is_entered = self._until is None, self._is_entered
         del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
-        result: Any = results.pop()  # Never a reject: none comes out of `commit`.
+        if results.is_due:
+            await results.rest()
+        result: Any = results.take()  # Never a reject: none comes out of `commit`.
         if result is None:
             try:
                 result = await anext(results)

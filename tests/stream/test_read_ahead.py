@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.stream.read_ahead import BoundedMap
+from graphrag_eval_async.stream.read_ahead import ReadAhead
 from tests.support import virtual_time
 from tests.support.journals import Gates
 from tests.support.loop import leaving_nothing, settle
@@ -40,7 +40,7 @@ def behind(gates: Gates) -> Callable[[Any], partial[Any]]:
     return lambda item: partial(work, item)
 
 
-async def collect(results: BoundedMap[Any]) -> list[Any]:
+async def collect(results: ReadAhead[Any]) -> list[Any]:
     return [result async for result in results]
 
 
@@ -89,7 +89,7 @@ async def test_any_mixture(
 
     asked = iter([*enumerate(kinds)])
     own = commit if commits else None
-    results: BoundedMap[int] = BoundedMap(
+    results: ReadAhead[int] = ReadAhead(
         batches(asked), function, limit=limit, ordered=ordered, commit=own
     )
     taken: list[int] = []
@@ -124,7 +124,7 @@ async def test_work_that_never_waits_lets_others_run() -> None:
         yield 1
 
     turn()
-    assert await collect(BoundedMap(batches(endless()), lambda item: item or None, limit=10)) == [1]
+    assert await collect(ReadAhead(batches(endless()), lambda item: item or None, limit=10)) == [1]
 
 
 # Errors
@@ -149,7 +149,7 @@ async def test_an_error_ends_the_reading_but_not_the_other_work(
         return partial(fail) if item == "x" else behind(gates)(item)
 
     async with leaving_nothing():
-        results: BoundedMap[str] = BoundedMap(source(), function, limit=10, ordered=ordered)
+        results: ReadAhead[str] = ReadAhead(source(), function, limit=10, ordered=ordered)
         first = asyncio.ensure_future(anext(results))
         await settle()
         assert not first.done()
@@ -170,7 +170,7 @@ async def test_a_cancellation_at_the_moment_of_the_result_loses_nothing(commits:
 
     gates = Gates()
     own = commit if commits else None
-    results: BoundedMap[str] = BoundedMap(batches("abcdef"), behind(gates), limit=10, commit=own)
+    results: ReadAhead[str] = ReadAhead(batches("abcdef"), behind(gates), limit=10, commit=own)
     async with aclosing(results):
         taken = []
         for item in "abcdef":
@@ -196,7 +196,7 @@ def test_closing_does_not_wait_for_ever_for_a_commit() -> None:
             return results
 
         async with leaving_nothing():
-            results: BoundedMap[int] = BoundedMap(
+            results: ReadAhead[int] = ReadAhead(
                 batches([1]), lambda item: item, limit=10, commit=commit
             )
             waiting = asyncio.create_task(anext(results, None))
