@@ -14,7 +14,7 @@ from graphrag_eval_async import __all__, config, scale, traces
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.options import options
-from graphrag_eval_async.evaluator.fast_path import LARGE_BYTES
+from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.steps.failure import CLASSES
 from tests.steps import test_comparators

@@ -172,7 +172,16 @@ class Aggregates:
         if seen.votes and self._sliding is None:
             for name, votes in seen.votes:
                 self._agreement[name].add(votes)
-        alike = (seen.template_id, seen.failed, seen.metrics, seen.steps, seen.outcomes, seen.tags)
+        alike: Alike | None = seen.alike
+        if alike is None:
+            alike = (
+                seen.template_id,
+                seen.failed,
+                seen.metrics,
+                seen.steps,
+                seen.outcomes,
+                seen.tags,
+            )
         row = seen.numbers, seen.question_id, seen.sample
         if self._sliding is not None:
             self._sliding.add(alike, row, age)

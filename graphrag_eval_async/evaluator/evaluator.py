@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, warn_caller
-from graphrag_eval_async.evaluator.fast_path import LARGE_BYTES, UsualWay
+from graphrag_eval_async.evaluator.fast_path import FastPath
 from graphrag_eval_async.evaluator.scoring import Rules, Scoring, StepsGroups
 from graphrag_eval_async.evaluator.setup import check_arguments, configure
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
+from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.records.results import count_metrics
 from graphrag_eval_async.reference import (
     NoReference,
@@ -199,13 +200,25 @@ class Evaluator:
 
         return record_reader(self.trace_format, questions)
 
-    def usual_way(self, take_sample: Callable[[str], int | None]) -> UsualWay | None:
-        """Return what evaluates usual responses, see `usual`; None if none are usual."""
-        others = self._judging, self._executing, self.in_code, self.trace_format
-        if any(others) or self._scoring.rules._replace(strict_types=False) != Rules():
+    def fast_path(self, take_sample: Callable[[str], int | None]) -> FastPath | None:
+        """Return what evaluates usual responses; None if more than the usual is asked for.
+
+        Args:
+            take_sample: returns the number of the next sample of a question.
+        """
+        if self._judging or self._executing or self.in_code or self.trace_format:
             return None
-        own = self._scoring.comparators
-        return UsualWay(self.reference.questions, own, self._names, self._known, take_sample)
+        # Types do not matter: a usual output is JSON, or equal as text.
+        if self._scoring.rules._replace(strict_types=False) != Rules():
+            return None
+        return FastPath(
+            self.reference.questions,
+            comparators=self._scoring.comparators,
+            names=self._names,
+            known_names=self._known,
+            take_sample=take_sample,
+            keeps_steps=self.reference.prepared.keeps_steps,
+        )
 
     def score_at_once(
         self, record: Record, response: Response, sample: int | None

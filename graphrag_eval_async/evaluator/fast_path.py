@@ -1,329 +1,441 @@
-"""The fast path of a response: from the bytes of a line to its scored evaluation and its result.
+"""The fast path of a response: from the bytes of a line to its evaluation and its result.
 
 Most responses are usual: known keys, plain types, no nulls, and steps that equal those of the
-reference or have other names. Whatever is not is left to `records.response`, which says what is
+reference or have other names. Whatever is unusual is left to `records.response`, which says what is
 wrong, and to `steps.matching`, which compares. Both paths give equal evaluations; tests compare
 them.
+
+One pass over the line takes a few microseconds, so its functions are called once for each line, and
+what many lines have in common is kept: the expected steps of a question, the kinds of a step by its
+name, and the outcomes of results that are alike.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
-import orjson
+import msgspec
+from msgspec import Meta
 
 from graphrag_eval_async.records.aliases import plain_name
-from graphrag_eval_async.records.decoding import CONTAINERS, MAX_DEPTH, nests_deeper
-from graphrag_eval_async.records.evaluation import EMPTY, FAILED, LONGEST_NAME, RETURNED, Evaluation
-from graphrag_eval_async.records.metrics import RESOURCES, VALUES_F1
-from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
-from graphrag_eval_async.records.outputs import is_empty_json, returned_nothing
+from graphrag_eval_async.records.evaluation import (
+    EMPTY,
+    FAILED,
+    LONGEST_NAME,
+    RETURNED,
+    Alike,
+    Evaluation,
+)
+from graphrag_eval_async.records.metrics import RESOURCES
+from graphrag_eval_async.records.outcomes import ABSENT, ANSWERED, answer_state, outcomes_of
+from graphrag_eval_async.records.outputs import has_no_rows, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
-from graphrag_eval_async.records.response import BEYOND_64_BITS
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
-from graphrag_eval_async.reference import KEPT_BYTES
 from graphrag_eval_async.steps import compares_by_name
-from graphrag_eval_async.steps.formats.results import is_same_table
+from graphrag_eval_async.steps.formats.results import TypedTable, read_typed_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
     from graphrag_eval_async.records import Question
+    from graphrag_eval_async.records.outcomes import Outcomes
+    from graphrag_eval_async.records.tags import Tags
 
     Step: TypeAlias = dict[str, Any]
-
-LARGE_BYTES = 128 * 1024
-"""From this size on, a response is read and scored in threads, since decoding, checking and
-comparing it would hold up the event loop; so it is scored if its reference steps are as large.
-"""
+    StepKind: TypeAlias = tuple[str, int, int]
 
 MOST_STEPS = 100
 """Maximum number of steps of a usual response."""
 
-NAMES_KEPT = 4096
-"""Maximum names of steps that are remembered to be no other spelling of a reference step's."""
+DEEPEST = 4
+"""How deep the values of usual steps nest."""
 
-_KNOWN = frozenset(
-    {"question_id", "id", "status", "error", "actual_answer", "actual_steps", *RESOURCES}
+MOST_REMEMBERED = 4096
+"""Maximum number of names of steps, and of shared outcomes, that are kept."""
+
+MOST_SHARED_STEPS = 16
+"""Maximum number of steps of results whose outcomes are kept: longer ones are rarely alike."""
+
+# orjson, which the slow path uses, reads larger integers as floats.
+_Int: Any = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_Amount: Any = (
+    Annotated[int, Meta(ge=0, le=2**63 - 1)] | Annotated[float, Meta(ge=0, lt=float(2**63))]
 )
-_OPTIONAL = (
-    *("reference_steps", "reference_answer", "error", "actual_answer", "actual_steps"),
-    *(*RESOURCES, "sample", "response_id", "source"),
-)
-_CAREFUL = frozenset(
-    {"args_match", "order"}
-)  # Keys of reference steps that need more than equal outputs.
-_WITH_SCORE = ("steps_score", *RESOURCES)
-_numbers_of = itemgetter(*RESOURCES)
+_Value: Any = str | _Int | float | bool
+for _ in range(DEEPEST):
+    _Value = str | _Int | float | bool | dict[str, _Value] | list[_Value]
+
+_ABSENT: Any = None
+"""Stands for a key that is absent. A key that is null is unusual, and is refused by its type."""
+
+
+class _UsualResponse(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A usual response, as a line of JSON has it."""
+
+    question_id: str
+    id: str = _ABSENT
+    status: Literal["success", "error"] = "success"
+    error: str = _ABSENT
+    actual_answer: str = _ABSENT
+    actual_steps: Annotated[list[dict[str, _Value]], Meta(max_length=MOST_STEPS)] = _ABSENT
+    input_tokens: _Amount = _ABSENT
+    output_tokens: _Amount = _ABSENT
+    total_tokens: _Amount = _ABSENT
+    elapsed_sec: _Amount = _ABSENT
+
+
+# The type of a response says what its keys may be in JSON, not that those absent are None.
+_decode: Callable[[bytes], Any] = msgspec.json.Decoder(_UsualResponse).decode
+
+_SCORE_AND_RESOURCES = ("steps_score", *RESOURCES)
+
+
+class _KindsOfStep(NamedTuple):
+    """What is counted of a step with some name, by what it returned. See `StepKinds`."""
+
+    returned: StepKind
+    empty: StepKind
+    failed: StepKind
 
 
 class _Expected(NamedTuple):
-    """A step of the last group of a question, with which a usual response is compared."""
+    """The reference steps of a question."""
 
-    name: str
-    output: str
-    is_table: bool
-    table: Any  # Its decoded results, in a small set.
-    is_empty: bool | None  # Known of results.
+    groups: list[list[Step]]
+    tables: list[TypedTable | None]  # Of the steps of the last group, as far as they are known.
 
 
-class UsualWay:
-    """Evaluates usual responses to the questions of a reference set.
+class _Situation(NamedTuple):
+    """What decides the outcomes of a usual result, besides its steps."""
 
-    The decoded steps of a small set are kept. Those of a large one are not: the garbage collector
-    walks them.
-    """
+    template_id: str
+    tags: Tags
+    has_reference_answer: bool
+    has_reference_steps: bool
+    failed: bool
+    answer: int
+    failure: str | None
+    metrics: tuple[str, ...]
+
+
+class _Shared(NamedTuple):
+    """What results with the same situation and the same kinds of steps have in common."""
+
+    alike: Alike
+    metrics: tuple[str, ...]
+    steps: tuple[StepKind, ...]
+    outcomes: Outcomes
+    outcomes_of_error: Outcomes
+
+
+class FastPath:
+    """Evaluates usual responses to the questions of a reference set."""
 
     def __init__(
         self,
         questions: Mapping[str, Question],
-        own: Container[str],
+        *,
+        comparators: Container[str],
         names: Mapping[str, str],
-        known: Container[str],
+        known_names: Container[str],
         take_sample: Callable[[str], int | None],
+        keeps_steps: bool,
     ) -> None:
-        """Leave to the slow path questions with limits or a `match`, and steps of the names in
-        `own`.
+        """Prepare for the questions of a reference set.
 
-        `own` are those with a user's comparator. `known` are the names of reference steps; `names`
-        has them by their other spellings and aliases.
+        Args:
+            comparators: names of reference steps with a comparator of the user's own, whose
+                questions are left to the slow path.
+            names: names of reference steps by their other spellings and aliases.
+            known_names: names of reference steps.
+            take_sample: returns the number of the next sample of a question.
+            keeps_steps: whether to keep decoded reference steps. Those of a large set are not kept,
+                since the garbage collector would walk them all.
         """
-        usual = (each for each in questions.values() if not each.limits and each.match is None)
-        self._questions = {each.id: each for each in usual}
-        self._own, self._names, self._known = own, names, known
+        self._questions: Mapping[str, Question] = questions
+        if comparators:
+            self._questions = {
+                question.id: question
+                for question in questions.values()
+                if not _has_step_of(question, comparators)
+            }
+        self._names = names
+        self._known_names = known_names
         self._take_sample = take_sample
-        self._keeps = sum(question.size for question in questions.values()) <= KEPT_BYTES
-        self._kept: dict[str, tuple[list[list[Step]], list[_Expected]]] = {}
-        self._unlike: set[str] = set()
+        self._keeps_steps = keeps_steps
+        self._expected: dict[str, _Expected] = {}  # By the id of the question.
+        self._kinds: dict[str, _KindsOfStep] = {}  # By the name of the step.
+        self._shared: dict[tuple[Any, ...], _Shared] = {}
 
-    def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | Any:  # noqa: C901  (one pass)
-        """Return the evaluation of a line below `LARGE_BYTES`; no sample is taken if it is unusual.
+    def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | None:
+        """Return the evaluation of a line below `LARGE_BYTES`; None if anything is unusual.
 
-        Then it returns the decoded line, or None.
+        A sample is taken only for an evaluation.
         """
         try:
-            fields = orjson.loads(data)
-        except ValueError:
+            response = _decode(data)
+            question = self._questions[response.question_id]
+        except (ValueError, RecursionError, LookupError):
             return None
-        try:
-            question = self._questions[fields["question_id"]]
-        except (TypeError, LookupError):
-            return fields
-        if not _KNOWN.issuperset(fields) or None in fields.values():
-            return fields
-        metrics: tuple[str, ...] = RESOURCES
-        try:
-            numbers = _numbers_of(fields)
-        except KeyError:
-            metrics = tuple([key for key in RESOURCES if key in fields])
-            numbers = tuple([fields[key] for key in metrics])
-        for number in numbers:
-            if (
-                type(number) is not int and type(number) is not float
-            ) or not 0 <= number < BEYOND_64_BITS:
-                return fields
-        get = fields.get
-        answer, steps, error, own_id = (
-            get("actual_answer"),
-            get("actual_steps"),
-            get("error"),
-            get("id"),
-        )
-        status = get("status", "success")
-        for text in (answer, error, own_id):
-            if text is not None and type(text) is not str:
-                return fields
-        if status != "success" and status != "error":
-            return fields
-        failed = error is not None or status == "error"
-        usable = () if steps is None else self._usable(steps)
-        if usable is None:
-            return fields
-        state = answer_state(answer)
-        score = failure = groups = None
-        empties: dict[int, bool | None] = {}
-        if has_steps := question.data is not None:
-            prepared = self._kept.get(question.id) or self._prepare(question)
-            if prepared is None:
-                del self._questions[question.id]
-                return fields
-            groups, expected = prepared
-            if self._keeps:
-                groups = [[step.copy() for step in group] for group in groups]
+        if not question.is_usual:
+            return None
+        failed = response.error is not None or response.status == "error"
+        answer = response.actual_answer
+        state = ABSENT if answer is None else answer_state(answer)
+        metrics, numbers = _resources(response)
+
+        # What the agent did.
+        steps = response.actual_steps
+        usable: list[str | None] = []
+        kinds: list[StepKind] = []
+        if steps is not None and not self._look_at(steps, usable, kinds):
+            return None
+
+        # What it was to do: either all steps of the last group are plainly matched, or none is.
+        score: float | None = None
+        failure: str | None = None
+        groups: list[list[Step]] | None = None
+        if question.data is not None:
+            groups, tables = self._expect(question, question.data)
             if failed or steps is None:
                 failure = "step_error" if steps else "no_steps"
-            elif not _match(groups, expected, steps, usable, empties):
-                return fields
             else:
-                score = 1.0 if empties else 0.0
-                unanswered = (
-                    state != ANSWERED and answer_state(question.reference_answer) == ANSWERED
-                )
-                failure = "no_steps" if not empties else "no_answer" if unanswered else "none"
+                matched = _match(groups[-1], tables, steps, usable)
+                if matched is None or (not matched and len(groups) > 1):
+                    return None  # Without a match, it may have taken steps of another group.
+                if not matched:
+                    score, failure = 0.0, "no_steps"
+                elif state != ANSWERED and answer_state(question.reference_answer) == ANSWERED:
+                    score, failure = 1.0, "no_answer"
+                else:
+                    score, failure = 1.0, "none"
+                is_full = metrics is RESOURCES
+                metrics = _SCORE_AND_RESOURCES if is_full else ("steps_score", *metrics)
                 numbers = (score, *numbers)
-                metrics = _WITH_SCORE if metrics is RESOURCES else ("steps_score", *metrics)
-        sample = self._take_sample(question.id)
-        result: dict[str, Any] = {
-            "template_id": question.template_id,
-            "question_id": question.id,
-            "question_text": question.text,
-            "reference_steps": groups,
-            "reference_answer": question.reference_answer,
-            "status": "error" if failed else "success",
-            "error": error,
-            "actual_answer": answer,
-            "actual_steps": steps,
-            "steps_score": score,
-            "failure": failure,
-            "input_tokens": get("input_tokens"),
-            "output_tokens": get("output_tokens"),
-            "total_tokens": get("total_tokens"),
-            "elapsed_sec": get("elapsed_sec"),
-            "sample": sample,
-            "response_id": own_id,
-            "source": source,
-        }
-        for key in _OPTIONAL:
-            if result[key] is None:
-                del result[key]
-        if tags := question.tags:
-            result["tags"] = dict(tags)
+
+        # What it has in common with other results.
         has_answer = question.reference_answer is not None
-        metrics, outcomes, of_error = outcomes_of(
-            metrics, failed, state, has_answer, has_steps, bool(steps), failure, False
+        situation = _Situation(
+            question.template_id,
+            question.tags,
+            has_answer,
+            groups is not None,
+            failed,
+            state,
+            failure,
+            metrics,
         )
+        shared = self._shared.get((*situation, *kinds)) or self._share(situation, tuple(kinds))
+
+        sample = self._take_sample(question.id)
+        result = _lay_out(question, response, groups, failed, score, failure, sample, source)
         return Evaluation(
             question.template_id,
             question.id,
             failed,
             sample,
-            metrics,
+            shared.metrics,
             numbers,
-            _outcomes(steps, usable, empties) if steps else (),
-            outcomes,
-            of_error,
+            shared.steps,
+            shared.outcomes,
+            shared.outcomes_of_error,
             is_answered=state == ANSWERED,
-            tags=tags,
+            tags=question.tags,
+            alike=shared.alike,
             source=source,
             result=result,
         )
 
-    def _usable(self, steps: Any) -> list[str | None] | None:  # noqa: C901  (one pass)
-        """The names of steps, None for one that failed; None in all if one of them is unusual."""
-        if type(steps) is not list or len(steps) > MOST_STEPS:
-            return None
-        usable: list[str | None] = []
-        for step in steps:
-            if type(step) is not dict:
-                return None
-            name, status = step.get("name"), step.get("status")
-            if type(name) is not str or (name not in self._unlike and not self._is_usual(name)):
-                return None
-            for value in step.values():
-                if type(value) is not str and (type(value) is dict or type(value) is list):
-                    for child in value.values() if type(value) is dict else value:
-                        if type(child) in CONTAINERS and nests_deeper(step, MAX_DEPTH - 2):
-                            return None
-            if status == "error":
-                usable.append(None)
-            elif status == "success" and type(step.get("output")) is str:
-                usable.append(name)
-            else:
-                return None
-        return usable
+    def _look_at(self, steps: list[Step], usable: list[str | None], kinds: list[StepKind]) -> bool:
+        """Return whether all steps are usual; append their names and kinds to the lists.
 
-    def _is_usual(self, name: str) -> bool:
-        """Whether a step's name is that of a reference step, or unlike all of them."""
-        if len(name) > LONGEST_NAME or compares_by_name(name):
-            return False
-        if name not in self._known and (name in self._names or plain_name(name) in self._names):
-            return False
-        if len(self._unlike) >= NAMES_KEPT:
-            self._unlike.clear()
-        self._unlike.add(name)
+        The name of a step that failed is None, since it matches no reference step.
+        """
+        known = self._kinds
+        for step in steps:
+            name = step.get("name")
+            if type(name) is not str:
+                return False
+            kinds_of_step = known.get(name) or self._kinds_of(name)
+            if kinds_of_step is None:
+                return False
+
+            status = step.get("status")
+            output = step.get("output")
+            if status == "success" and type(output) is str:
+                is_json = output[:1] == "{"
+                is_empty = has_no_rows(output) if is_json else returned_nothing(step)
+                usable.append(name)
+                kinds.append(kinds_of_step.empty if is_empty else kinds_of_step.returned)
+            elif status == "error":
+                usable.append(None)
+                kinds.append(kinds_of_step.failed)
+            else:
+                return False
         return True
 
-    def _prepare(self, question: Question) -> tuple[list[list[Step]], list[_Expected]] | None:
-        """Decode the steps of a question; None if those of the last group are compared in an
-        unusual way.
+    def _kinds_of(self, name: str) -> _KindsOfStep | None:
+        """Return what is counted of a step of this name; None if its name is unusual.
+
+        That is another spelling of a reference step's name, or one that is compared in its own way.
         """
-        if (data := question.data) is None or len(data) >= LARGE_BYTES:
+        if len(name) > LONGEST_NAME or compares_by_name(name):
             return None
-        groups = decode_steps(data)
-        if not groups or not groups[-1]:
+        is_other_spelling = name in self._names or plain_name(name) in self._names
+        if is_other_spelling and name not in self._known_names:
             return None
-        expected = []
-        for step in groups[-1]:
-            name, output = step["name"], step.get("output")
-            if type(output) is not str or output[:1] == "\ufeff":  # The decoder refuses it.
-                return None
-            is_careful = not _CAREFUL.isdisjoint(step) or step.get("score") == VALUES_F1
-            if name in self._own or compares_by_name(name) or is_careful:
-                return None
-            is_table = step.get("output_media_type") == SPARQL_RESULTS
-            table = orjson.loads(output) if is_table and self._keeps else None
-            is_empty = is_empty_json(output) if is_table else None
-            expected.append(_Expected(name, output, is_table, table, is_empty))
-        if self._keeps:
-            self._kept[question.id] = groups, expected
-        return groups, expected
+        if len(self._kinds) >= MOST_REMEMBERED:
+            self._kinds.clear()
+        kinds = _KindsOfStep((name, RETURNED, 1), (name, EMPTY, 1), (name, FAILED, 1))
+        self._kinds[name] = kinds
+        return kinds
+
+    def _expect(
+        self, question: Question, data: bytes
+    ) -> tuple[list[list[Step]], list[TypedTable | None]]:
+        """Return a copy of a question's reference steps, which its result may change, and the
+        tables of the last group.
+        """
+        if not self._keeps_steps:
+            groups = decode_steps(data)
+            return groups, [None] * len(groups[-1])
+        kept = self._expected.get(question.id)
+        if kept is None:
+            groups = decode_steps(data)
+            kept = self._expected[question.id] = _Expected(groups, [None] * len(groups[-1]))
+        return [[step.copy() for step in group] for group in kept.groups], kept.tables
+
+    def _share(self, situation: _Situation, steps: tuple[StepKind, ...]) -> _Shared:
+        """Return what results with this situation and these steps have in common; keep it."""
+        metrics, outcomes, outcomes_of_error = outcomes_of(
+            situation.metrics,
+            situation.failed,
+            situation.answer,
+            situation.has_reference_answer,
+            situation.has_reference_steps,
+            bool(steps),
+            situation.failure,
+            False,
+        )
+        common = situation.template_id, situation.failed, metrics, steps, outcomes, situation.tags
+        shared = _Shared(Alike(common), metrics, steps, outcomes, outcomes_of_error)
+        if len(steps) <= MOST_SHARED_STEPS:
+            if len(self._shared) >= MOST_REMEMBERED:
+                self._shared.clear()
+            self._shared[(*situation, *steps)] = shared
+        return shared
+
+
+def _resources(response: _UsualResponse) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Return the names and the values of the tokens and seconds that a response has."""
+    numbers = (
+        response.input_tokens,
+        response.output_tokens,
+        response.total_tokens,
+        response.elapsed_sec,
+    )
+    if None not in numbers:
+        return RESOURCES, numbers
+    present = [
+        (name, number)
+        for name, number in zip(RESOURCES, numbers, strict=True)
+        if number is not None
+    ]
+    return tuple([name for name, _ in present]), tuple([number for _, number in present])
 
 
 def _match(
-    groups: list[list[Step]],
-    expected: list[_Expected],
-    steps: list[Step],
-    usable: Sequence[str | None],
-    empties: dict[int, bool | None],
-) -> bool:
-    """Whether it is plain that all steps of the last group are matched, or none; else they must be
+    expected: list[Step],
+    tables: list[TypedTable | None],
+    steps: Sequence[Step],
+    usable: list[str | None],
+) -> bool | None:
+    """Return whether all expected steps are plainly matched, or none; None if they must be
     compared.
 
-    Sets `matches` of the group's steps, and whether what each matched step returned is empty.
+    Sets `matches` of each matched step to the id of the actual step: the last of its name.
     """
-    for place, each in enumerate(expected):
-        index = len(usable) - 1 if each.name in usable else -1
-        while index >= 0 and (usable[index] != each.name or index in empties):
+    taken: list[int] = []
+    for place, step in enumerate(expected):
+        name = step["name"]
+        index = len(usable) - 1 if name in usable else -1
+        while index >= 0 and (usable[index] != name or index in taken):
             index -= 1
         if index >= 0:
-            if not _equals(each, steps[index]["output"]):
-                return False
-            groups[-1][place]["matches"] = steps[index].get("id")
-            empties[index] = each.is_empty
-        elif empties or (None in usable and any(step["name"] == each.name for step in steps)):
-            return False
-    # Without a match, it may have taken steps of another group.
-    return len(empties) == len(expected) or (not empties and len(groups) == 1)
-
-
-def _equals(expected: _Expected, output: str) -> bool:
-    """Whether an output is plainly equal to the expected one, so that its comparator's score is
-    1.
-    """
-    if output == expected.output:
-        return True
-    if not expected.is_table:
-        return False
-    try:
-        return is_same_table(expected.table or orjson.loads(expected.output), orjson.loads(output))
-    except (TypeError, ValueError):
-        return False
-
-
-def _outcomes(
-    steps: list[Step], usable: Sequence[str | None], empties: dict[int, bool | None]
-) -> tuple[tuple[str, int, int], ...]:
-    kinds = []
-    for index, name in enumerate(usable):
-        if name is None:
-            kinds.append((steps[index]["name"], FAILED, 1))
-            continue
-        is_empty = empties.get(index)
-        if is_empty is None:
             output = steps[index]["output"]
-            is_empty = (
-                is_empty_json(output) if output[:1] == "{" else returned_nothing(steps[index])
-            )
-        kinds.append((name, EMPTY if is_empty else RETURNED, 1))
-    return tuple(kinds)
+            if output != step["output"] and not _is_same_table(step, tables, place, output):
+                return None
+            step["matches"] = steps[index].get("id")
+            taken.append(index)
+        elif taken or (None in usable and any(actual["name"] == name for actual in steps)):
+            return None
+    if not taken:
+        return False
+    return True if len(taken) == len(expected) else None
+
+
+def _is_same_table(
+    expected: Step, tables: list[TypedTable | None], place: int, output: str
+) -> bool:
+    """Return whether an output is plainly the table that a step expects; keep that in `tables`."""
+    if expected.get("output_media_type") != SPARQL_RESULTS:
+        return False
+    table = tables[place]
+    if table is None:
+        table = tables[place] = read_typed_table(expected["output"])
+    other = read_typed_table(output)
+    return table is not None and other is not None and table.is_same(other)
+
+
+def _has_step_of(question: Question, names: Container[str]) -> bool:
+    """Return whether a step of the last group of a question has one of these names."""
+    groups = question.reference_steps or [[]]
+    return any(step["name"] in names for step in groups[-1])
+
+
+def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
+    question: Question,
+    response: _UsualResponse,
+    groups: list[list[Step]] | None,
+    failed: bool,
+    score: float | None,
+    failure: str | None,
+    sample: int | None,
+    source: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the result of a usual response, its keys in the documented order."""
+    result: dict[str, Any] = {
+        "template_id": question.template_id,
+        "question_id": question.id,
+        "question_text": question.text,
+    }
+    if groups is not None:
+        result["reference_steps"] = groups
+    if question.reference_answer is not None:
+        result["reference_answer"] = question.reference_answer
+    result["status"] = "error" if failed else "success"
+    if response.error is not None:
+        result["error"] = response.error
+    if response.actual_answer is not None:
+        result["actual_answer"] = response.actual_answer
+    if response.actual_steps is not None:
+        result["actual_steps"] = response.actual_steps
+    result["steps_score"] = score
+    result["failure"] = failure
+    if response.input_tokens is not None:
+        result["input_tokens"] = response.input_tokens
+    if response.output_tokens is not None:
+        result["output_tokens"] = response.output_tokens
+    if response.total_tokens is not None:
+        result["total_tokens"] = response.total_tokens
+    if response.elapsed_sec is not None:
+        result["elapsed_sec"] = response.elapsed_sec
+    if sample is not None:
+        result["sample"] = sample
+    if response.id is not None:
+        result["response_id"] = response.id
+    if source is not None:
+        result["source"] = source
+    if question.tags:
+        result["tags"] = dict(question.tags)
+    return result

@@ -42,6 +42,11 @@ MAX_RESULT_BYTES = 4 * MAX_LINE_BYTES
 SHORTEN = "shorten the line, for example the outputs of its steps"
 """What to do about a line that is too long."""
 
+LARGE_BYTES = 128 * 1024
+"""From this size on, a response is read and scored in threads, since decoding, checking and
+comparing it would hold up the event loop; so it is scored if its reference steps are as large.
+"""
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -44,6 +44,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
         max_steps: maximum number of steps that the agent may execute; None if there is none.
         match: how answers are matched with the reference answer; None leaves that to the
             configuration.
+        is_usual: whether responses to it can be scored by outputs that are plainly equal.
         tolerance: for `match` "number", as a share of the reference number; None means the default.
     """
 
@@ -57,6 +58,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     max_steps: int | None = None
     match: Matching | None = None
     tolerance: float | None = None
+    is_usual: bool = False
 
     @property
     def size(self) -> int:

@@ -76,15 +76,12 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     question: Question | None = None  # If there is no reference set to look it up.
 
 
-def read_record(record: Record, known: Mapping[str, Any], decoded: Any = None) -> Response | Reject:
-    """The response in a record, or a reject. The keys of `known` are the ids of the questions.
-
-    `decoded` is its JSON value, if that is known.
-    """
+def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
+    """The response in a record, or a reject. The keys of `known` are the ids of the questions."""
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return read_response(record.data, known, decoded)
+        return read_response(record.data, known)
     except InvalidRecord as error:
         if not record.whole and error.reason in (
             "invalid_utf8",
@@ -97,8 +94,12 @@ def read_record(record: Record, known: Mapping[str, Any], decoded: Any = None) -
 
 
 def read_response(data: bytes, known: Mapping[str, Any], decoded: Any = None) -> Response:
-    """Decode and check one response; raises `InvalidRecord`. The keys of `known` are ids of
-    questions.
+    """Decode and check one response; raises `InvalidRecord`.
+
+    Args:
+        data: the JSON text.
+        known: its keys are the ids of the questions.
+        decoded: the response, if it is known, or was read from a part of `data`.
     """
     record = load(data) if decoded is None else decoded
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):

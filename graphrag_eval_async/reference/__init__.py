@@ -56,7 +56,7 @@ class PreparedSteps:
         self._questions = questions
         self._comparators = comparators
         self._kept: dict[str, Prepared] = {}
-        self._keeps = sum(each.size for each in questions.values()) <= KEPT_BYTES
+        self.keeps_steps = sum(each.size for each in questions.values()) <= KEPT_BYTES
 
     def __getitem__(self, question_id: str) -> Prepared:
         if (kept := self._kept.get(question_id)) is not None:
@@ -66,7 +66,7 @@ class PreparedSteps:
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
         has_values = any(step.as_values for group in groups for step in group)
         prepared = Prepared(steps, groups, has_values)
-        if self._keeps:
+        if self.keeps_steps:
             self._kept[question_id] = prepared
         return prepared
 

@@ -23,6 +23,8 @@ from msgspec import Meta, Raw, Struct, ValidationError, convert
 from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
+from graphrag_eval_async.records.line import LARGE_BYTES
+from graphrag_eval_async.records.metrics import VALUES_F1
 from graphrag_eval_async.records.question import Matching, Question, encode_steps
 from graphrag_eval_async.records.shapes import (
     GRAPHS,
@@ -42,7 +44,7 @@ from graphrag_eval_async.reference.shapes import (
     TagsShape,
     TemplateShape,
 )
-from graphrag_eval_async.steps import check_step, needs_execution
+from graphrag_eval_async.steps import check_step, compares_by_name, needs_execution
 from graphrag_eval_async.steps.answers import check_match
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 MAX_DOUBTS = 1000
 """Maximum number of different probable mistakes that are kept."""
+
+
+NO_LIMITS: tuple[tuple[str, ...], int | None] = ((), None)
+"""The forbidden steps and the maximum number of steps of a question without limits."""
 
 
 @dataclass(slots=True)
@@ -90,7 +96,9 @@ class Contents:
         shape: Any,
         data: bytes | None,
         of_template: Tags,
-        limits: tuple[tuple[str, ...], int | None] = ((), None),
+        limits: tuple[tuple[str, ...], int | None] = NO_LIMITS,
+        *,
+        has_usual_steps: bool = True,
     ) -> None:
         """Add the question of a shape; raises a `ValueError` that names the key if it is wrong."""
         tags = read_tags(shape.tags, of_template)
@@ -105,7 +113,8 @@ class Contents:
         if match is not None or tolerance is not None:
             check_match(match, answer, tolerance)
         own = template_id, shape.id, shape.question_text, answer, data, tags
-        self.questions[shape.id] = Question(*own, *limits, match, tolerance)
+        is_usual = has_usual_steps and match is None and limits == NO_LIMITS
+        self.questions[shape.id] = Question(*own, *limits, match, tolerance, is_usual)
 
 
 def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Contents:
@@ -138,6 +147,30 @@ def _with_iso_text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_with_iso_text(item) for item in value]
     return value
+
+
+_UNUSUAL_KEYS = frozenset({"args_match", "order"})
+"""Keys of reference steps with which equal outputs are not enough."""
+
+
+def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) -> bool:
+    """Return whether steps match a step of the agent if its output is plainly equal.
+
+    Args:
+        groups: the reference steps of a question, which are valid.
+        size: bytes of the encoded steps.
+    """
+    if not groups or not groups[-1] or size >= LARGE_BYTES:
+        return False
+    for step in groups[-1]:
+        output = step.get("output")
+        if type(output) is not str or output.startswith("\ufeff"):
+            return False  # The decoder of tables refuses a byte order mark.
+        if compares_by_name(step["name"]) or not _UNUSUAL_KEYS.isdisjoint(step):
+            return False
+        if step.get("score") == VALUES_F1:
+            return False
+    return True
 
 
 class _Problem(Exception):  # noqa: N818
@@ -178,6 +211,9 @@ class _UsualTemplate(Struct, forbid_unknown_fields=True):
     tags: TagsShape | None = None
 
 
+_NO_STEPS = SimpleNamespace(data=None, is_usual=True)
+
+
 def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | None:
     """The contents of JSON text; None if anything is invalid, doubtful or unusual."""
     contents, encoder, buffer = Contents(comparators), msgspec.msgpack.Encoder(), bytearray()
@@ -193,7 +229,10 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
                     raise _Problem
                 contents.check_step(step)
         encoder.encode_into(groups, buffer)  # Quicker than `encode`, which lets each text grow.
-        return SimpleNamespace(data=bytes(buffer) if groups else None)
+        if not groups:
+            return _NO_STEPS
+        is_usual = has_usual_steps(groups, len(buffer))
+        return SimpleNamespace(data=bytes(buffer), is_usual=is_usual)
 
     try:
         templates = msgspec.json.Decoder(list[_UsualTemplate], dec_hook=check_steps).decode(text)
@@ -201,16 +240,27 @@ def _read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | 
         return None
     try:
         for template in templates:
-            template_id, of_template = template.template_id, read_tags(template.tags)
-            contents.templates.append(template_id)
-            for each in template.questions:
-                data = each.reference_steps.data if each.reference_steps else None
-                contents.add_question(template_id, each, data, of_template)
+            _add_usual(contents, template)
     except ValueError:
         return None
     count = sum(len(template.questions) for template in templates)
     is_unique = len(contents.questions) == count and len({*contents.templates}) == len(templates)
     return contents if is_unique and templates else None
+
+
+def _add_usual(contents: Contents, template: _UsualTemplate) -> None:
+    """Add a template and its questions; raises a `ValueError` if anything is invalid."""
+    contents.templates.append(template.template_id)
+    tags = read_tags(template.tags)
+    for question in template.questions:
+        steps = question.reference_steps or _NO_STEPS
+        contents.add_question(
+            template.template_id,
+            question,
+            steps.data,
+            tags,
+            has_usual_steps=steps.is_usual,
+        )
 
 
 _TEMPLATE_KEYS, _QUESTION_KEYS, _GROUP_KEYS, _STEP_KEYS = (
@@ -330,8 +380,16 @@ class _CarefulReader:
         if wrong := [name for name in forbidden if plain_name(name) in names]:
             raise _Problem(f"{place}.forbidden_steps: {wrong[0][:64]!r} is also a reference step")
         data = encode_steps(groups) if groups or forbidden or most is not None else None
+        is_usual = data is None or has_usual_steps(groups, len(data))
         try:
-            self._contents.add_question(template_id, shape, data, of_template, (forbidden, most))
+            self._contents.add_question(
+                template_id,
+                shape,
+                data,
+                of_template,
+                (forbidden, most),
+                has_usual_steps=is_usual,
+            )
         except ValueError as error:
             raise _Problem(f"{place}.{error}") from None
 

@@ -126,31 +126,45 @@ async def from_iterable(
     """
     splitter = Splitter()
     async for item in source if isinstance(source, AsyncIterable) else _each(source):
-        if isinstance(item, Line | LongLine):
+        if isinstance(item, dict):
+            yield [_write(item, splitter)]
+        elif isinstance(item, Line | LongLine):
             yield [item]
-            continue
-        number, offset = splitter.number, splitter.offset
-        record: Record | None = None
-        if isinstance(item, str | bytes | bytearray | memoryview):
-            data = item.encode(errors="surrogatepass") if isinstance(item, str) else bytes(item)
-            if data.find(b"\n", 0, -1) >= 0:
-                for lines in splitter.split(data, objects_of(data) if documents else None):
-                    yield lines
-                if splitter.held:
-                    yield splitter.finish()
-                continue
-            data = data.removesuffix(b"\n")
+        elif isinstance(item, str):
+            for records in _split(item.encode(errors="surrogatepass"), splitter, documents):
+                yield records
+        elif isinstance(item, bytes | bytearray | memoryview):
+            for records in _split(bytes(item), splitter, documents):
+                yield records
         else:
-            record = write_line(item, number, offset)
-            data = record.data
-        splitter.number, splitter.offset = number + 1, offset + len(data) + 1
-        is_long = len(data) > MAX_LINE_BYTES
-        if record is None and not is_long and is_blank(data, number):
-            yield []
-        elif record is None or (is_long and not isinstance(record, Unwritable)):
-            yield [line_of(data, number, offset)]
-        else:
-            yield [record]
+            yield [_write(item, splitter)]
+
+
+def _write(item: Any, splitter: Splitter) -> Record:
+    """Return an object as the next record of an iterable."""
+    number, offset = splitter.number, splitter.offset
+    record = write_line(item, number, offset)
+    size = len(record.data)
+    splitter.number = number + 1
+    splitter.offset = offset + size + 1
+    if size > MAX_LINE_BYTES and not isinstance(record, Unwritable):
+        return line_of(record.data, number, offset)
+    return record
+
+
+def _split(data: bytes, splitter: Splitter, documents: bool) -> Iterator[list[Record]]:
+    """Yield the next records of an iterable, from text of one line or of several."""
+    if data.find(b"\n", 0, -1) >= 0:
+        yield from splitter.split(data, objects_of(data) if documents else None)
+        if splitter.held:
+            yield splitter.finish()
+        return
+    data = data.removesuffix(b"\n")
+    number, offset = splitter.number, splitter.offset
+    splitter.number = number + 1
+    splitter.offset = offset + len(data) + 1
+    is_long = len(data) > MAX_LINE_BYTES
+    yield [] if not is_long and is_blank(data, number) else [line_of(data, number, offset)]
 
 
 async def _each(items: Iterable[Any]) -> AsyncGenerator[Any]:

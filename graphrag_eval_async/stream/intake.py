@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphrag_eval_async.evaluator import is_large
-from graphrag_eval_async.evaluator.fast_path import LARGE_BYTES
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import Evaluation, part_of
+from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
@@ -49,12 +49,11 @@ class Intake:
 
     def __post_init__(self) -> None:
         self._waits = self.questions is not None or self.evaluator.waits
-        usual = (
-            None
-            if self.questions is not None
-            else self.evaluator.usual_way(self.counts.take_sample)
-        )
-        self._usual = None if usual is None else usual.evaluate
+        self._evaluate_fast: Callable[[bytes, Source | None], Evaluation | None] | None = None
+        if self.questions is None:
+            fast_path = self.evaluator.fast_path(self.counts.take_sample)
+            if fast_path is not None:
+                self._evaluate_fast = fast_path.evaluate
         self._read = self.evaluator.reader()
 
     def must_start(self, record: Record) -> bool:
@@ -71,13 +70,10 @@ class Intake:
         source = None
         if self.done is not None and (source := self.done.admit(record)) is None:
             return self._skip(record)
-        if self._usual is not None and is_small:
-            found = self._usual(record.data, source)  # type: ignore[union-attr]
-            if type(found) is Evaluation:
-                return found
-            if found is not None:
-                known = self.evaluator.reference.questions
-                return self._evaluate(record, read_record(record, known, found), source)
+        if self._evaluate_fast is not None and is_small:
+            evaluation = self._evaluate_fast(record.data, source)  # type: ignore[union-attr]
+            if evaluation is not None:
+                return evaluation
         if self.questions is not None:
             return partial(self._ask, self.questions, record.number, source)
         return self._evaluate(record, self._read(record), source)

@@ -239,7 +239,7 @@ class EvaluationStream:
                     counts.warn_of_rejects()
                 raise
         counts.add(result)
-        return result.as_dict()  # type: ignore[no-any-return]
+        return result.result or result.as_dict()  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""

@@ -30,25 +30,25 @@ R = TypeVar("R")
 class ReadAhead(Generic[R]):
     """Maps `function` over the items of `source`, as an asynchronous iterator of results.
 
-    One owner task reads up to `limit` items ahead of what was handed out, so a slow consumer stops the
-    reading, too. An item is mapped when a result is asked for, by whoever asks: a result that is there at
-    once needs no hand-over between tasks. An item that `must_start` is mapped by the owner as soon as it and
-    all items before it are read, whether or not anybody asks.
+    One owner task reads up to `limit` items ahead of what was handed out, so a slow consumer stops
+    the reading, too. An item is mapped when a result is asked for, by whoever asks: a result that
+    is there at once needs no hand-over between tasks. An item that `must_start` is mapped by the
+    owner as soon as it and all items before it are read, whether or not anybody asks.
 
-    `function` returns the result of an item; None for none; or a `partial` for work in a task of its own.
-    For an item that must start, it may also return a coroutine for one of these, which is awaited before the
-    next item is mapped. The partial is called with a function that hands out one more result at once,
-    regardless of the order.
+    `function` returns the result of an item; None for none; or a `partial` for work in a task of
+    its own. For an item that must start, it may also return a coroutine for one of these, which is
+    awaited before the next item is mapped. The partial is called with a function that hands out one
+    more result at once, regardless of the order.
 
-    Results come as they complete, or in the order of their items if `ordered`; then `until` sees them and may
-    end all work. Complete results come out once `commit` returns them; it has None in place of those that do
-    not come out. If it raises, all work ends.
+    Results come as they complete, or in the order of their items if `ordered`; then `until` sees
+    them and may end all work. Complete results come out once `commit` returns them; it has None in
+    place of those that do not come out. If it raises, all work ends.
 
-    If the source or the function raises, the results of all items before come out first, then the exception.
-    However it ends, `finish` is awaited once all work is done.
+    If the source or the function raises, the results of all items before come out first, then the
+    exception. However it ends, `finish` is awaited once all work is done.
 
-    Nothing but `__anext__`, `aclose` and the owner waits, so a cancelled `__anext__` loses nothing; `aclose`
-    may come from any task. Whoever drops the iterator without `aclose` calls `drop`.
+    Nothing but `__anext__`, `aclose` and the owner waits, so a cancelled `__anext__` loses nothing;
+    `aclose` may come from any task. Whoever drops the iterator without `aclose` calls `drop`.
 
     Attributes:
         in_flight: number of items that are read and not yet handed out.
@@ -75,8 +75,8 @@ class ReadAhead(Generic[R]):
         self._until: Any = until
         self._finish = finish
 
-        # An item goes from `_unmapped` to `_workers` if it needs a task; then its result waits in `_order`
-        # and `_commits`, if there are any, and at last in `_ready`.
+        # An item goes from `_unmapped` to `_workers` if it needs a task; then its result waits in
+        # `_order` and `_commits`, if there are any, and at last in `_ready`.
         self._unmapped: deque[Any] = deque()
         self._workers: set[asyncio.Task[R | None]] = set()
         self._ready: deque[R] = deque()
@@ -128,7 +128,9 @@ class ReadAhead(Generic[R]):
         return result
 
     def take(self) -> R | None:
-        """Return a result that is ready, or that the items read ahead have at once; None without one."""
+        """Return a result that is ready, or that the items read ahead have at once; None without
+        one.
+        """
         while not self._ready:
             if not self._unmapped:
                 return None
@@ -214,7 +216,8 @@ class ReadAhead(Generic[R]):
             async with aclosing(self._source) as source:
                 try:
                     if not self._is_stopped:
-                        # `stop` ends its time. Unlike a cancel scope, that lets the source clean up.
+                        # `stop` ends its time. Unlike a cancel scope, that lets the source clean
+                        # up.
                         async with asyncio.timeout(None) as self._reading:
                             await self._admit(source)
                         self.is_exhausted = not self._is_stopped

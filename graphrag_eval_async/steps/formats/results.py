@@ -111,6 +111,44 @@ class SparqlResults:
         return [columns[name] for name in names if name in columns]
 
 
+class _TypedTerm(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    value: str
+    type: str | None = None
+    datatype: str | None = None
+    lang: str | None = msgspec.field(default=None, name="xml:lang")
+
+
+class _TypedBindings(msgspec.Struct, gc=False):
+    bindings: list[dict[str, _TypedTerm]]
+
+
+class TypedTable(msgspec.Struct, gc=False):
+    """SPARQL results whose terms have nothing unusual: read and compared faster than dicts."""
+
+    head: _Head
+    results: _TypedBindings
+    boolean: msgspec.Raw | None = None
+
+    def is_same(self, other: TypedTable) -> bool:
+        """Whether both have the same variables and equal rows."""
+        if self.boolean is not None or other.boolean is not None or self.results != other.results:
+            return False
+        variables = self.head.vars
+        others = other.head.vars
+        return variables == others or sorted(variables) == sorted(others)
+
+
+_decode_typed_table = msgspec.json.Decoder(TypedTable).decode
+
+
+def read_typed_table(text: str) -> TypedTable | None:
+    """Return the results in a text; None if anything in it is unusual."""
+    try:
+        return _decode_typed_table(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether both have the same variables and equal rows; `one` is known to be SPARQL results."""
     if "results" not in one or "boolean" in other:
