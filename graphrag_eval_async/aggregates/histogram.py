@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphrag_eval_async.aggregates.exact import ONE, sum_floats
+from graphrag_eval_async.aggregates.exact import ONE, sum_floats, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 BINS = 32
+
+MANY_EQUAL = 4
+"""From this number of equal values on, their sum is a product. Scores are often 0 or 1."""
 
 WAITING = 2048
 """Maximum values that wait to be counted in one batch."""
@@ -83,11 +87,15 @@ class Histogram:
     def _count(self, values: Iterable[float], sign: int) -> None:
         """Add values if `sign` is 1, and remove them if it is -1."""
         by_place: dict[int, list[float]] = {}
-        for value in values:
-            if 0 <= value <= 1:
-                by_place.setdefault(min(int(value * BINS), BINS - 1), []).append(value)
+        for value, times in Counter(values).items():
+            if not 0 <= value <= 1:
+                self._outside += sign * times
+                continue
+            place = min(int(value * BINS), BINS - 1)
+            if times >= MANY_EQUAL:
+                self._move(place, sign * times, sign * times * to_units(value))
             else:
-                self._outside += sign
+                by_place.setdefault(place, []).extend([value] * times)
         for place, members in by_place.items():
             self._move(place, sign * len(members), sign * sum_floats(members))
 
