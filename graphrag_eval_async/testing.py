@@ -14,7 +14,12 @@ from graphrag_eval_async.monitor.evidence import Step, pairs_of
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.records.conditions import OPERATORS, parse_bound
 from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RETRIEVAL_METRICS
-from graphrag_eval_async.records.outcomes import CUSTOM_METRICS, ERRORS_OF_RESULT, REASON
+from graphrag_eval_async.records.outcomes import (
+    AGENT_ERROR,
+    CUSTOM_METRICS,
+    ERRORS_OF_RESULT,
+    REASON,
+)
 from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import escape, one_line, plural
@@ -94,6 +99,8 @@ def _told(result: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
     yield from (f"  {each}" for each in broken)
     answers = ("reference_answer", "actual_answer", "answer_match_reason")
     for key in (REASON, "failure_detail", "error", "pending", *answers):
+        if key == "failure_detail" and result.get(REASON) == AGENT_ERROR:
+            continue  # It is the first line of the `error`, which follows.
         if (value := result.get(key)) not in (None, NO_FAILURE):
             told = reason_in_words(str(value)) if key == REASON else str(value)
             told = repr(value) if key.endswith("_answer") else told  # A list has an item a line.

@@ -102,6 +102,13 @@ def test_the_step_that_differs() -> None:
     assert "reference step" not in told(FAILED, steps_score=1) + told(RIGHT, steps_score=0)
 
 
+def test_an_agent_error() -> None:
+    lines = told(FAILED, failure="none").splitlines()
+    assert lines[1].startswith("  failure: 'agent_error', expected 'none'")
+    assert lines[2].startswith("failure: agent_error: the agent failed")
+    assert lines[3:4] == ["error: TimeoutError: the agent gave no answer within 60 s"]
+
+
 def test_order_and_answers_without_a_judge() -> None:
     steps = [{"name": name, "output": name, "status": "success"} for name in "ab"]
     expected = [{"name": name, "output": name} for name in "ab"]

@@ -27,11 +27,18 @@ from graphrag_eval_async.records.evaluation import (
     Evaluation,
 )
 from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import ABSENT, ANSWERED, answer_state, outcomes_of
+from graphrag_eval_async.records.outcomes import (
+    ABSENT,
+    AGENT_ERROR,
+    ANSWERED,
+    answer_state,
+    outcomes_of,
+)
 from graphrag_eval_async.records.outputs import has_no_rows, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
 from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps import compares_by_name
+from graphrag_eval_async.steps.failure import error_line
 from graphrag_eval_async.steps.formats.results import TypedTable, read_typed_table
 
 if TYPE_CHECKING:
@@ -193,12 +200,14 @@ class FastPath:
 
         # What it was to do: either all steps of the last group are plainly matched, or none is.
         score: float | None = None
-        failure: str | None = None
+        failure = AGENT_ERROR if failed else None
         groups: list[list[Step]] | None = None
         if question.data is not None:
             groups, tables = self._expect(question, question.data)
-            if failed or steps is None:
-                failure = "step_error" if steps else "no_steps"
+            if failed:
+                pass  # Nothing is scored.
+            elif steps is None:
+                failure = "no_steps"
             else:
                 matched = _match(groups[-1], tables, steps, usable)
                 if matched is None or (not matched and len(groups) > 1):
@@ -422,6 +431,9 @@ def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
         result["actual_steps"] = response.actual_steps
     result["steps_score"] = score
     result["failure"] = failure
+    detail = error_line(response.error) if failed else None
+    if detail is not None:
+        result["failure_detail"] = detail
     if response.input_tokens is not None:
         result["input_tokens"] = response.input_tokens
     if response.output_tokens is not None:

@@ -13,6 +13,7 @@ from graphrag_eval_async.steps import (
     STEPS,
     Budget,
     Facts,
+    agent_error,
     broken_limit,
     check_step,
     failure_of,
@@ -81,6 +82,8 @@ class Scoring(NamedTuple):
         evaluation.is_answered = answer == ANSWERED
         if question.data is not None:
             self._score_steps(evaluation, budget, executed)
+        elif failed:
+            evaluation.facts = agent_error(response.fields)
         self._match_answer(evaluation, question, response, budget)
         if evaluation.facts is not None:
             evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
@@ -113,7 +116,7 @@ class Scoring(NamedTuple):
             evaluation.of_steps = {**evaluation.of_steps, **nulls}
         broken = broken_limit(question, compared, self.names)
         if evaluation.failed or (steps is None and prepared.groups):
-            evaluation.facts = broken or Facts("step_error" if steps else "no_steps")
+            evaluation.facts = broken or _not_compared(response)
             return
         if broken is not None:
             evaluation.score, evaluation.facts = 0.0, broken
@@ -176,6 +179,13 @@ class Scoring(NamedTuple):
                 raise ComparisonBudgetExceeded
             score, why = match_answer(match, question.reference_answer, answer, tolerance)
             evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
+
+
+def _not_compared(response: Response) -> Facts:
+    """Return why no steps were compared: the response is an error, or it does not list its
+    steps.
+    """
+    return agent_error(response.fields) if response.failed else Facts("no_steps")
 
 
 def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:

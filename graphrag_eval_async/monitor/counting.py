@@ -15,7 +15,7 @@ from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.metrics import COST, is_counted_cost
-from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON
+from graphrag_eval_async.records.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
@@ -52,7 +52,7 @@ MAX_CHARACTERS = 256 * 1024  # Results whose steps have more text are listed, bu
 MAX_QUESTIONS = 10_000
 """Maximum number of questions whose reasons of failure are counted: the first that fail."""
 
-ERROR = "error"  # The reason of responses that are errors.
+ERROR = "error"  # The key of an error.
 
 
 @lru_cache(1000)
@@ -148,7 +148,7 @@ class Reasons:
     def add(self, seen: Evaluation) -> None:
         """Count a result."""
         result = seen.as_dict()
-        reason = ERROR if seen.failed else result.get(REASON, NO_FAILURE)
+        reason = AGENT_ERROR if seen.failed else result.get(REASON, NO_FAILURE)
         if (
             EXECUTION_ERROR in result
             and not self.not_run
@@ -157,7 +157,7 @@ class Reasons:
             self.not_run = one_line(f"{seen.question_id}: {told}", limit=SHOWN_CHARACTERS)
         if reason == NO_FAILURE or not isinstance(reason, str):
             return
-        if reason == ERROR:
+        if reason == AGENT_ERROR:
             error = result.get("error")
             self.error = one_line(
                 "no message" if error is None else str(error), limit=SHOWN_CHARACTERS
@@ -168,7 +168,7 @@ class Reasons:
         ):
             self.counts.setdefault(question, Counter())[reason[:ERROR_CHARACTERS]] += 1
             self.texts.setdefault(question, text_of(result))
-            if reason == ERROR:
+            if reason == AGENT_ERROR:
                 self.errors[question] = self.error
 
 

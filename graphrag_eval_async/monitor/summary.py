@@ -14,7 +14,7 @@ from graphrag_eval_async.monitor.worst import LISTED, worst_questions
 from graphrag_eval_async.records.conditions import OF_RIGHT, OPERATORS, Condition, rounded
 from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate
 from graphrag_eval_async.records.metrics import ANSWER_MATCH
-from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, OF_AGENT, REASON, RESPONSE_ERROR
+from graphrag_eval_async.records.outcomes import AGENT_ERROR, EXECUTION_ERROR, OF_AGENT, REASON
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
 from graphrag_eval_async.steps.failure import NO_FAILURE
@@ -184,7 +184,7 @@ def _outcome(
     reasons = sorted(samples.failures.items(), key=lambda item: (-item[1], item[0]))
     if samples.errors and not (unmet and reasons and reasons[0][1] > len(samples.errors)):
         of = f" ({len(samples.errors)} of {samples.count} samples)" if samples.count > 1 else ""
-        return "error", RESPONSE_ERROR, samples.errors[0] + of
+        return "error", AGENT_ERROR, samples.errors[0] + of
     unanswered = [kind for kind in missing.values() if kind in OF_AGENT]
     if unmet or unanswered:
         kind = next((reason for reason, count in reasons if count), None) or next(

@@ -15,7 +15,7 @@ from graphrag_eval_async.records.metrics import (
     mean_of_questions,
     own_interval,
 )
-from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
+from graphrag_eval_async.records.outcomes import AGENT_ERROR, NOT_RUN, OF_AGENT
 from graphrag_eval_async.text import interval_cell, name_cell, number, percent, plural
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid howe
 
 
 FAILURES = {
-    "error": "the response is an error",
+    AGENT_ERROR: "the agent failed: it raised an error, took too long or reported an error",
     "forbidden_step": "the agent took a step that the question forbids",
     "too_many_steps": "the agent took more steps than the question allows",
     "no_answer": "no answer, though no step is wrong",

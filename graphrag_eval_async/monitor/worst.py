@@ -7,8 +7,9 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.monitor.counting import ERROR, SCORES, Reasons
+from graphrag_eval_async.monitor.counting import SCORES, Reasons
 from graphrag_eval_async.monitor.wording import reason_in_words
+from graphrag_eval_async.records.outcomes import AGENT_ERROR
 from graphrag_eval_async.text import number
 from graphrag_eval_async.threads import work_in_slices
 
@@ -94,9 +95,10 @@ def explained(
         question, why = score.question, ""
         if counts := reasons.counts.get(question):
             reason = min(counts, key=lambda each, counts=counts: (-counts[each], each))  # type: ignore[misc]
-            told = (
-                f"error: {reasons.errors[question]}" if reason == ERROR else reason_in_words(reason)
-            )
+            if reason == AGENT_ERROR:
+                told = f"{AGENT_ERROR}: {reasons.errors[question]}"
+            else:
+                told = reason_in_words(reason)
             total = counts.total()
             why = f"{told} ({counts[reason]} of {total} failures)" if total > 1 else told
         anchor = (anchors or {}).get(question)

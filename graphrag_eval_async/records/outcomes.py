@@ -36,6 +36,9 @@ REFERENCE_QUERY = "reference_query"
 REASON = "failure"
 """Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
 
+AGENT_ERROR = "agent_error"
+"""The reason of responses that are errors: nothing was scored."""
+
 EXECUTION_ERROR = "execution_error"
 """Key of the reason why queries could not be run, which leaves the steps without a score."""
 

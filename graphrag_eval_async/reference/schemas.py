@@ -80,9 +80,16 @@ ResultShape = shape(
         "where and when queries were run: endpoint or graph, and at",
     ),
     key(
-        "failure", str | None, "why it failed; null if steps were not compared", examples=[*CLASSES]
+        "failure",
+        str | None,
+        "why it failed; null if nothing was compared and there is no error",
+        examples=[*CLASSES],
     ),
-    key("failure_detail", str | None, "which step is missing, or why a query failed, for example"),
+    key(
+        "failure_detail",
+        str | None,
+        "the first line of an error, or which step is missing, for example",
+    ),
     key("execution_error", str | None, "why the steps have no score, as queries could not be run"),
     key(
         "custom_metrics",

@@ -13,6 +13,7 @@ from graphrag_eval_async.steps.comparators import compares_by_name as compares_b
 from graphrag_eval_async.steps.comparators import needs_execution as needs_execution
 from graphrag_eval_async.steps.comparators import prepare_step as prepare_step
 from graphrag_eval_async.steps.failure import Facts as Facts
+from graphrag_eval_async.steps.failure import agent_error as agent_error
 from graphrag_eval_async.steps.failure import broken_limit as broken_limit
 from graphrag_eval_async.steps.failure import failure_of as failure_of
 from graphrag_eval_async.steps.matching import StepsScore as StepsScore

@@ -1,8 +1,9 @@
 """Why a response is wrong: the `failure` of a result whose question has reference steps or a
 `match`.
 
-If the steps are wrong, the earliest reference step that is not fully matched gives the reason, with
-the actual step that it took. If it took none, the latest of its name that no other took is to
+A response with an `error`, or with the status "error", is an agent error, whatever its question
+has. If the steps are wrong, the earliest reference step that is not fully matched gives the reason,
+with the actual step that it took. If it took none, the latest of its name that no other took is to
 blame, preferably one that returned something. An answer counts only if it was matched or judged;
 `answer_match` comes first. If answer correctness failed, nothing replaces it, so that all answers
 of a run are measured alike.
@@ -13,10 +14,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from graphrag_eval_async.records.aliases import meant_name, plain_name
 from graphrag_eval_async.records.conditions import OF_ANSWERS, RIGHT_ANSWER
 from graphrag_eval_async.records.metrics import ANSWER_MATCH
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.outcomes import AGENT_ERROR, REASON
+from graphrag_eval_async.records.outputs import decoded
 from graphrag_eval_async.records.shapes import GRAPHS
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ FORBIDDEN_STEP, TOO_MANY_STEPS = "forbidden_step", "too_many_steps"
 CLASSES = (
     FORBIDDEN_STEP,
     TOO_MANY_STEPS,
+    AGENT_ERROR,
     "no_answer",
     NO_FAILURE,
     "right_steps_wrong_answer",
@@ -56,6 +61,21 @@ CLASSES = (
 """All values of `failure`, including `NO_FAILURE`. The first that holds counts."""
 
 
+DETAIL_CHARACTERS = 500
+"""Maximum length of the line that is quoted of an error's text."""
+
+ERROR_KEYS = ("message", "error", "detail", "text", "content")
+"""Keys under which the objects of tools, protocols and frameworks hold the text of an error."""
+
+ERROR_LEVELS = 5
+"""How deep the text of an error is looked for in objects and lists."""
+
+TRACEBACK = "Traceback (most recent call last):\n"
+"""First line of a traceback, as Python prints it. The last one in a text is of the error that
+was raised.
+"""
+
+
 class Facts(NamedTuple):
     """The facts that decide the failure of a result."""
 
@@ -79,6 +99,64 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
     if is_right is False:
         return "right_steps_wrong_answer" if facts.has_steps else "wrong_answer"
     return NO_FAILURE
+
+
+def agent_error(response: Mapping[str, Any]) -> Facts:
+    """Return the facts of a response that is an error, with the first line of its `error`, if
+    any.
+    """
+    return Facts(AGENT_ERROR, detail=error_line(response.get("error")))
+
+
+def error_line(error: Any) -> str | None:
+    """Return the first line of an error's text; None if it has none.
+
+    Agents and tools write an error as text, or as an object or a list that holds its text. That may
+    itself be JSON text. An object without a text under one of `ERROR_KEYS` is quoted as JSON.
+    """
+    text = _error_text(error, ERROR_LEVELS)
+    if text is None and error is not None:
+        quoted = error if isinstance(error, str) else orjson.dumps(error).decode()
+        text = " ".join(quoted.split())
+    return None if text is None else _first_line(text)
+
+
+def _error_text(error: Any, levels: int) -> str | None:
+    """Find the text of an error in at most so many levels of objects and lists; None if it is
+    not there.
+    """
+    if isinstance(error, str):
+        if not error.lstrip().startswith(("{", "[")):
+            return error
+        error = decoded(error)
+        if isinstance(error, str):  # Not JSON.
+            return error
+    parts: list[Any] = []
+    if isinstance(error, dict):
+        parts = [error.get(key) for key in ERROR_KEYS]
+    elif isinstance(error, list):
+        parts = error[:1]
+    for part in parts if levels else ():
+        text = _error_text(part, levels - 1)
+        if text is not None and text.strip():
+            return text
+    return None
+
+
+def _first_line(text: str) -> str | None:
+    """Return the first line that is not blank, shortened; None if all are blank.
+
+    Of a traceback, it is the line with the exception, which follows the indented lines.
+    """
+    _, header, traceback = text.rpartition(TRACEBACK)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if header:
+        unindented = [line for line in traceback.splitlines() if line.strip() and line[0] != " "]
+        lines = unindented or lines
+    if not lines:
+        return None
+    line = lines[0].strip()
+    return line if len(line) <= DETAIL_CHARACTERS else f"{line[:DETAIL_CHARACTERS]}..."
 
 
 def broken_limit(

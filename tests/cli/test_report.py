@@ -88,7 +88,7 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
         f"## {HELD} Evaluation: 1 gate held\n\n2 results, 1 error, 0 rejected lines; 3 "
     )
     assert "1 passed, 1 with an error, 1 skipped.\n" in out
-    assert "`response_error: no answer` | `b.jsonl:1` |" in out
+    assert "`agent_error: no answer` | `b.jsonl:1` |" in out
     cases = ET.parse(folder.file("j.xml")).getroot().iter("testcase")  # noqa: S314  (it is our own)
     assert [[child.tag for child in case] for case in cases] == [[], ["skipped"], ["error"], []]
 
@@ -101,7 +101,7 @@ def test_github(
     out, err = capfd.readouterr()
     assert out.splitlines() == [
         "::error title=Gate failed::steps_score >= 1: the mean is 0.75",
-        "::warning title=c%3A response_error::down (r.jsonl:3)",
+        "::warning title=c%3A agent_error::down (r.jsonl:3)",
         "::notice title=b%3A wrong_order::steps_score is 0.5, expected >= 1 (r.jsonl:2)",
     ]
     assert err == "gate failed: steps_score >= 1: the mean is 0.75\n"

@@ -44,7 +44,7 @@ ANSWERED: dict[str, Any] = {"reference_answer": "a", "actual_answer": "a"}
         (
             [result("q", 0.0), failed("q", "a\nb\x1b")],
             [],
-            ("error", "response_error", "a b\\x1b (1 of 2 samples)"),
+            ("error", "agent_error", "a b\\x1b (1 of 2 samples)"),
         ),
         # An answer counts if the run was judged.
         ([result("q", **ANSWERED, answer_f1=0.9, failure="none")], [], ("passed", "", "")),
@@ -117,7 +117,7 @@ def test_annotations_of_gates_regressions_and_the_worst_questions() -> None:
         ("error", {"title": "Gate failed"}, told),
         ("warning", {"title": "Rejected lines"}, "2 invalid_json"),
         ("warning", {"title": "Regression"}, f"b was right in the baseline: {HALF} (r.jsonl:2)"),
-        ("warning", {"title": "c: response_error"}, "down"),
+        ("warning", {"title": "c: agent_error"}, "down"),
         ("notice", {"title": "b: wrong_order"}, f"{HALF} (r.jsonl:2)"),
     ]
 
@@ -170,7 +170,7 @@ def test_questions_and_gates_are_test_cases() -> None:
     ]
     assert told == [
         ("failure", "wrong_order", HALF, f"wrong_order: {HALF} (r.jsonl:2)"),
-        ("error", "response_error", "down", "response_error: down"),
+        ("error", "agent_error", "down", "agent_error: down"),
         ("skipped", None, "no score decides whether it passed", None),
     ]
     assert questions.get("time") == questions[0].get("time") == "1.250"
@@ -196,7 +196,7 @@ def test_every_text_is_one_command_and_xml(text: str) -> None:
     assert error[0].get("message") == shown
     [gate, warning, _] = commands(summary)
     assert gate[2] == one_line(text)
-    assert warning == ("warning", {"title": one_line(f"e{text}: response_error")}, shown)
+    assert warning == ("warning", {"title": one_line(f"e{text}: agent_error")}, shown)
 
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -268,7 +268,7 @@ def test_a_page_has_the_numbers_of_the_snapshot() -> None:
         "| `b` | `t` | `steps_score` | 1 -> 0, -1 | `r.jsonl:3` |\n",
         "### Worst questions: 3 of 3 that did not pass\n",
         "| `b` | `t` | `steps_score` 0 | `wrong_order` | `r.jsonl:3` |\n",
-        "| `c` | `t` | `steps_score` 0 | `response_error: timed out` |  |\n",
+        "| `c` | `t` | `steps_score` 0 | `agent_error: timed out` |  |\n",
         "### Failures by reason\n",
         "| `wrong_order` | 2 |\n",
         "### Rejected lines: 2 invalid_json\n",

@@ -26,7 +26,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, int | None, str | None]]] = [
     (ran(RIGHT, "ask"), ("ask", 1, "none")),
     ({"question_id": "ask"}, ("ask", None, "no_steps")),
     (ran(RIGHT, "broken"), ("broken", None, None)),
-    ({"question_id": "none", "error": "no"}, ("none", None, None)),
+    ({"question_id": "none", "error": "no"}, ("none", None, "agent_error")),
 ]
 
 

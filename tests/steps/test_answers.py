@@ -133,11 +133,11 @@ GIVEN: list[tuple[dict[str, Any], Any, Any]] = [
     ({"question_id": "near", "actual_answer": "102 MW"}, 0.0, "right_steps_wrong_answer"),
     ({"question_id": "both", "actual_answer": "Bonn, Berlin"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": " "}, None, "no_answer"),
-    ({"question_id": "near", "actual_answer": "100", "error": "lost"}, None, "step_error"),
+    ({"question_id": "near", "actual_answer": "100", "error": "lost"}, None, "agent_error"),
     ({"question_id": "alone", "actual_answer": "5"}, 1.0, "none"),
     ({"question_id": "alone", "actual_answer": "6"}, 0.0, "wrong_answer"),
     ({"question_id": "alone"}, None, "no_answer"),
-    ({"question_id": "alone", "error": "lost"}, None, None),
+    ({"question_id": "alone", "error": "lost"}, None, "agent_error"),
     (
         {"question_id": "both", "actual_answer": "Berlin, Bonn", "actual_steps": []},
         1.0,

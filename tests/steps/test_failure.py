@@ -6,6 +6,8 @@ import json
 import pickle
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from graphrag_eval_async import Evaluator, JudgeError, evaluate_stream
 from tests.metrics.support import Judge, claims
 from tests.steps.support import encode, groups, literal, query, result_of, texts
@@ -65,7 +67,14 @@ CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
     # Nothing was done that could have been right.
     ("no_steps", [STATIONS], []),
     ("no_steps", [STATIONS], [took(REPORTS)]),
-    ("no_steps", [STATIONS], {"status": "error", "actual_steps": []}),
+    ("agent_error", [STATIONS], {"status": "error", "actual_steps": []}),
+    ("agent_error", [STATIONS], {"error": "timeout"}),
+    ("agent_error", [STATIONS], {"error": "timeout", "actual_steps": [took(STATIONS)]}),
+    (
+        "agent_error",
+        [STATIONS],
+        {"error": "timeout", "actual_steps": [took(STATIONS, status="error")]},
+    ),
     ("missing_step", [STATIONS, STATIONS], [took(STATIONS)]),
     # It was done, and failed.
     ("step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")]),
@@ -188,6 +197,80 @@ async def test_steps_in_another_order() -> None:
     assert await failure(result["reference_steps"], names[::-1]) == "wrong_step_order"
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "agent.py", line 3, in ask
+    raise KeyError("b")
+KeyError: 'b'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "agent.py", line 5, in ask
+    raise ValueError("no such city\\nin the map")
+ValueError: no such city
+in the map
+"""
+FIRST_LINES: list[tuple[Any, str | None]] = [
+    ("TimeoutError: no answer within 60 s", "TimeoutError: no answer within 60 s"),
+    ("ValueError: no such city\nin the map\n", "ValueError: no such city"),
+    ("\r\n \n  502 Bad Gateway \r\n<html>", "502 Bad Gateway"),
+    (TRACEBACK, "ValueError: no such city"),
+    ("Traceback (most recent call last):\n  cut off", "Traceback (most recent call last):"),
+    ("x" * 2000, "x" * 500 + "..."),
+    ({"code": 7, "message": "no such city\nin the map"}, "no such city"),
+    ({"error": {"detail": [{"text": "no such city"}]}}, "no such city"),
+    ('{\n  "error": {"message": "no such city"}\n}', "no such city"),
+    ('{\n  "code": 7\n}', '{ "code": 7 }'),
+    ({"code": 7}, '{"code":7}'),
+    ("[" * 1000 + "]" * 1000, "[" * 500 + "..."),
+    ("{not JSON", "{not JSON"),
+    (503, "503"),
+    (" \n", None),
+    ("", None),
+]
+
+
+QUESTIONS = {
+    "steps": question(STATIONS),
+    "match": question(reference_answer="a", match="contains"),
+    "limit": question(max_steps=1),
+    "text": question(),
+}
+
+
+@pytest.mark.parametrize("asked", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize(
+    ("response", "detail"),
+    [({"error": text}, line) for text, line in FIRST_LINES] + [({"status": "error"}, None)],
+)
+async def test_an_agent_error_has_the_first_line_of_the_error(
+    asked: dict[str, Any], response: dict[str, Any], detail: str | None
+) -> None:
+    given_steps: list[dict[str, Any]] = [
+        {},
+        {"actual_steps": []},
+        {"actual_steps": [took(STATIONS)]},
+    ]
+    responses = [
+        {"question_id": "q", **response, **steps, **answer}
+        for steps in given_steps
+        for answer in ({}, {"actual_answer": "a"})
+    ]
+    reference = template(asked)
+    async with evaluate_stream(reference, responses, ordered=True) as stream:
+        results = [result async for result in stream]
+    evaluator = Evaluator(reference)
+    for number, (given, result) in enumerate(zip(responses, results, strict=True), 1):
+        assert (result["status"], result["failure"]) == ("error", "agent_error")
+        assert (result["steps_score"], result.get("failure_detail")) == (None, detail)
+        assert await evaluator.evaluate(given, sample=number) == result
+        json.dumps(result)
+        keys = [*result]
+        if detail is not None:
+            assert keys.index("failure_detail") == keys.index("failure") + 1
+    assert stream.aggregates.snapshot(detail=True)["micro"]["failure"] == {"agent_error": 6}
+
+
 LOOK, DELETE = ({"name": name, "output": name} for name in ("look_up", "delete_graph"))
 NEVER: dict[str, Any] = {"forbidden_steps": ["delete_graph"]}
 TWO: dict[str, Any] = {"max_steps": 2}
@@ -234,7 +317,7 @@ async def test_questions_with_limits_alone() -> None:
     for response, found in (
         ({"actual_steps": []}, (1, "none")),
         ({}, (None, None)),  # Nothing is known of its steps.
-        ({"error": "timeout"}, (None, "no_steps")),
+        ({"error": "timeout"}, (None, "agent_error")),
     ):
         result = await Evaluator(reference).evaluate({"question_id": "q", **response})
         assert (result["steps_score"], result["failure"]) == found
