@@ -108,6 +108,21 @@ def agent_error(response: Mapping[str, Any]) -> Facts:
     return Facts(AGENT_ERROR, detail=error_line(response.get("error")))
 
 
+def step_error(steps: Sequence[Mapping[str, Any]], index: int) -> Facts:
+    """Return the facts of a step that failed: which one, and the first line of its error, if it has
+    one.
+
+    The error is why its query could not be run, the step's own `error`, or else what it returned.
+    """
+    step = steps[index]
+    detail = f"actual_steps[{index}] ({str(step.get('name'))[:200]})"
+    for key in ("execution_error", "error", "output"):
+        line = error_line(step.get(key))
+        if line is not None:
+            return Facts("step_error", detail=f"{detail}: {line}")
+    return Facts("step_error", detail=detail)
+
+
 def error_line(error: Any) -> str | None:
     """Return the first line of an error's text; None if it has none.
 

@@ -23,7 +23,7 @@ from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.arguments import WRONG_ARGS, in_words
 from graphrag_eval_async.steps.budget import STEPS_PER_COMPARISON, Budget
 from graphrag_eval_async.steps.differences import Agreement
-from graphrag_eval_async.steps.failure import Facts, other_form
+from graphrag_eval_async.steps.failure import Facts, other_form, step_error
 from graphrag_eval_async.steps.tables.rows import assign
 
 if TYPE_CHECKING:
@@ -304,8 +304,7 @@ class _Matcher:
         if blamed in invalid:
             return Facts("query_invalid")
         if usable[blamed] is None and steps[blamed].get("status") != "success":
-            error = steps[blamed].get("execution_error")  # An agent may write anything there.
-            return Facts("step_error", detail=error if isinstance(error, str) else None)
+            return step_error(steps, blamed)
         if blamed in differing:
             self.diffs.append((*place, [*differing[blamed]]))
             return Facts(WRONG_ARGS, detail="; ".join(map(in_words, differing[blamed][:3])))

@@ -162,7 +162,8 @@ async def test_what_is_not_run_scores_0_with_the_reason(tmp_path: Path) -> None:
         assert (result["steps_score"], result["failure"]) == (0, failure), query
         told = step_of(result).get("execution_error")
         assert str(told).startswith(error), query
-        assert result.get("failure_detail") == (told if failure == "step_error" else None)
+        detail = f"actual_steps[0] (sparql_query): {told}" if failure == "step_error" else None
+        assert result.get("failure_detail") == detail
 
 
 async def test_what_an_agent_says_was_run_is_dropped(tmp_path: Path) -> None:

@@ -271,6 +271,54 @@ async def test_an_agent_error_has_the_first_line_of_the_error(
     assert stream.aggregates.snapshot(detail=True)["micro"]["failure"] == {"agent_error": 6}
 
 
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [({"error": text}, line) for text, line in FIRST_LINES]
+    + [({"output": text, "status": "error"}, line) for text, line in FIRST_LINES]
+    + [
+        ({"status": "error"}, None),
+        ({"error": "timed out\nafter 60 s", "output": "x", "status": "error"}, "timed out"),
+        (
+            {"error": " ", "output": "Error: no such table\n...", "status": "error"},
+            "Error: no such table",
+        ),
+        (
+            {"error": None, "output": "Error: no such table", "status": "error"},
+            "Error: no such table",
+        ),
+        (
+            {"isError": True, "output": [{"type": "text", "text": "no\nmore"}], "status": "error"},
+            "no",
+        ),
+    ],
+)
+async def test_a_step_error_has_the_first_line_of_the_steps_error(
+    keys: dict[str, Any], line: str | None
+) -> None:
+    other = {"name": "look_up", "output": "x", "status": "success"}
+    step = {"name": "Sparql-Query", **keys}
+    if keys.get("error") == "":
+        step["status"] = "error"
+    given = {"question_id": "q", "actual_steps": [other, step]}
+    reference = groups([STATIONS])
+    result = await Evaluator(reference).evaluate(given)
+    large = await Evaluator(reference).evaluate(given | {"padding": "x" * HEAVY_BYTES})
+    assert (result["steps_score"], result["failure"]) == (0, "step_error")
+    place = "actual_steps[1] (sparql_query)"
+    assert result["failure_detail"] == (place if line is None else f"{place}: {line}")
+    assert large["failure_detail"] == result["failure_detail"]
+    json.dumps(result)
+
+
+async def test_a_step_without_a_status_and_an_output_failed() -> None:
+    given = {"question_id": "q", "actual_steps": [{"name": "sparql_query"}]}
+    result = await Evaluator(groups([STATIONS])).evaluate(given)
+    assert (result["failure"], result["failure_detail"]) == (
+        "step_error",
+        "actual_steps[0] (sparql_query)",
+    )
+
+
 LOOK, DELETE = ({"name": name, "output": name} for name in ("look_up", "delete_graph"))
 NEVER: dict[str, Any] = {"forbidden_steps": ["delete_graph"]}
 TWO: dict[str, Any] = {"max_steps": 2}
