@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,6 +27,17 @@ MAX_DEPTH = 200
 """Maximum nesting of arrays and objects in a record. orjson reads 1,024 levels but writes only
 254.
 """
+
+_NOT_FINITE = re.compile(r"(?:NaN|-?Infinity)(?!\w)")
+"""The numbers that Python's `json` and JavaScript's engines write, and JSON lacks."""
+
+_KEY_CHARACTERS = 300
+"""How far before a number its key is looked for."""
+
+_ENCODING_BYTES = 64
+"""Bytes at the beginning of a line that decide its encoding: more than the first key has."""
+
+_NUL = b"\0"
 
 CONTAINERS = frozenset({dict, list})
 
@@ -60,7 +73,7 @@ def load(data: bytes, max_bytes: int = MAX_LINE_BYTES) -> Any:
             raise InvalidRecord("too_long", message)
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise _undecodable(data, str(error)) from None
+        raise _undecodable(data, error) from None
 
 
 def count_values(text: bytes) -> int:
@@ -74,16 +87,58 @@ def count_values(text: bytes) -> int:
     return count
 
 
-def _undecodable(data: bytes, problem: str) -> InvalidRecord:
+def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
+    """Return the error for a line that is not JSON in UTF-8: what is there instead, and what to
+    do.
+    """
+    encoding = _wide_encoding(data)
+    if encoding is not None:
+        cure = f"save the file as UTF-8, for example with iconv -f {encoding} -t UTF-8"
+        return InvalidRecord("invalid_utf8", f"{encoding}, not UTF-8; {cure}")
     try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        return InvalidRecord("invalid_utf8", f"{error.reason} at byte {error.start} of the line")
-    if (
-        " limit " in problem
-    ):  # "depth limit exceeded", or "Recursion limit reached" of older versions.
+        text = data.decode()
+    except UnicodeDecodeError as problem:
+        message = f"{problem.reason} at byte {problem.start} of the line"
+        return InvalidRecord("invalid_utf8", message)
+    # "depth limit exceeded", or "Recursion limit reached" of older versions.
+    if " limit " in str(error):
         return too_deep()
-    return InvalidRecord("invalid_json", problem)
+    return InvalidRecord("invalid_json", _without_a_json_form(text, error.pos) or str(error))
+
+
+def _wide_encoding(data: bytes) -> str | None:
+    """Return "UTF-16" or "UTF-32" if a line is in it, or None.
+
+    The first line of a file may have a byte-order mark. All lines consist of characters of 2 or 4
+    bytes, most of which are NUL in the keys of JSON. As lines end at the byte of a newline, up to
+    3 NULs that belong to it may come first, and be all there is after the last newline.
+    """
+    head = data[:_ENCODING_BYTES]
+    # The mark of UTF-32 begins with that of UTF-16.
+    if head.startswith((BOM_UTF32_LE, BOM_UTF32_BE)) or head == _NUL * 3:
+        return "UTF-32"
+    if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or head == _NUL:
+        return "UTF-16"
+    text = head.lstrip(_NUL)
+    if len(head) - len(text) > 3 or _NUL not in text or text.count(_NUL) < len(text) / 4:
+        return None
+    return "UTF-32" if _NUL * 2 in text else "UTF-16"
+
+
+def _without_a_json_form(text: str, place: int) -> str | None:
+    """Return what to do about NaN or an infinity, if it is at this place of a text; else None."""
+    # The decoder stops after a sign.
+    start = place - 1 if text[:place].endswith("-") else place
+    number = _NOT_FINITE.match(text, start)
+    if number is None:
+        return None
+    problem = f"{number[0]} at character {start} is not JSON; write null"
+    before = text[max(0, start - _KEY_CHARACTERS) : start].rstrip()
+    quoted_key = before.removesuffix(":").rstrip()
+    if not before.endswith(":") or not quoted_key.endswith('"'):
+        return problem
+    key = quoted_key[:-1].rpartition('"')[2]
+    return f"{key}: {problem}, or leave the key out"
 
 
 def nests_deeper(value: Any, limit: int) -> bool:
