@@ -9,20 +9,19 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.evidence import Step, pairs_of
-from graphrag_eval_async.monitor.wording import reason_in_words
-from graphrag_eval_async.records.conditions import OPERATORS, parse_bound
-from graphrag_eval_async.records.metrics import COST, RESULT_KEYS, RETRIEVAL_METRICS
-from graphrag_eval_async.records.outcomes import (
+from graphrag_eval_async.catalogue.conditions import OPERATORS, parse_bound
+from graphrag_eval_async.catalogue.metrics import COST, RESULT_KEYS, RETRIEVAL_METRICS
+from graphrag_eval_async.catalogue.outcomes import (
     AGENT_ERROR,
     CUSTOM_METRICS,
     ERRORS_OF_RESULT,
     REASON,
 )
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.monitor.evidence import Step, pairs_of
+from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import escape, one_line, plural
+from graphrag_eval_async.text import did_you_mean, escape, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from decimal import Decimal
+from difflib import get_close_matches
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -12,10 +13,13 @@ from graphrag_eval_async.errors import ConfigError, GraphragEvalError, Reference
 from graphrag_eval_async.errors import plural as plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 NAME_CHARACTERS = 160  # of a template's name, which is wrapped
 SHOWN_CHARACTERS = 2000  # of one line about the input, which may quote a key of any length
+
+MAX_LISTED = 15
+"""How many known names a message lists if it suggests none."""
 
 INVISIBLE = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
@@ -129,3 +133,14 @@ def by_frequency(of: Mapping[str, int]) -> str:
 def kind_of_problem(problem: str) -> str:
     """A problem of a trace without the name and the id of its call."""
     return problem.partition(" (")[0].rpartition(": ")[2]
+
+
+def did_you_mean(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
+    """End of a message that suggests the known name closest to `name` or, if none is close,
+    lists some.
+    """
+    folded = {each.casefold(): each for each in known}
+    if close := get_close_matches(name[:64].casefold(), folded, 1, cutoff):
+        return f"did you mean {folded[close[0]]}?"
+    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+    return f"known: {', '.join([*known][:MAX_LISTED])}{more}"

@@ -38,7 +38,7 @@ DEFAULTS = {
     "comparisons per response": "steps.budget.STEPS",
     "characters that `match` reads": "steps.answers.MAX_CHARACTERS",
     "step names per template": "aggregates.steps.MOST_NAMES",
-    "keys and values of tags": "records.tags.MOST_KEYS records.tags.MOST_VALUES",
+    "keys and values of tags": "catalogue.tags.MOST_KEYS catalogue.tags.MOST_VALUES",
     "live browsers": "monitor.dashboard_server.MAX_CLIENTS",
     "details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",
     "rows in a report": "monitor.report.LISTED",

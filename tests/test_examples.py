@@ -16,7 +16,7 @@ from graphrag_eval_async import (
     load_reference,
     run_evaluation,
 )
-from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.records.snapshots import counts_of
 from tests.support.cases import each
 from tests.support.example_server import endpoint
 from tests.support.shell import Shell

@@ -29,6 +29,7 @@ LEVELS = [
     {"config"},
     {"traces"},
     {"records"},
+    {"catalogue"},
     {"posix", "removed", "text", "threads"},
     {"errors", "version"},
 ]

@@ -6,14 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean
-from graphrag_eval_async.records.metrics import is_metric
-from graphrag_eval_async.records.outcomes import (
+from graphrag_eval_async.catalogue.metrics import is_metric
+from graphrag_eval_async.catalogue.outcomes import (
     NO_ANSWER,
-    OF_PENDING,
     OUTPUTS,
     REASON,
     RESPONSE_ERROR,
     TEXT,
+    VALUES_BY_METRIC,
     Outcome,
 )
 
@@ -47,7 +47,7 @@ def covered_metrics(
     failed = {what for what, kind in outcomes if kind not in (RESPONSE_ERROR, NO_ANSWER)}
     texts = {what for what, kind in outcomes if kind == TEXT}
     known = (failed - texts - {REASON, OUTPUTS}) | {*series, *pending, "steps_score"}
-    correctness = OF_PENDING["answer_correctness"]
+    correctness = VALUES_BY_METRIC["answer_correctness"]
     return known | ({*correctness} if known.intersection(correctness) else set())
 
 

@@ -33,23 +33,23 @@ from graphrag_eval_async.aggregates.steps import (
     counts_of,
     trimmed,
 )
-from graphrag_eval_async.records.conditions import OF_RIGHT
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
+from graphrag_eval_async.catalogue.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
     is_score,
     metric_position,
 )
-from graphrag_eval_async.records.outcomes import OF_AGENT, REASON
+from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.aggregates.window import Alike, Row
-    from graphrag_eval_async.records.conditions import Condition
+    from graphrag_eval_async.catalogue.conditions import Condition
+    from graphrag_eval_async.catalogue.outcomes import Outcome
     from graphrag_eval_async.records.evaluation import StepKinds
-    from graphrag_eval_async.records.outcomes import Outcome
 
 Columns: TypeAlias = "tuple[tuple[tuple[float, ...], ...], tuple[Any, ...], tuple[Any, ...]]"
 """The columns of several `Row`."""
@@ -89,7 +89,7 @@ class Group:
     def __init__(
         self,
         expected: Collection[str] = (),
-        right: Collection[Condition] = OF_RIGHT,
+        right: Collection[Condition] = RIGHT_CONDITIONS,
         *,
         ordered: bool = True,
     ) -> None:
@@ -377,7 +377,7 @@ def _repeats(groups: Collection[Group]) -> dict[str, float]:
         return {}
     scored = {metric for group in groups for metric in group.series}
     scored |= {
-        metric for group in groups for metric, kind in group.outcomes if kind not in OF_AGENT
+        metric for group in groups for metric, kind in group.outcomes if kind not in CAUSED_BY_AGENT
     }
     samples = Counter[tuple[int, int]]()
     for group in groups:

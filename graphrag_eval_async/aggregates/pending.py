@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.records.metrics import OF_STEPS
-from graphrag_eval_async.records.outcomes import NO_STEPS, OF_PENDING
+from graphrag_eval_async.catalogue.metrics import STEP_METRICS
+from graphrag_eval_async.catalogue.outcomes import NO_STEPS, VALUES_BY_METRIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Pending:
 
     def add(self, seen: Evaluation) -> None:
         """Record an incomplete result, whose values do not count yet."""
-        scored = [metric for metric in OF_STEPS if (metric, NO_STEPS) in seen.outcomes]
+        scored = [metric for metric in STEP_METRICS if (metric, NO_STEPS) in seen.outcomes]
         metrics = [*_metrics(seen), *seen.metrics, *scored]
         self.results.setdefault(_key(seen), []).append(tuple(sorted(metrics)))
 
@@ -64,7 +64,7 @@ def _metrics(seen: Evaluation) -> Iterator[str]:
     retrievals = sum(map(_is_retrieval, seen.as_dict().get("actual_steps") or ()))
     for name in seen.pending if isinstance(seen.pending, list | tuple) else ():
         if isinstance(name, str):
-            metrics = OF_PENDING.get(name, (name,))
+            metrics = VALUES_BY_METRIC.get(name, (name,))
             yield from metrics * (retrievals if metrics[0].startswith("retrieval_") else 1)
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, to_units
 from graphrag_eval_async.aggregates.questions import QuestionValues, Several, plus
-from graphrag_eval_async.records.conditions import OPERATORS
-from graphrag_eval_async.records.outcomes import OF_AGENT
+from graphrag_eval_async.catalogue.conditions import OPERATORS
+from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.records.conditions import Condition
-    from graphrag_eval_async.records.outcomes import Outcome
+    from graphrag_eval_async.catalogue.conditions import Condition
+    from graphrag_eval_async.catalogue.outcomes import Outcome
 
 MOST_SAMPLES = 100  # The largest k of pass@k and pass^k.
 
@@ -58,7 +58,9 @@ class Rights:
             dict(outcomes),
         )
         lacking = absent & kinds.keys() or (absent if failed else set())
-        if (known or lacking) and (failed or {kinds[metric] for metric in lacking} <= OF_AGENT):
+        if (known or lacking) and (
+            failed or {kinds[metric] for metric in lacking} <= CAUSED_BY_AGENT
+        ):
             meet = [map(OPERATORS[c.operator], own, repeat(c.bound)) for c, own in known]
             # Most often there is one condition.
             of_all = (

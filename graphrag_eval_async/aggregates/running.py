@@ -19,11 +19,11 @@ from graphrag_eval_async.aggregates.questions import first_values
 from graphrag_eval_async.aggregates.steps import checked_names
 from graphrag_eval_async.aggregates.tags import Tagged
 from graphrag_eval_async.aggregates.window import Alike, Last, Row, Seconds, Sliding
+from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
+from graphrag_eval_async.catalogue.metrics import is_score, metric_position
+from graphrag_eval_async.catalogue.outcomes import NO_ANSWER
 from graphrag_eval_async.errors import UsageError, describe
-from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.evaluation import Evaluation
-from graphrag_eval_async.records.metrics import is_score, metric_position
-from graphrag_eval_async.records.outcomes import NO_ANSWER
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.removed import without_removed
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.group import Intervals
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.aggregates.series import Series
-    from graphrag_eval_async.records.conditions import Condition
+    from graphrag_eval_async.catalogue.conditions import Condition
 
 # Maximum results to count in one batch, which takes about two milliseconds.
 BATCH = 2048
@@ -86,9 +86,9 @@ class Aggregates:
         self._order: dict[str, int] = {}
         self._pending = Pending()
         self._fractions: set[str] = set()
-        self._right: tuple[Condition, ...] = OF_RIGHT
+        self._right: tuple[Condition, ...] = RIGHT_CONDITIONS
         self._agreement: defaultdict[str, Agreement] = defaultdict(Agreement)
-        self._tags = Tagged(OF_RIGHT)
+        self._tags = Tagged(RIGHT_CONDITIONS)
         # Values of results that share everything else.
         self._waiting: dict[Alike, list[Row]] = {}
         self._results = 0

@@ -11,7 +11,7 @@ from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, mean, sum_flo
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.aggregates.questions import QuestionValues
-from graphrag_eval_async.records.metrics import may_be_bounded
+from graphrag_eval_async.catalogue.metrics import may_be_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -23,8 +23,8 @@ from graphrag_eval_async.aggregates.pending import Pending
 from graphrag_eval_async.aggregates.questions import QuestionValues
 from graphrag_eval_async.aggregates.series import Series, stored
 from graphrag_eval_async.aggregates.tags import Tagged
+from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.records.conditions import OF_RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -81,7 +81,7 @@ def load(data: bytes) -> Contents:
     try:
         state = msgspec.msgpack.decode(body)
         _, order, groups, waiting, fractions, expected, agreement, *more = state
-        tags = Tagged(OF_RIGHT)
+        tags = Tagged(RIGHT_CONDITIONS)
         per_tag, tags.are_cut = more or ((), False)
         for (key, value), group in per_tag:
             tags.groups[_decode(key), _decode(value)] = _load_group(group, {}, (), ordered=False)

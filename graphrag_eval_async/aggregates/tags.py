@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.group import Group
-from graphrag_eval_async.records.tags import counted_tags, tag_position
+from graphrag_eval_async.catalogue.tags import counted_tags, tag_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.window import Alike, Row
-    from graphrag_eval_async.records.conditions import Condition
-    from graphrag_eval_async.records.tags import Tag
+    from graphrag_eval_async.catalogue.conditions import Condition
+    from graphrag_eval_async.catalogue.tags import Tag
 
 
 class Tagged:

@@ -16,9 +16,9 @@ from graphrag_eval_async.records.caching import remember
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from graphrag_eval_async.catalogue.outcomes import Outcome
+    from graphrag_eval_async.catalogue.tags import Tags
     from graphrag_eval_async.records.evaluation import StepKinds
-    from graphrag_eval_async.records.outcomes import Outcome
-    from graphrag_eval_async.records.tags import Tags
 
 
 @dataclass(frozen=True, slots=True)

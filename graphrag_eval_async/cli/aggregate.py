@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.metrics import MISSING_RATE
 from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
 from graphrag_eval_async.cli.gates import check_read, needs_reference, on_missing
 from graphrag_eval_async.cli.reading import read_to_end
@@ -11,7 +12,6 @@ from graphrag_eval_async.cli.report import report
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.records.metrics import MISSING_RATE
 from graphrag_eval_async.reference import StepNames, load_reference, misnamed_steps
 
 if TYPE_CHECKING:

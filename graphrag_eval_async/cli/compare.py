@@ -9,6 +9,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.conditions import (
+    LEAST_RIGHT_VALUES,
+    CheckedGate,
+    check_bound,
+    to_float,
+)
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, range_of
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
@@ -32,9 +39,7 @@ from graphrag_eval_async.monitor.wording import (
     signed,
     validity,
 )
-from graphrag_eval_async.records.conditions import RIGHT, CheckedGate, check_bound, to_float
-from graphrag_eval_async.records.metrics import ERROR_RATE, range_of
-from graphrag_eval_async.records.tags import tags_of
+from graphrag_eval_async.records.snapshots import tags_of
 from graphrag_eval_async.text import name_cell, number, percent, plural, tell
 
 if TYPE_CHECKING:
@@ -282,9 +287,11 @@ def _check_count(
     most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> CheckedGate:
     told = f"{plural(count := len(snapshot['regressions']), 'regression')}, at most {most} allowed"
-    if not (decided := RIGHT.keys() & snapshot["overall"].keys()):
-        told = f"no question has any of these on both sides: {', '.join(RIGHT)}; {told}"
-    lacking = "".join(comparison.drop(metric).lacking(metric) for metric in RIGHT)
+    if not (decided := LEAST_RIGHT_VALUES.keys() & snapshot["overall"].keys()):
+        told = (
+            f"no question has any of these on both sides: {', '.join(LEAST_RIGHT_VALUES)}; {told}"
+        )
+    lacking = "".join(comparison.drop(metric).lacking(metric) for metric in LEAST_RIGHT_VALUES)
     return CheckedGate(
         "--max-regressions", count <= most and bool(decided) and not lacking, lacking + told
     )

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.metrics import MISSING_RATE
+from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines, write_page
@@ -31,8 +33,6 @@ from graphrag_eval_async.cli.run import (
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
-from graphrag_eval_async.records.metrics import MISSING_RATE
-from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sinks.tables import check_table, is_table, write_table

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.config.load import code_metrics
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
-from graphrag_eval_async.records.conditions import OPERATORS, CheckedGate, check_bound, rounded
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.conditions import OPERATORS, CheckedGate, check_bound, rounded
+from graphrag_eval_async.catalogue.metrics import (
     COST,
     ERROR_RATE,
     MISSING_RATE,
     RETRIEVAL_METRICS,
-    counts_of,
-    is_of_repeats,
-    mean_of_questions,
-    means_of,
+    is_repeat_rate,
     section_of,
 )
-from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.records.tags import ALL, CUT, counted_tags, tag_name
+from graphrag_eval_async.catalogue.tags import ALL_TAGS, LIMIT_IN_WORDS, counted_tags, tag_name
+from graphrag_eval_async.config.load import code_metrics
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
+from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, means_of
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.catalogue.conditions import Condition
+    from graphrag_eval_async.catalogue.tags import Tag
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Alert
-    from graphrag_eval_async.records.conditions import Condition
-    from graphrag_eval_async.records.tags import Tag
     from graphrag_eval_async.reference import Reference
 
 
@@ -55,13 +53,13 @@ def check_tags(given: Given, tags: set[Tag], *, are_cut: bool = False) -> None:
         names = (
             [*map(tag_name, known)]
             if option == "--gate"
-            else [*dict(known), *([ALL] if known else [])]
+            else [*dict(known), *([ALL_TAGS] if known else [])]
         )
         if name not in names:
             hint = did_you_mean(name, names) if names else "there are no tags"
             if are_cut or len(known) < len(tags):
                 raise UsageError(
-                    f"{option}: the tag {name!r} is unknown or cut, since {CUT}; {hint}"
+                    f"{option}: the tag {name!r} is unknown or cut, since {LIMIT_IN_WORDS}; {hint}"
                 )
             raise UsageError(f"{option}: no result has the tag {name!r}; {hint}")
 
@@ -131,7 +129,7 @@ def check_read(given: Given, snapshot: Mapping[str, Any], reference: Reference |
 
 
 def _needs_no_metric(gate: Condition) -> bool:
-    return gate.metric == MISSING_RATE or is_of_repeats(gate.metric) is not None
+    return gate.metric == MISSING_RATE or is_repeat_rate(gate.metric) is not None
 
 
 def metrics_read(overall: Mapping[str, Any]) -> list[str] | None:
@@ -198,13 +196,13 @@ def _check(
             ", ".join(template for template in values if isinstance(template, str)) or "none"
         )
         told = f"no results of such a template; there are: {templates}"
-    elif gate.metric not in known and is_of_repeats(gate.metric):
+    elif gate.metric not in known and is_repeat_rate(gate.metric):
         k = max(2, int(gate.metric[5:]))
         told = (
             f"no question has {k} results that are right or wrong; ask each {k} times (repeats={k})"
         )
     elif gate.metric not in known:
-        others = ", ".join(name for name in known if not is_of_repeats(name))
+        others = ", ".join(name for name in known if not is_repeat_rate(name))
         told = f"no values; metrics with values: {others or 'none'}"
     else:
         value = known[gate.metric]
@@ -224,7 +222,7 @@ def _means(group: Mapping[str, Any]) -> dict[str, float]:
     """The means over questions of the metrics, of the share of errors among the samples, and of
     repeats.
     """
-    means = {name: rate for name, rate in group.get("repeats", {}).items() if is_of_repeats(name)}
+    means = {name: rate for name, rate in group.get("repeats", {}).items() if is_repeat_rate(name)}
     means |= {metric: mean_of_questions(stats) for metric, stats in means_of(group).items()}
     samples, errors = counts_of(group)
     if samples:

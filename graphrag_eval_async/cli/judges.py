@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from graphrag_eval_async.catalogue.metrics import COST, JUDGED, is_counted_cost
+from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.load import check_config, read_config
 from graphrag_eval_async.config.model import METRICS, judge_of
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
-from graphrag_eval_async.records.metrics import COST, JUDGED, counts_of, is_counted_cost
-from graphrag_eval_async.records.outcomes import OF_PENDING
+from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.text import counts, dollars, one_line, plural
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def never_judged(
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
     """Return the judged metrics that have values."""
-    keys = {name: OF_PENDING[name] for name in config.metrics}
+    keys = {name: VALUES_BY_METRIC[name] for name in config.metrics}
     keys |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
     return [name for name, own in keys.items() if not {*own}.isdisjoint(metrics)]
 

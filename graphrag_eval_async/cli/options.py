@@ -188,7 +188,7 @@ Output
     Write JUnit XML here: a test case for each question and each gate.
   --github
     Print annotations for GitHub Actions, and append the Markdown to $GITHUB_STEP_SUMMARY.
-  --pass-if CONDITION... : records.conditions:parse_condition
+  --pass-if CONDITION... : catalogue.conditions:parse_condition
     A question passes if its mean meets CONDITION, such as 'answer_f1 >= 0.8' or 'lines:steps_score
     >= 0.5'. Repeatable.
     [default: steps_score >= 1, and answer_match, answer_f1 and ragas_answer_correctness >= 0.5, for
@@ -238,7 +238,7 @@ Judges
   --dry-run
     Only estimate calls, tokens and dollars.
 Gates
-  --gate CONDITION... : records.conditions:parse_gate
+  --gate CONDITION... : catalogue.conditions:parse_gate
     Fail unless CONDITION holds: 'steps_score >= 0.8', of a template 'lines:error_rate < 0.1', of a
     tag 'pass@2[hops=2] > 0.7'. Repeatable.
   --until CONDITION... : cli.parsing:parse_until

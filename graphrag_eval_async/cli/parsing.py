@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from graphrag_eval_async.records.conditions import to_float
+from graphrag_eval_async.catalogue.conditions import to_float
 
 LOOPBACK = "127.0.0.1"
 

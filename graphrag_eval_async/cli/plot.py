@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.histogram import Histogram
+from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.report import end, list_rejects
@@ -17,7 +18,7 @@ from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records.metrics import is_score, mean_of_questions, own_interval
+from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.text import one_line, percent, tell
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _draw_templates(
                 continue
             y = place + 0.3 * (number - (len(runs) - 1) / 2)
             axes.plot([mean_of_questions(stats)], [y], "o", color=colour, markersize=4)
-            if interval := own_interval(stats):
+            if interval := interval_of_mean(stats):
                 axes.plot([interval["low"], interval["high"]], [y, y], color=colour, linewidth=1.5)
     labels = [one_line(template, limit=40) for template in templates]
     axes.set_yticks(range(len(templates)), labels, parse_math=False)

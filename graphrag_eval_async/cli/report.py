@@ -12,7 +12,7 @@ from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.monitor.wording import unscored
 from graphrag_eval_async.monitor.worst import worst_questions
-from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.text import counts, describe, one_line, tell
 

@@ -31,10 +31,9 @@ from graphrag_eval_async.monitor.ci import render_annotations, render_junit
 from graphrag_eval_async.monitor.markdown import render_markdown
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import NO_RESPONSE, Reading, Summary
-from graphrag_eval_async.records.shapes import did_you_mean
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.sources.reading import expand
-from graphrag_eval_async.text import tell
+from graphrag_eval_async.text import did_you_mean, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

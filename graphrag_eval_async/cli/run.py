@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
+from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.judges import (
@@ -22,7 +23,6 @@ from graphrag_eval_async.cli.report import end, report
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.records.outcomes import OF_AGENT
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.journal import Journal
@@ -296,7 +296,9 @@ def _about_judge(
         notes.append(f"to judge the rest, raise llm.limits.budget_usd{remedy}")
     metrics = run.aggregates.snapshot()["micro"]
     groups = run.aggregates._groups.values()
-    failed = {what for group in groups for what, kind in group.outcomes if kind not in OF_AGENT}
+    failed = {
+        what for group in groups for what, kind in group.outcomes if kind not in CAUSED_BY_AGENT
+    }
     if ending.error is None:
         ending = ending._replace(error=nothing_judged(config, run.usage, metrics, failed))
     if ending.error is None and metrics["number_of_success_samples"]:

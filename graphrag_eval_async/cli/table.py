@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich.cells import cell_len
 
+from graphrag_eval_async.catalogue.metrics import is_score
+from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, NOT_RUN
 from graphrag_eval_async.monitor.wording import (
     RESOURCE_HEADINGS,
     VALIDITY,
@@ -20,9 +22,13 @@ from graphrag_eval_async.monitor.wording import (
     repeats_rows,
     variances,
 )
-from graphrag_eval_async.records.metrics import counts_of, is_score, mean_of_questions, own_interval
-from graphrag_eval_async.records.outcomes import NOT_RUN, OF_AGENT
-from graphrag_eval_async.records.tags import cut_note, tags_of
+from graphrag_eval_async.records.snapshots import (
+    counts_of,
+    cut_note,
+    interval_of_mean,
+    mean_of_questions,
+    tags_of,
+)
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import (
     by_frequency,
@@ -121,7 +127,7 @@ def _captions(shown: Mapping[str, Mapping[str, Any]]) -> list[str]:
     firsts = [
         f"{metric} {interval['mean']:.3f} {interval_cell(interval['low'], interval['high'])}"
         for metric, interval in bounded.items()
-        if own_interval(shown[metric]) is None
+        if interval_of_mean(shown[metric]) is None
     ]
     if firsts:
         captions.append(f"First samples: {', '.join(firsts)}.")
@@ -181,7 +187,7 @@ def _trust(metrics: Mapping[str, Mapping[str, Any]]) -> Cells:
         pending = stats["coverage"]["pending"]
         missing = {**failed, "pending": pending} if pending else failed
         if missing or "interval" in stats:
-            own = own_interval(stats) if "mean" in stats else None
+            own = interval_of_mean(stats) if "mean" in stats else None
             bounds = stats.get("bounds") if failed else None
             # One below the other, since they are many words where a judge is in trouble.
             told = "\n".join(f"{count} {one_line(kind)}" for kind, count in missing.items())
@@ -205,7 +211,9 @@ def _intervals(
             ]
             for template, group in groups.items()
         ]
-        of_first = ", first samples" * any(own_interval(metrics[metric]) is None for metric in part)
+        of_first = ", first samples" * any(
+            interval_of_mean(metrics[metric]) is None for metric in part
+        )
         level = percent(metrics[bounded[0]]["interval"]["level"])
         yield [f"{level} interval{of_first}", *map(_heading, part)], rows
 
@@ -225,7 +233,7 @@ def failure_reasons(snapshot: Mapping[str, Any]) -> list[str]:
     lacking: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, stats in snapshot["micro"].items():
         covered = stats.get("coverage", {}) if isinstance(stats, dict) else {}
-        if {*(failed := covered.get("failed", {}))} - OF_AGENT - {NOT_RUN}:
+        if {*(failed := covered.get("failed", {}))} - CAUSED_BY_AGENT - {NOT_RUN}:
             of_all = f"{covered['values']} of {covered['applied']} values"
             how = f"only {of_all}" if "mean" in stats else "no value"
             lacking[how, counts(failed)].append(name)

@@ -10,6 +10,16 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from graphrag_eval_async.catalogue.metrics import (
+    BY,
+    COST,
+    DISAGREEMENT,
+    ERROR_RATE,
+    RESULT_KEYS,
+    RESULT_METRICS,
+    RETRIEVAL_METRICS,
+    is_metric,
+)
 from graphrag_eval_async.config.in_code import CodeMetric, find_metric
 from graphrag_eval_async.config.llm import GENERATION, LLMConfig, ModelConfig
 from graphrag_eval_async.config.model import (
@@ -24,17 +34,7 @@ from graphrag_eval_async.config.model import (
 )
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import ConfigError, warn_caller
-from graphrag_eval_async.records.metrics import (
-    BY,
-    COST,
-    DISAGREEMENT,
-    ERROR_RATE,
-    RESULT_KEYS,
-    RESULT_METRICS,
-    RETRIEVAL_METRICS,
-    is_metric,
-)
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.text import did_you_mean
 
 GATES = ("error_rate", "missing_rate")  # Rates that the command line knows, besides metrics.
 

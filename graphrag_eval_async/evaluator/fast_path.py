@@ -17,6 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
+from graphrag_eval_async.catalogue.metrics import RESOURCES
+from graphrag_eval_async.catalogue.outcomes import (
+    ABSENT,
+    AGENT_ERROR,
+    ANSWERED,
+    answer_state,
+    outcomes_of,
+)
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.evaluation import (
     EMPTY,
@@ -26,17 +35,8 @@ from graphrag_eval_async.records.evaluation import (
     Alike,
     Evaluation,
 )
-from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import (
-    ABSENT,
-    AGENT_ERROR,
-    ANSWERED,
-    answer_state,
-    outcomes_of,
-)
 from graphrag_eval_async.records.outputs import has_no_rows, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps import compares_by_name
 from graphrag_eval_async.steps.failure import error_line
 from graphrag_eval_async.steps.formats.results import TypedTable, read_typed_table
@@ -44,9 +44,9 @@ from graphrag_eval_async.steps.formats.results import TypedTable, read_typed_tab
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
+    from graphrag_eval_async.catalogue.outcomes import Outcomes
+    from graphrag_eval_async.catalogue.tags import Tags
     from graphrag_eval_async.records import Question
-    from graphrag_eval_async.records.outcomes import Outcomes
-    from graphrag_eval_async.records.tags import Tags
 
     Step: TypeAlias = dict[str, Any]
     StepKind: TypeAlias = tuple[str, int, int]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
+from graphrag_eval_async.catalogue.outcomes import ANSWERED, answer_state, outcomes_of
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
-from graphrag_eval_async.records.metrics import ANSWER_MATCH
-from graphrag_eval_async.records.outcomes import ANSWERED, answer_state, outcomes_of
 from graphrag_eval_async.steps import (
     QUICK_STEPS,
     STEPS,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from graphrag_eval_async.catalogue.media_types import GRAPHS, TABLES
+from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import GRAPHS, TABLES
 from graphrag_eval_async.steps.queries import query_of
 from graphrag_eval_async.steps.tokens import (
     FORMS,

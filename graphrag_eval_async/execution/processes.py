@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
 from graphrag_eval_async.errors import ExecutionUnavailable
 from graphrag_eval_async.execution import engine
 from graphrag_eval_async.execution.engine import LENGTH, Reply, Setup, frame
 from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.steps.tokens import GRAPH_FORMS, form_of, tokens
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from graphrag_eval_async.inference.labels import (
     score_of,
 )
 from graphrag_eval_async.inference.one_look import student_quantile, upper
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

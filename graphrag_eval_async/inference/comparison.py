@@ -7,6 +7,16 @@ from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates.questions import mean_of, plus
+from graphrag_eval_async.catalogue.metrics import (
+    CONDITIONAL_METRICS,
+    ERROR_RATE,
+    is_metric,
+    is_primary,
+    is_score,
+    range_of,
+)
+from graphrag_eval_async.catalogue.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
+from graphrag_eval_async.catalogue.tags import ALL_TAGS, Tag, tag_position
 from graphrag_eval_async.errors import AggregationError, UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.pairs import (
@@ -30,19 +40,8 @@ from graphrag_eval_async.inference.verdicts import (
     non_inferiority,
     position,
 )
-from graphrag_eval_async.records.metrics import (
-    ERROR_RATE,
-    OF_SOME,
-    is_metric,
-    is_primary,
-    is_score,
-    range_of,
-)
-from graphrag_eval_async.records.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.records.tags import ALL, Tag, tag_position
-from graphrag_eval_async.text import plural
+from graphrag_eval_async.text import did_you_mean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -226,7 +225,7 @@ class RunningComparison:
         for question in self._shared:
             for tag in question.tags[1]:
                 shared[tag].append(question)
-        groups = {tag: own for tag, own in shared.items() if by in (tag[0], ALL)}
+        groups = {tag: own for tag, own in shared.items() if by in (tag[0], ALL_TAGS)}
         if not groups:
             hint = (
                 did_you_mean(by, sorted({key for key, _ in shared}))
@@ -275,7 +274,7 @@ class RunningComparison:
                 errors = round(rate * samples)
                 lacking = samples - errors - (0 if own is None else mean_of(own)[1])
                 missing[place] += max(
-                    valueless[side, metric, False], 0 if metric in OF_SOME else lacking
+                    valueless[side, metric, False], 0 if metric in CONDITIONAL_METRICS else lacking
                 )
                 results[place] += samples
                 failed[place] += errors

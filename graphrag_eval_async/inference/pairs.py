@@ -14,25 +14,25 @@ import orjson
 from graphrag_eval_async.aggregates.exact import mean, sum_floats
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.questions import mean_of, plus
+from graphrag_eval_async.catalogue.conditions import LEAST_RIGHT_VALUES
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT
+from graphrag_eval_async.catalogue.reference_steps import KEYS_OF_EVALUATIONS
 from graphrag_eval_async.inference.confidence import confidence_sequence
-from graphrag_eval_async.records.conditions import RIGHT
-from graphrag_eval_async.records.metrics import ERROR_RATE
-from graphrag_eval_async.records.outcomes import OF_AGENT
-from graphrag_eval_async.records.shapes import OF_EVALUATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import Several
+    from graphrag_eval_async.catalogue.tags import Tags
     from graphrag_eval_async.records.evaluation import Evaluation
-    from graphrag_eval_async.records.tags import Tags
 
 Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
 
 REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 
-_OF_EXECUTED = (*OF_EVALUATIONS, "output", "output_media_type")
+_OF_EXECUTED = (*KEYS_OF_EVALUATIONS, "output", "output_media_type")
 
 Metrics: TypeAlias = "dict[str, float | Several]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and
@@ -41,7 +41,9 @@ number.
 
 
 Rightness: TypeAlias = "dict[str, bool | None]"
-"""Whether a result is right, by metric of `RIGHT`; None if the agent left it without a value."""
+"""Whether a result is right, by metric of `LEAST_RIGHT_VALUES`; None if the agent left it
+without a value.
+"""
 
 
 def change_between(baseline: float, candidate: float) -> float:
@@ -113,10 +115,12 @@ class Question:
             right = {
                 metric: None
                 for metric, kind in seen.outcomes
-                if metric in RIGHT and kind in OF_AGENT
+                if metric in LEAST_RIGHT_VALUES and kind in CAUSED_BY_AGENT
             }
             right |= {
-                metric: value >= RIGHT[metric] for metric, value in seen.values if metric in RIGHT
+                metric: value >= LEAST_RIGHT_VALUES[metric]
+                for metric, value in seen.values
+                if metric in LEAST_RIGHT_VALUES
             }
         sample = seen.sample if type(seen.sample) is int else 1, right
         insort(self._samples.setdefault(side, []), sample, key=itemgetter(0))
@@ -135,7 +139,7 @@ class Question:
         samples = [sample for sample in (*first, *second) if sample is not None]
         known = {
             metric
-            for metric in RIGHT
+            for metric in LEAST_RIGHT_VALUES
             if all(metric in sample for sample in samples)
             if any(sample and sample.get(metric) is not None for sample in first)
         }
@@ -202,7 +206,7 @@ def _plain(step: Any) -> Any:
     """
     if not isinstance(step, dict):
         return step
-    added = _OF_EXECUTED if "executed_at" in step else OF_EVALUATIONS
+    added = _OF_EXECUTED if "executed_at" in step else KEYS_OF_EVALUATIONS
     return {key: value for key, value in step.items() if key not in added}
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
 from graphrag_eval_async.aggregates.histogram import Histogram
-from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.inference.confidence import Bet, check_level, confidence_sequence
-from graphrag_eval_async.records.conditions import Condition, parse_condition
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.conditions import Condition, parse_condition
+from graphrag_eval_async.catalogue.metrics import (
     BOUNDED_METRICS,
     RESULT_METRICS,
     RETRIEVAL_METRICS,
     may_be_bounded,
 )
-from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
+from graphrag_eval_async.catalogue.outcomes import CUSTOM_METRICS
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.inference.confidence import Bet, check_level, confidence_sequence
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,9 +180,9 @@ class Deciding:
         self._above.add(low)
         self._below.add(1 - high)
         if self._above.refutes(self._level):
-            self.holds = self.condition.over
+            self.holds = self.condition.is_lower_bound
         elif self._below.refutes(self._level):
-            self.holds = not self.condition.over
+            self.holds = not self.condition.is_lower_bound
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -197,7 +197,7 @@ class Deciding:
         if (
             self.holds is not None
         ):  # An end is found to five digits; it may not contradict the decision.
-            if self.holds == self.condition.over:
+            if self.holds == self.condition.is_lower_bound:
                 low = max(low, self.condition.bound)
             else:
                 high = min(high, self.condition.bound)

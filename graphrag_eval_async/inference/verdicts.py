@@ -11,13 +11,8 @@ from itertools import chain
 from math import isfinite, nextafter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.errors import UsageError, describe
-from graphrag_eval_async.inference.one_look import change_interval
-from graphrag_eval_async.inference.pairs import PairSums
-from graphrag_eval_async.inference.power import detectable_change
-from graphrag_eval_async.inference.sign_flips import sign_flip_test
-from graphrag_eval_async.records.conditions import check_bound
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.conditions import check_bound
+from graphrag_eval_async.catalogue.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
     is_primary,
@@ -25,7 +20,12 @@ from graphrag_eval_async.records.metrics import (
     metric_position,
     range_of,
 )
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.inference.one_look import change_interval
+from graphrag_eval_async.inference.pairs import PairSums
+from graphrag_eval_async.inference.power import detectable_change
+from graphrag_eval_async.inference.sign_flips import sign_flip_test
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from graphrag_eval_async.catalogue.metrics import fits_64_bits
 from graphrag_eval_async.config.model import OutputConfig
 from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 from graphrag_eval_async.metrics.metric import (
@@ -22,7 +23,6 @@ from graphrag_eval_async.metrics.metric import (
     fill,
     has_text,
 )
-from graphrag_eval_async.records.metrics import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,7 +99,9 @@ class _Output:
     def allows(self, value: Any) -> bool:
         if type(value) is str:
             return "string" in self.types
-        is_number = isfinite(value) if type(value) is float else type(value) is int and fits(value)
+        is_number = (
+            isfinite(value) if type(value) is float else type(value) is int and fits_64_bits(value)
+        )
         return "number" in self.types and is_number and (not self.is_fraction or 0 <= value <= 1)
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from graphrag_eval_async.catalogue.metrics import RESULT_KEYS, fits_64_bits
+from graphrag_eval_async.catalogue.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.config.in_code import CodeMetric, is_key
 from graphrag_eval_async.config.load import check_metrics
 from graphrag_eval_async.errors import JudgeError, UsageError, describe, describe_exception, in_utf8
-from graphrag_eval_async.records.metrics import RESULT_KEYS, fits
-from graphrag_eval_async.records.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.records.results import count_metrics
 
 if TYPE_CHECKING:
@@ -162,7 +162,11 @@ def _number(value: Any, range_: Range) -> float:
     )  # Of NumPy or PyTorch.
     is_number = isinstance(number, Real)
     if is_number and -inf < number < inf and low <= number <= high:
-        return int(number) if isinstance(number, Integral) and fits(int(number)) else float(number)
+        return (
+            int(number)
+            if isinstance(number, Integral) and fits_64_bits(int(number))
+            else float(number)
+        )
     limits = "" if range_ is None else f" from {low:g} to {high:g}"
     raise ValueError(f"expected a finite number{limits}, not {describe(value)}")
 

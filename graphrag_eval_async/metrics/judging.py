@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import orjson
 
+from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
@@ -26,7 +27,6 @@ from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import ANSWER, CONTEXT, retrieval
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.decoding import copy_json
-from graphrag_eval_async.records.outcomes import OF_PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,7 +107,7 @@ class Judging:
         self._on_fatal = on_fatal
         self._panels = {}
         for name, section in config.metrics.items():
-            self._panels[name] = Panel(section.judges, section.vote, OF_PENDING[name])
+            self._panels[name] = Panel(section.judges, section.vote, VALUES_BY_METRIC[name])
         for each in config.custom_evaluations:
             self._panels[each.name] = Panel(
                 each.judges, each.vote, [*each.outputs], nulls=[*each.outputs]

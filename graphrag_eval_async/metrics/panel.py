@@ -7,8 +7,8 @@ from math import fsum
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.metrics import BY, COST, DISAGREEMENT
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.records.metrics import BY, COST, DISAGREEMENT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

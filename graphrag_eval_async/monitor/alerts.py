@@ -8,12 +8,16 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates.series import QUANTILES
+from graphrag_eval_async.catalogue.conditions import parse_condition
+from graphrag_eval_async.catalogue.metrics import (
+    ERROR_RATE,
+    RESULT_KEYS,
+    is_metric,
+    metric_position,
+)
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
-from graphrag_eval_async.records.conditions import parse_condition
-from graphrag_eval_async.records.metrics import ERROR_RATE, RESULT_KEYS, is_metric, metric_position
-from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.text import number
+from graphrag_eval_async.text import did_you_mean, number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

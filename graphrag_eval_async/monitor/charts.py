@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, ERROR_RATE, is_score
 from graphrag_eval_async.inference.confidence import confidence_sequence
-from graphrag_eval_async.records.metrics import BOUNDED_METRICS, ERROR_RATE, is_score, own_interval
+from graphrag_eval_async.records.snapshots import interval_of_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[
             name,
             course,
             level,
-            banded=name in metrics and own_interval(metrics[name], "confidence"),
+            banded=name in metrics and interval_of_mean(metrics[name], "confidence"),
         )
         for name in names
     }

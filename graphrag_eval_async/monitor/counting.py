@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from graphrag_eval_async.aggregates import Last
+from graphrag_eval_async.catalogue.metrics import COST, is_counted_cost
+from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.watched import Alerts
-from graphrag_eval_async.records.metrics import COST, is_counted_cost
-from graphrag_eval_async.records.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.monitor.wording import reason_in_words
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.metrics import (
     ANSWER_MATCH,
     BY,
     COST,
     DISAGREEMENT,
     JUDGED,
-    OF_STEPS,
     RESOURCES,
     RESULT_KEYS,
+    STEP_METRICS,
     VALUES_F1,
 )
-from graphrag_eval_async.records.outcomes import EXECUTION_ERROR, REASON, REFERENCE_QUERY
+from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR, REASON
+from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
+from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.steps import Budget, accepted_names, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.arguments import args_differences, in_words
@@ -335,7 +336,7 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
                 yield value
     if of_steps:
         return
-    for name in (*OF_STEPS, ANSWER_MATCH):
+    for name in (*STEP_METRICS, ANSWER_MATCH):
         errors = [f"{name}_error", *([EXECUTION_ERROR] if name == "steps_score" else [])]
         value = _value(item, name, [name], errors, known)
         if value.values or value.error:

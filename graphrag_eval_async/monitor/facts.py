@@ -8,18 +8,18 @@ from math import fsum, inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_counted_cost
+from graphrag_eval_async.catalogue.outcomes import REASON
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.monitor.windows import window_facts
-from graphrag_eval_async.records.metrics import (
-    ERROR_RATE,
+from graphrag_eval_async.records.snapshots import (
     counts_of,
-    is_counted_cost,
+    cut_note,
     mean_of_questions,
     means_of,
+    tags_of,
 )
-from graphrag_eval_async.records.outcomes import REASON
-from graphrag_eval_async.records.tags import cut_note, tags_of
 from graphrag_eval_async.reference import misnamed_steps
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.histogram import BINS
 from graphrag_eval_async.aggregates.questions import FIRST
-from graphrag_eval_async.inference.confidence import gap, mean_of
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
     RETRIEVAL_METRICS,
     is_score,
 )
+from graphrag_eval_async.inference.confidence import gap, mean_of
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:

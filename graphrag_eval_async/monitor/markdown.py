@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.inference.verdicts import UNDECIDED
 from graphrag_eval_async.monitor.wording import (
     VALIDITY,
@@ -23,8 +24,7 @@ from graphrag_eval_async.monitor.wording import (
     validity,
     variances,
 )
-from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, is_score
-from graphrag_eval_async.records.tags import cut_note, tags_of
+from graphrag_eval_async.records.snapshots import counts_of, cut_note, tags_of
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import NAME_CHARACTERS, counts, number, one_line, percent, plural
 

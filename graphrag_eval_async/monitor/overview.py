@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
+from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_position
 from graphrag_eval_async.monitor.charts import charts_of, sparkline
 from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.history import getting_worse
@@ -20,24 +22,17 @@ from graphrag_eval_async.monitor.wording import (
     right_in_words,
     variances,
 )
-from graphrag_eval_async.records.conditions import OF_RIGHT
-from graphrag_eval_async.records.metrics import (
-    COST,
-    is_score,
-    mean_of_questions,
-    metric_position,
-    own_interval,
-)
+from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import counts, dollars, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.monitor.counting import Reasons
     from graphrag_eval_async.monitor.history import Course, Courses
     from graphrag_eval_async.monitor.worst import WorstQuestion
-    from graphrag_eval_async.records.conditions import Condition
 
 SHOWN_SCORES = 6  # that have a column in the table of templates
 LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got worse
@@ -118,7 +113,7 @@ def overview(
         "losses": [] if comparison is None else greatest_losses(comparison, LOSSES),
         "run": run_facts(facts),
         "judge": judge_facts(facts["judge"], restored=restored),
-        "repeats": _repeats(overall, facts.get("right", OF_RIGHT)),
+        "repeats": _repeats(overall, facts.get("right", RIGHT_CONDITIONS)),
         "agreement": agreement_facts(facts.get("agreement")),
     }
 
@@ -157,7 +152,7 @@ def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) ->
     trend = "" if course is None else sparkline(course.recents(name, course.results // 4))
     mean, first = (
         mean_of_questions(value),
-        None if own_interval(value, "confidence") else ends.get("mean"),
+        None if interval_of_mean(value, "confidence") else ends.get("mean"),
     )
     return Score(name, mean, ends.get("low"), ends.get("high"), value["window"], trend, first)
 

@@ -21,7 +21,7 @@ from graphrag_eval_async.monitor.prometheus_metrics import (
     samples_of,
     single,
 )
-from graphrag_eval_async.records.metrics import counts_of
+from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version

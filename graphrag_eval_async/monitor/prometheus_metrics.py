@@ -8,9 +8,10 @@ from collections import Counter
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
+from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.line import Reason
-from graphrag_eval_async.records.metrics import is_score, means_of
+from graphrag_eval_async.records.snapshots import means_of
 from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
 from graphrag_eval_async.text import escape
 

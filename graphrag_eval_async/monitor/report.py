@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.errors import check_extra
 from graphrag_eval_async.monitor.counting import Reasons, quality, shorten, text_of
 from graphrag_eval_async.monitor.evidence import result_names
@@ -17,9 +18,8 @@ from graphrag_eval_async.monitor.overview import overview, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY, unscored
 from graphrag_eval_async.monitor.worst import explained
-from graphrag_eval_async.records.conditions import OF_RIGHT
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.records.tags import cut_note, tags_of
+from graphrag_eval_async.records.snapshots import cut_note, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ class ReportResults:
 
 
 STATE: dict[str, Any] = {"level": 0.95, "rejects": {}, "questions": 0, "missing": 0}
-STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "right": OF_RIGHT}
+STATE |= {"window": None, "judge": None, "misnamed": None, "late": None, "right": RIGHT_CONDITIONS}
 """What a report shows of a run unless it is told more, in the layout of the state of a run."""
 
 

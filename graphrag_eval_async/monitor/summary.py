@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from graphrag_eval_async.catalogue.conditions import OPERATORS, RIGHT_CONDITIONS, Condition, rounded
+from graphrag_eval_async.catalogue.conditions import CheckedGate as CheckedGate
+from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
+from graphrag_eval_async.catalogue.outcomes import (
+    AGENT_ERROR,
+    CAUSED_BY_AGENT,
+    EXECUTION_ERROR,
+    REASON,
+)
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.wording import greatest_losses
 from graphrag_eval_async.monitor.worst import LISTED, worst_questions
-from graphrag_eval_async.records.conditions import OF_RIGHT, OPERATORS, Condition, rounded
-from graphrag_eval_async.records.conditions import CheckedGate as CheckedGate
-from graphrag_eval_async.records.metrics import ANSWER_MATCH
-from graphrag_eval_async.records.outcomes import AGENT_ERROR, EXECUTION_ERROR, OF_AGENT, REASON
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
 from graphrag_eval_async.steps.failure import NO_FAILURE
@@ -87,7 +92,7 @@ class Questions:
     """
 
     def __init__(self, conditions: Sequence[Condition] = ()) -> None:
-        self._conditions = conditions or OF_RIGHT
+        self._conditions = conditions or RIGHT_CONDITIONS
         self._metrics = {condition.metric for condition in self._conditions}
         # Those that the run was asked for; a condition that was given always applies.
         self._scored = {*self._metrics} if conditions else set[str]()
@@ -125,7 +130,7 @@ class Questions:
                 samples.failures[kind] += kind != NO_FAILURE
             elif metric in self._metrics:
                 samples.missing.setdefault(metric, kind)
-                if kind not in OF_AGENT:
+                if kind not in CAUSED_BY_AGENT:
                     self._scored.add(metric)
 
     def __iter__(self) -> Iterator[Question]:
@@ -145,7 +150,7 @@ class Questions:
             if known:
                 decisive = (unmet or known)[0]
                 score = decisive.metric, means[decisive.metric]
-                rank = score[1] if decisive.over else -score[1]
+                rank = score[1] if decisive.is_lower_bound else -score[1]
             missing = {each.metric: samples.missing.get(each.metric) for each in apply}
             whys = {ANSWER_MATCH: samples.why}
             told = [_told(each, means[each.metric]) + whys.get(each.metric, "") for each in unmet]
@@ -185,7 +190,7 @@ def _outcome(
     if samples.errors and not (unmet and reasons and reasons[0][1] > len(samples.errors)):
         of = f" ({len(samples.errors)} of {samples.count} samples)" if samples.count > 1 else ""
         return "error", AGENT_ERROR, samples.errors[0] + of
-    unanswered = [kind for kind in missing.values() if kind in OF_AGENT]
+    unanswered = [kind for kind in missing.values() if kind in CAUSED_BY_AGENT]
     if unmet or unanswered:
         kind = next((reason for reason, count in reasons if count), None) or next(
             iter(unanswered), "score"
@@ -220,12 +225,12 @@ class Summary:
     misnamed: str | None = None  # the warning of `misnamed_steps`
     not_run: str | None = None  # the first question with queries that could not be run, and why
     by: str | None = None  # the key of the tags that are shown; None for all
-    right: Sequence[Condition] = OF_RIGHT  # which questions pass
+    right: Sequence[Condition] = RIGHT_CONDITIONS  # which questions pass
 
     @property
     def by_means(self) -> bool:
         """Whether `lowest` come first in `worst`; not if conditions were given."""
-        return self.right is OF_RIGHT
+        return self.right is RIGHT_CONDITIONS
 
     @property
     def failed_gates(self) -> list[CheckedGate]:
@@ -282,7 +287,7 @@ class Reading:
         self.comparison = (
             RunningComparison(primary=primary, non_inferior=non_inferior) if compares else None
         )
-        self._aggregates._decide_by(conditions or OF_RIGHT)
+        self._aggregates._decide_by(conditions or RIGHT_CONDITIONS)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
         if reference is not None:
@@ -328,7 +333,7 @@ class Reading:
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             misnamed=misnamed_steps(self._reference or self._names, self._aggregates._step_names()),
             not_run=self._not_run,
-            right=self._conditions or OF_RIGHT,
+            right=self._conditions or RIGHT_CONDITIONS,
             listed=listed,
             **more,
         )

@@ -11,9 +11,9 @@ from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.aggregates.exact import mean, to_units
 from graphrag_eval_async.aggregates.ordered import quantile
 from graphrag_eval_async.aggregates.questions import mean_of
+from graphrag_eval_async.catalogue.conditions import OPERATORS
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.monitor.alerts import NO_LINES
-from graphrag_eval_async.records.conditions import OPERATORS
-from graphrag_eval_async.records.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, NOT_RUN
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.power import POWER
 from graphrag_eval_async.inference.verdicts import UNDECIDED
-from graphrag_eval_async.records.metrics import (
-    ERROR_RATE,
-    counts_of,
-    is_score,
-    mean_of_questions,
-    own_interval,
-)
-from graphrag_eval_async.records.outcomes import AGENT_ERROR, NOT_RUN, OF_AGENT
+from graphrag_eval_async.records.snapshots import counts_of, interval_of_mean, mean_of_questions
 from graphrag_eval_async.text import interval_cell, name_cell, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.records.conditions import Condition
+    from graphrag_eval_async.catalogue.conditions import Condition
 
 RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 """The metrics besides scores that tables show, and their headings."""
@@ -104,7 +99,7 @@ def unscored(micro: Mapping[str, Any]) -> str:
     covered = [each["coverage"] for each in scores if "coverage" in each]
     results, errors = counts_of(micro)
     judged = any(
-        each["values"] or each["pending"] or {*each["failed"]} - OF_AGENT for each in covered
+        each["values"] or each["pending"] or {*each["failed"]} - CAUSED_BY_AGENT for each in covered
     )
     told = f"Errors: {errors} of {plural(results, 'response')}. " if errors else ""
     return told + NOTHING_SCORED if results > errors and not judged else ""
@@ -129,7 +124,7 @@ def mean_cell(stats: Mapping[str, Any]) -> str:
     """The mean over questions, and the ends of its interval."""
     if "mean" not in stats:
         return ""
-    mean, interval = mean_of_questions(stats), own_interval(stats)
+    mean, interval = mean_of_questions(stats), interval_of_mean(stats)
     if interval is None:
         return (
             number(mean)

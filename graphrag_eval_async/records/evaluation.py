@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from graphrag_eval_async.catalogue.metrics import RESOURCES
+from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.records.decoding import copy_json
-from graphrag_eval_async.records.metrics import RESOURCES
-from graphrag_eval_async.records.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.records.outputs import returned_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.records.outcomes import Outcomes
+    from graphrag_eval_async.catalogue.outcomes import Outcomes
+    from graphrag_eval_async.catalogue.tags import Tags
     from graphrag_eval_async.records.question import Question
     from graphrag_eval_async.records.response import Response
-    from graphrag_eval_async.records.tags import Tags
 
 RETURNED, EMPTY, FAILED = range(3)
 LONGEST_NAME = 200

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from graphrag_eval_async.records.shapes import CSV
+from graphrag_eval_async.catalogue.media_types import CSV
 
 _is_empty_list = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*").fullmatch
 _has_no_rows = re.compile(r'"bindings"\s*:\s*\[\s*\]').match

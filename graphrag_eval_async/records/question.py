@@ -12,7 +12,7 @@ from graphrag_eval_async.records.decoding import InvalidRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.records.tags import Tags
+    from graphrag_eval_async.catalogue.tags import Tags
 
 Matching: TypeAlias = Literal["exact", "contains", "number", "regex", "list"]
 """The ways to match an answer with the reference answer, without a judge."""

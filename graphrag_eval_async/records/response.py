@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from graphrag_eval_async.catalogue.metrics import COST, RESOURCES, RETRIEVAL_METRICS
+from graphrag_eval_async.catalogue.outcomes import ERRORS_OF_STEP
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.records.decoding import (
     MAX_DEPTH,
@@ -15,7 +17,6 @@ from graphrag_eval_async.records.decoding import (
     too_deep,
 )
 from graphrag_eval_async.records.line import Line, Record
-from graphrag_eval_async.records.metrics import COST, RESOURCES, RETRIEVAL_METRICS
 from graphrag_eval_async.records.misnamed import (
     check_args,
     check_is_response,
@@ -23,7 +24,6 @@ from graphrag_eval_async.records.misnamed import (
     check_step,
     missing_question_id,
 )
-from graphrag_eval_async.records.outcomes import ERRORS_OF_STEP
 from graphrag_eval_async.records.question import (
     NAMES_OF_QUESTION,
     AnyQuestion,

@@ -8,30 +8,30 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias
 
-from graphrag_eval_async.errors import AggregationError, describe
-from graphrag_eval_async.records.caching import remember
-from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.metrics import (
     BY,
     COST,
     RESULT_KEYS,
     RESULT_METRICS,
     RETRIEVAL_METRICS,
-    fits,
+    fits_64_bits,
 )
-from graphrag_eval_async.records.misnamed import what_else
-from graphrag_eval_async.records.outcomes import (
+from graphrag_eval_async.catalogue.outcomes import (
     ANSWERED,
     CUSTOM_METRICS,
     ERRORS_OF_RESULT,
     ERRORS_OF_STEP,
     OUTPUTS,
     answer_state,
-    failures_of,
-    failures_of_outputs,
-    failures_of_step,
+    missing_outputs,
+    missing_values,
+    missing_values_of_step,
 )
-from graphrag_eval_async.records.tags import Tags, read_tags
+from graphrag_eval_async.catalogue.tags import Tags, read_tags
+from graphrag_eval_async.errors import AggregationError, describe
+from graphrag_eval_async.records.caching import remember
+from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
+from graphrag_eval_async.records.misnamed import what_else
 
 Values: TypeAlias = list[tuple[str, float]]
 
@@ -71,7 +71,9 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = Fa
         evaluation.steps = step_outcomes(steps)
         count_metrics(evaluation, result, steps)
     else:
-        failures = failures_of(result, _layout((False, *result)).errors, failed=True, counts=False)
+        failures = missing_values(
+            result, _layout((False, *result)).errors, failed=True, counts=False
+        )
         evaluation.outcomes = evaluation.outcomes_of_error = tuple(failures)
     return evaluation
 
@@ -91,7 +93,7 @@ def count_metrics(
 ) -> None:
     """Set the metrics of a result and its steps, and record which are missing and why."""
     layout = _layout((False, *result))
-    failures = failures_of(result, layout.errors, failed=evaluation.failed, counts=True)
+    failures = missing_values(result, layout.errors, failed=evaluation.failed, counts=True)
     values, evaluation.fractions = _values(result, layout.metrics, result), ()
     if CUSTOM_METRICS in result and OUTPUTS not in result:  # Its outputs are known.
         failures = [failure for failure in failures if failure[0] != OUTPUTS]
@@ -102,7 +104,7 @@ def count_metrics(
             names = [
                 name for name in _outputs(listed, place, "outputs", result) if name not in texts
             ]
-            failures += failures_of_outputs(result, names, place)
+            failures += missing_outputs(result, names, place)
             numbers = [name for name in names if isinstance(result.get(name), Real)]
             values += _values(result, numbers, result)
             evaluation.fractions += tuple(_outputs(listed, place, "fractions", result))
@@ -111,7 +113,7 @@ def count_metrics(
         if step.get("name") == "retrieval":
             layout = _layout((True, *step))
             values += _values(step, layout.metrics, result)
-            failures += failures_of_step(step, layout.errors)
+            failures += missing_values_of_step(step, layout.errors)
             panels += [(step, key) for key in layout.panels]
     if panels:
         evaluation.votes = tuple(vote for item, key in panels for vote in _votes(item, key))
@@ -146,7 +148,9 @@ def _values(item: Mapping[str, Any], metrics: Sequence[str], result: Mapping[str
         if value is not None:
             # Nearly all values pass this fast check; `_number` handles the rest.
             if not (
-                -inf < value < inf if type(value) is float else type(value) is int and fits(value)
+                -inf < value < inf
+                if type(value) is float
+                else type(value) is int and fits_64_bits(value)
             ):
                 value = _number(item, key, result)
             values.append((key, value))
@@ -185,7 +189,7 @@ def _number(item: Mapping[str, Any], key: str, result: Mapping[str, Any]) -> flo
     if not isinstance(value, bool) and isinstance(value, Real):
         with suppress(OverflowError):  # A fraction raises it; numbers of NumPy become infinite.
             number = int(value) if isinstance(value, Integral) else float(value)
-            if fits(number) if isinstance(number, int) else -inf < number < inf:
+            if fits_64_bits(number) if isinstance(number, int) else -inf < number < inf:
                 return number
     raise _error(result, key, "a finite number of at most 64 bits", value)
 

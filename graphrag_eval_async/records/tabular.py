@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from graphrag_eval_async.records.metrics import ERROR_RATE, counts_of, mean_of_questions
-from graphrag_eval_async.records.tags import tags_of
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Raw
 
+from graphrag_eval_async.catalogue.tags import uncounted_tags
 from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
 from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
 from graphrag_eval_async.records.question import AnyQuestion
-from graphrag_eval_async.records.shapes import did_you_mean
-from graphrag_eval_async.records.tags import uncounted_tags
 from graphrag_eval_async.reference.reading import Contents, read_templates
 from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step
 from graphrag_eval_async.steps.answers import check_match
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
 from graphrag_eval_async.errors import MalformedStep, UsageError, describe
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.steps import check_step
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert
 
+from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
 from graphrag_eval_async.errors import ReferenceDataError, UsageError, describe, warn_caller
 from graphrag_eval_async.records.aliases import BENCHMARK_STEP
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
 from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file
 from graphrag_eval_async.reference.reading import read_templates
 from graphrag_eval_async.steps.tokens import form_of

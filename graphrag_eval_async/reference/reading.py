@@ -20,20 +20,15 @@ import msgspec
 import orjson
 from msgspec import Meta, Raw, Struct, ValidationError, convert
 
+from graphrag_eval_async.catalogue.media_types import GRAPHS, MEDIA_TYPES, plain_type
+from graphrag_eval_async.catalogue.metrics import VALUES_F1
+from graphrag_eval_async.catalogue.reference_steps import KEYS_OF_EVALUATIONS
+from graphrag_eval_async.catalogue.tags import Tags, read_tags
 from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.line import LARGE_BYTES
-from graphrag_eval_async.records.metrics import VALUES_F1
 from graphrag_eval_async.records.question import Matching, Question, encode_steps
-from graphrag_eval_async.records.shapes import (
-    GRAPHS,
-    MEDIA_TYPES,
-    OF_EVALUATIONS,
-    did_you_mean,
-    plain_type,
-)
-from graphrag_eval_async.records.tags import Tags, read_tags
 from graphrag_eval_async.reference.shapes import (
     CountShape,
     GroupShape,
@@ -46,6 +41,7 @@ from graphrag_eval_async.reference.shapes import (
 )
 from graphrag_eval_async.steps import check_step, compares_by_name, needs_execution
 from graphrag_eval_async.steps.answers import check_match
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps import Comparator
@@ -367,7 +363,7 @@ class _CarefulReader:
                         f"{where}.order: is the group's; write {{order: strict, steps: [...]}}"
                     )
                 steps.append(step)
-                for key in OF_EVALUATIONS:
+                for key in KEYS_OF_EVALUATIONS:
                     step.pop(key, None)
                 try:
                     self._contents.check_step(step)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, defstruct
 
+from graphrag_eval_async.catalogue.media_types import MEDIA_TYPES
+from graphrag_eval_async.catalogue.reference_steps import KEYS_OF_EVALUATIONS
 from graphrag_eval_async.records.question import Matching
-from graphrag_eval_async.records.shapes import MEDIA_TYPES, OF_EVALUATIONS
 
 
 def key(name: str, kind: Any, description: str, **constraints: Any) -> tuple[Any, ...]:
@@ -65,7 +66,7 @@ ReferenceStepShape = shape(
         bool | None,
         "whether all graphs of an RDF dataset are compared as one",
     ),
-    *(key(name, Any, "left over from an evaluation; ignored") for name in OF_EVALUATIONS),
+    *(key(name, Any, "left over from an evaluation; ignored") for name in KEYS_OF_EVALUATIONS),
 )
 
 TagsShape: Any = dict[str, str | int | float | bool] | list[str]

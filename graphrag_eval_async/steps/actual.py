@@ -6,9 +6,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from graphrag_eval_async.catalogue.media_types import CSV, plain_type
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
-from graphrag_eval_async.records.shapes import CSV, plain_type
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import Table, read_table, steps_to_read
 from graphrag_eval_async.steps.formats.results import results_of

@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from graphrag_eval_async.catalogue.media_types import (
+    GRAPHS,
+    MEDIA_TYPES,
+    SPARQL_RESULTS,
+    TABLES,
+    plain_type,
+)
+from graphrag_eval_async.catalogue.metrics import VALUES_F1
+from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY, STRICT_ORDER
 from graphrag_eval_async.errors import (
     ComparatorError,
     MalformedStep,
@@ -20,16 +29,6 @@ from graphrag_eval_async.errors import (
 )
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
-from graphrag_eval_async.records.metrics import VALUES_F1
-from graphrag_eval_async.records.outcomes import REFERENCE_QUERY
-from graphrag_eval_async.records.shapes import (
-    GRAPHS,
-    MEDIA_TYPES,
-    SPARQL_RESULTS,
-    STRICT,
-    TABLES,
-    plain_type,
-)
 from graphrag_eval_async.steps.arguments import args_comparator
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
@@ -122,7 +121,7 @@ def prepare_step(
     prepared = _prepared(step, comparators) if args is None else _with_args(step, args, comparators)
     return (
         msgspec.structs.replace(prepared, is_strict=True)
-        if step.get("order") == STRICT
+        if step.get("order") == STRICT_ORDER
         else prepared
     )
 

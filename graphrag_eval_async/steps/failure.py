@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from graphrag_eval_async.catalogue.conditions import ANSWER_SCORES, RIGHT_ANSWER
+from graphrag_eval_async.catalogue.media_types import GRAPHS
+from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
+from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
 from graphrag_eval_async.records.aliases import meant_name, plain_name
-from graphrag_eval_async.records.conditions import OF_ANSWERS, RIGHT_ANSWER
-from graphrag_eval_async.records.metrics import ANSWER_MATCH
-from graphrag_eval_async.records.outcomes import AGENT_ERROR, REASON
 from graphrag_eval_async.records.outputs import decoded
-from graphrag_eval_async.records.shapes import GRAPHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -193,7 +193,7 @@ def _is_right(metrics: Mapping[str, Any]) -> bool | None:
     """Whether an answer is right by its metrics; None without one that decides."""
     if "answer_eval_error" in metrics and metrics.get(ANSWER_MATCH) is None:
         return None
-    scores = [metrics[name] for name in OF_ANSWERS if metrics.get(name) is not None]
+    scores = [metrics[name] for name in ANSWER_SCORES if metrics.get(name) is not None]
     return scores[0] >= RIGHT_ANSWER if scores else None
 
 

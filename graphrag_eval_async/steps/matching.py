@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from graphrag_eval_async.catalogue.metrics import VALUES
 from graphrag_eval_async.errors import (
     ComparatorError,
     ComparisonBudgetExceeded,
@@ -17,7 +18,6 @@ from graphrag_eval_async.errors import (
     in_utf8,
 )
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
-from graphrag_eval_async.records.metrics import VALUES
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.arguments import WRONG_ARGS, in_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.records.metrics import TOOL_CALLS
+from graphrag_eval_async.catalogue.metrics import TOOL_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

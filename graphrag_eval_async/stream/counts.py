@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
+from graphrag_eval_async.catalogue.metrics import is_counted_cost
+from graphrag_eval_async.catalogue.outcomes import REASON, RETRYABLE
 from graphrag_eval_async.errors import GraphragEvalWarning, RejectedResponse, warn_caller
 from graphrag_eval_async.records import Reason, Rejects
-from graphrag_eval_async.records.metrics import is_counted_cost
-from graphrag_eval_async.records.outcomes import OF_RETRY, REASON
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps
 
@@ -164,7 +164,9 @@ class Counts:
         ):
             raise ValueError("no whole result")
         seen = observe(result)
-        has_failed = not OF_RETRY.isdisjoint(kind for what, kind in seen.outcomes if what != REASON)
+        has_failed = not RETRYABLE.isdisjoint(
+            kind for what, kind in seen.outcomes if what != REASON
+        )
         if "judge" in result:
             metrics = observe(result, include_errors=True).values
             self.usage.restored_dollars += sum(

@@ -26,7 +26,7 @@ from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.refusals import Scrubber, retry_after
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 from graphrag_eval_async.records.response import read_response
-from graphrag_eval_async.records.shapes import did_you_mean
+from graphrag_eval_async.text import did_you_mean
 from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.traces.listed import steps_of_query
 

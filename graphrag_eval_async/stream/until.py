@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH, BOUNDED_METRICS, STEP_METRICS
+from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Sample, Until, unknown_metric
-from graphrag_eval_async.records.metrics import ANSWER_MATCH, BOUNDED_METRICS, OF_STEPS
-from graphrag_eval_async.records.outcomes import OF_PENDING
 from graphrag_eval_async.sinks.done import sha256_of
 from graphrag_eval_async.sinks.rejects import Rejected
 
@@ -80,8 +80,8 @@ class UntilDecided:
             raise UsageError(f"until: no template {template!r}; there are: {', '.join(templates)}")
         if metric not in BOUNDED_METRICS and metric not in fractions:
             raise unknown_metric(metric, fractions)
-        judged = {each for name in evaluator.judged for each in OF_PENDING.get(name, ())}
-        if metric not in {*OF_STEPS, ANSWER_MATCH, *judged, *fractions}:
+        judged = {each for name in evaluator.judged for each in VALUES_BY_METRIC.get(name, ())}
+        if metric not in {*STEP_METRICS, ANSWER_MATCH, *judged, *fractions}:
             raise UsageError(
                 f"until: {metric} is not judged; the configuration says which metrics are"
             )

@@ -4,8 +4,8 @@ import io
 from typing import Any
 
 from graphrag_eval_async import compute_aggregates
+from graphrag_eval_async.catalogue.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
 from graphrag_eval_async.cli.table import failure_reasons, render_detail, render_means
-from graphrag_eval_async.records.metrics import RESULT_KEYS, RESULT_METRICS, RETRIEVAL_METRICS
 from tests.support.cases import each
 
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import RunningAggregates
+from graphrag_eval_async.catalogue.conditions import parse_condition
 from graphrag_eval_async.monitor.report import ReportResults, html_report
 from graphrag_eval_async.monitor.summary import Reading, Summary
 from graphrag_eval_async.monitor.worst import worst_questions
-from graphrag_eval_async.records.conditions import parse_condition
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.token_usage import TokenUsage
 

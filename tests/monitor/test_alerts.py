@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.catalogue.conditions import OPERATORS
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert, value_of
 from graphrag_eval_async.monitor.watched import Alerts, Watched
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
-from graphrag_eval_async.records.conditions import OPERATORS
 from tests.monitor.summaries import seen
 from tests.support.cases import each
 

@@ -20,7 +20,7 @@ from graphrag_eval_async import (
     load_reference,
     run_evaluation,
 )
-from graphrag_eval_async.records.metrics import RESULT_METRICS
+from graphrag_eval_async.catalogue.metrics import RESULT_METRICS
 from graphrag_eval_async.records.response import read_response
 from graphrag_eval_async.reference.schemas import SHAPES, json_schema
 from tests.cli.support import ROOT, from_jsonl, run

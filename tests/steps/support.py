@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from graphrag_eval_async import run_evaluation_sync
-from graphrag_eval_async.records.shapes import SPARQL_RESULTS
+from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
 from graphrag_eval_async.steps import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.formats.results import SparqlResults, results_of

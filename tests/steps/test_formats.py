@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import ReferenceDataError, load_reference
+from graphrag_eval_async.catalogue.media_types import CSV, SPARQL_RESULTS, TSV, XML
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.records.shapes import CSV, SPARQL_RESULTS, TSV, XML
 from tests.steps.support import (
     encode,
     literal,

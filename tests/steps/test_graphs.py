@@ -9,8 +9,8 @@ from typing import Any
 import pyoxigraph
 import pytest
 
+from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep, ReferenceDataError
-from graphrag_eval_async.records.shapes import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.reference import Reference
 from graphrag_eval_async.steps import Budget, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Evaluator, RunningAggregates, evaluate_stream, run_evaluation_sync
-from graphrag_eval_async.records.metrics import TOOL_CALLS
+from graphrag_eval_async.catalogue.metrics import TOOL_CALLS
 from tests.steps.support import groups
 
 IRI = {"name": "iri_discovery", "output": "urn:a"}

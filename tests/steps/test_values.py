@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import Evaluator, ReferenceDataError, RunningAggregates, evaluate_stream
-from graphrag_eval_async.records.metrics import VALUES
-from graphrag_eval_async.records.shapes import CSV, TSV, XML
+from graphrag_eval_async.catalogue.media_types import CSV, TSV, XML
+from graphrag_eval_async.catalogue.metrics import VALUES
 from tests.execution.support import NAMES, PREFIX, graph, ran, results_of
 from tests.execution.support import templates as queries
 from tests.steps.support import (

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from graphrag_eval_async.catalogue.metrics import COST
+from graphrag_eval_async.catalogue.outcomes import REASON
 from graphrag_eval_async.monitor.alerts import value_of
 from graphrag_eval_async.monitor.overview import judge_facts, quality, run_facts
 from graphrag_eval_async.monitor.windows import duration_name
-from graphrag_eval_async.records.metrics import COST, mean_of_questions, own_interval
-from graphrag_eval_async.records.outcomes import REASON
+from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
 from graphrag_eval_async.text import by_frequency, one_line, percent
 from graphrag_eval_async.text import number as long_number
@@ -108,7 +109,7 @@ class _Screen:
         values = [known[column] for column in self._columns]
         sure = [value for value in values if "confidence" in value]
         level = percent(sure[0]["confidence"]["level"]) if sure else ""
-        firsts = any(own_interval(value, "confidence") is None for value in sure)
+        firsts = any(interval_of_mean(value, "confidence") is None for value in sure)
         self._trusted = [
             *[("  first samples", "confidence", "mean")] * firsts,
             *[(f"  {level} from", "confidence", "low"), (f"  {level} to", "confidence", "high")]

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
+from graphrag_eval_async.catalogue.media_types import CSV, TSV, XML
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import LARGE_BYTES
-from graphrag_eval_async.records.shapes import CSV, TSV, XML
 from graphrag_eval_async.steps.formats.tsv import XSD, is_iri, is_variable, number_type, read_tsv
 from graphrag_eval_async.steps.formats.xml_results import read_xml
 

@@ -16,9 +16,9 @@ from xml.parsers import expat
 import msgspec
 import orjson
 
+from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
 from graphrag_eval_async.errors import MalformedStep, needs
 from graphrag_eval_async.records.decoding import nests_deeper
-from graphrag_eval_async.records.shapes import GRAPHS, plain_type
 from graphrag_eval_async.steps.formats.reading import without_fence
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.metrics import VALUES_F1
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.records.metrics import VALUES_F1
 from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import read_reference

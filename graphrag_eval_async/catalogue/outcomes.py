@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.errors import FAILURES
-from graphrag_eval_async.records.metrics import (
+from graphrag_eval_async.catalogue.metrics import (
     ANSWER_MATCH,
     JUDGED,
     RESOURCES,
@@ -15,6 +14,7 @@ from graphrag_eval_async.records.metrics import (
     VALUES,
     VALUES_F1,
 )
+from graphrag_eval_async.errors import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,9 +29,6 @@ none of them. Such a result lacks this key.
 
 CUSTOM_METRICS = "custom_metrics"
 """Key of a result that names the values of metrics in code, as `judge` names the outputs."""
-
-REFERENCE_QUERY = "reference_query"
-"""Key of a reference step: the query that returns the expected output."""
 
 REASON = "failure"
 """Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
@@ -50,12 +47,12 @@ RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = (
 )
 NOT_RUN = "not_run"
 
-OF_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
+CAUSED_BY_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
 """Why a score has no value, if that is the agent's doing; otherwise its judge failed."""
 
 OTHER, TEXT, METRIC_ERROR = "other", "text", "metric_error"
 
-OF_RETRY = frozenset({*FAILURES, OTHER, METRIC_ERROR, NOT_RUN})
+RETRYABLE = frozenset({*FAILURES, OTHER, METRIC_ERROR, NOT_RUN})
 """Why a metric has no value, if another evaluation may find one."""
 
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
@@ -71,7 +68,7 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
 retrieval step.
 """
 
-OF_PENDING: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
+VALUES_BY_METRIC: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
 """The metrics by their name in `pending`."""
 
 
@@ -149,7 +146,7 @@ def outcomes_of(
     return metrics, counted + reason, (*uncounted.items(), *reason) if failed else ()
 
 
-def failures_of(
+def missing_values(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
 ) -> list[Outcome]:
     """The outcomes of a result itself, not of its steps and custom evaluations.
@@ -186,7 +183,7 @@ def failures_of(
     return found
 
 
-def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
+def missing_values_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
     """Metrics of a retrieval step without a value. F1 fails as recall does, or else as
     precision.
     """
@@ -199,7 +196,7 @@ def failures_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Out
     return [item for item in kinds.items() if step.get(item[0]) is None]
 
 
-def failures_of_outputs(
+def missing_outputs(
     result: Mapping[str, Any], outputs: Iterable[str], place: str
 ) -> Iterator[Outcome]:
     """Outputs listed at `place` that have no number. A failed one is null and comes before its

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -88,7 +88,9 @@ JUDGED = (
 )
 """The built-in metrics that a judge computes, in the order in which aggregates show them."""
 
-OF_SOME = {value for metric in JUDGED if not metric.counts_unanswered for value in metric.values}
+CONDITIONAL_METRICS = {
+    value for metric in JUDGED if not metric.counts_unanswered for value in metric.values
+}
 """Judged metrics that apply to some responses only, such as those with a retrieval step."""
 
 RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
@@ -103,7 +105,7 @@ VALUES = ("values_precision", "values_recall", VALUES_F1)
 values.
 """
 
-OF_STEPS = ("steps_score", *TOOL_CALLS, *VALUES)
+STEP_METRICS = ("steps_score", *TOOL_CALLS, *VALUES)
 """Metrics of the steps, which need no judge."""
 
 ANSWER_MATCH = "answer_match"
@@ -112,12 +114,16 @@ value.
 """
 
 _OF_ANSWERS = [value for metric in JUDGED if not metric.of_step for value in metric.values]
-RESULT_METRICS = (*OF_STEPS, ANSWER_MATCH, *RESOURCES, *_OF_ANSWERS)
+RESULT_METRICS = (*STEP_METRICS, ANSWER_MATCH, *RESOURCES, *_OF_ANSWERS)
 RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
 """Metrics of a single retrieval step."""
 
 BOUNDED_METRICS = frozenset(
-    {*OF_STEPS, ANSWER_MATCH, *(v for metric in JUDGED if metric.is_bounded for v in metric.values)}
+    {
+        *STEP_METRICS,
+        ANSWER_MATCH,
+        *(v for metric in JUDGED if metric.is_bounded for v in metric.values),
+    }
 )
 """Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from
 one.
@@ -137,7 +143,7 @@ ERROR_RATE = "error_rate"
 MISSING_RATE = "missing_rate"
 """Name of the share of questions without a response; not a key of a result."""
 
-is_of_repeats = re.compile(r"pass[@^](?:[1-9]\d?|100)").fullmatch
+is_repeat_rate = re.compile(r"pass[@^](?:[1-9]\d?|100)").fullmatch
 """Whether a name is that of a rate of repeats, such as ``pass@2``; not a key of a result."""
 
 PRIMARY = (
@@ -215,45 +221,13 @@ def section_of(metric: str) -> str | None:
 
 def range_of(metric: str) -> tuple[float, float]:
     """The least and the greatest value of a metric; outputs of custom evaluations may have any."""
-    if metric in BOUNDED_METRICS or metric in {ERROR_RATE, MISSING_RATE} or is_of_repeats(metric):
+    if metric in BOUNDED_METRICS or metric in {ERROR_RATE, MISSING_RATE} or is_repeat_rate(metric):
         return 0, 1
     if metric in _POSITIONS and is_score(metric):
         return -1, 1  # Made of cosine similarities.
     return (0, inf) if is_metric(metric) else (-inf, inf)
 
 
-def fits(value: float) -> bool:
+def fits_64_bits(value: float) -> bool:
     """Whether an int, or a float with an integer value, fits in 64 bits, signed or unsigned."""
     return -(2**63) <= value < 2**64
-
-
-def counts_of(group: Mapping[str, Any]) -> tuple[int, int]:
-    """The numbers of results and of errors in a group of aggregates."""
-    errors: int = group["number_of_error_samples"]
-    return errors + group["number_of_success_samples"], errors
-
-
-def mean_of_questions(stats: Mapping[str, Any]) -> float:
-    """The mean to show or check: over questions; over all values if some results do not name
-    theirs.
-    """
-    mean: float = stats.get("mean_of_questions", stats["mean"])
-    return mean
-
-
-def own_interval(stats: Mapping[str, Any], kind: str = "interval") -> Mapping[str, Any] | None:
-    """The interval of a metric if it is about the mean to show, not about that of first samples."""
-    interval: Mapping[str, Any] | None = stats.get(kind)
-    if (
-        interval is None
-        or abs(interval.get("mean", stats["mean"]) - mean_of_questions(stats)) > 1e-9
-    ):
-        return None
-    return interval
-
-
-def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The metrics of a group of aggregates that have a mean, each with its statistics."""
-    return {
-        name: stats for name, stats in group.items() if isinstance(stats, dict) and "mean" in stats
-    }

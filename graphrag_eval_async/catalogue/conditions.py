@@ -10,9 +10,9 @@ import operator
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.catalogue.metrics import range_of
+from graphrag_eval_async.catalogue.tags import Tag, parse_tag, tag_name
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records.metrics import range_of
-from graphrag_eval_async.records.tags import Tag, parse_tag, tag_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operat
 RIGHT_ANSWER = 0.5
 """Least F1 of a right answer: at least half of its claims or items match."""
 
-OF_ANSWERS = ("answer_match", "answer_f1", "ragas_answer_correctness")
+ANSWER_SCORES = ("answer_match", "answer_f1", "ragas_answer_correctness")
 """The metrics that say whether an answer is right; the first that a response has decides its
 failure.
 """
 
-RIGHT = {"steps_score": 1.0} | dict.fromkeys(OF_ANSWERS, RIGHT_ANSWER)
+LEAST_RIGHT_VALUES = {"steps_score": 1.0} | dict.fromkeys(ANSWER_SCORES, RIGHT_ANSWER)
 """The least values of a response that is right, for those of these metrics that it has."""
 
 CONDITION = re.compile(
@@ -58,13 +58,15 @@ class Condition(NamedTuple):
         return f"{name} {self.operator} {self.bound:.15g}"
 
     @property
-    def over(self) -> bool:
+    def is_lower_bound(self) -> bool:
         """Whether the mean should be above the bound; otherwise below it."""
         return self.operator.startswith(">")
 
 
-OF_RIGHT = tuple(Condition(None, metric, ">=", least) for metric, least in RIGHT.items())
-"""The conditions of `RIGHT`."""
+RIGHT_CONDITIONS = tuple(
+    Condition(None, metric, ">=", least) for metric, least in LEAST_RIGHT_VALUES.items()
+)
+"""The conditions of `LEAST_RIGHT_VALUES`."""
 
 
 class CheckedGate(NamedTuple):

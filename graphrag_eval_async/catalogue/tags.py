@@ -23,12 +23,12 @@ Tags: TypeAlias = tuple[Tag, ...]
 MOST_KEYS, MOST_VALUES = 20, 200
 """Maximum number of keys, and of values of all keys together, by which results are grouped."""
 
-CUT = f"results are grouped by at most {MOST_KEYS} keys and {MOST_VALUES} values"
+LIMIT_IN_WORDS = f"results are grouped by at most {MOST_KEYS} keys and {MOST_VALUES} values"
 
 BARE = "true"
 """The value of a tag that is a name alone."""
 
-ALL = "tags"
+ALL_TAGS = "tags"
 """Stands for all keys where results are grouped by one."""
 
 
@@ -101,16 +101,4 @@ def uncounted_tags(tags: set[Tag]) -> list[str]:
     """Say which of these tags exceed the limits, if any do."""
     if not (rest := sorted(tags.difference(counted_tags(tags)), key=tag_position)):
         return []
-    return [f"tags: {CUT}; {len(rest)} are left out, the first is {tag_name(rest[0])!r}"]
-
-
-def cut_note(snapshot: Mapping[str, Any]) -> str:
-    """What to say below the groups of a snapshot, if tags were left out."""
-    return f"Other tags are not shown: {CUT}." if snapshot.get("tags_are_cut") else ""
-
-
-def tags_of(snapshot: Mapping[str, Any], by: str | None = None) -> dict[str, Any]:
-    """The groups of a snapshot by name of tag: those of the key `by`, or of all keys."""
-    per_tag = snapshot.get("per_tag", {})
-    keys = [key for key in per_tag if by in (None, ALL, key)]
-    return {tag_name((key, value)): group for key in keys for value, group in per_tag[key].items()}
+    return [f"tags: {LIMIT_IN_WORDS}; {len(rest)} are left out, the first is {tag_name(rest[0])!r}"]

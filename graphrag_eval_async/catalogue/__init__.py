@@ -1,0 +1,3 @@
+"""The one list of metrics, outcomes, media types, conditions and tags, from which all else
+follows.
+"""

@@ -1,0 +1,28 @@
+"""Media types of the outputs of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SPARQL_RESULTS = "application/sparql-results+json"
+XML = "application/sparql-results+xml"
+CSV = "text/csv"
+TSV = "text/tab-separated-values"
+
+TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
+
+GRAPHS = (
+    *("text/turtle", "application/n-triples", "application/n-quads", "application/trig"),
+    *("application/rdf+xml", "application/ld+json", "text/n3"),
+)
+"""Media types of RDF graphs and datasets."""
+
+MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
+"""Known media types of outputs. Outputs of other types are compared as text."""
+
+
+def plain_type(media_type: Any) -> Any:
+    """A media type in lower case and without parameters such as `charset`."""
+    return (
+        media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else media_type
+    )
