@@ -17,8 +17,12 @@ from graphrag_eval_async.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-OPERATORS: Mapping[str, Callable[[float, float], bool]]
-OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 RIGHT_ANSWER = 0.5
 """Least F1 of a right answer: at least half of its claims or items match."""
@@ -32,29 +36,41 @@ LEAST_RIGHT_VALUES = {"steps_score": 1.0} | dict.fromkeys(ANSWER_SCORES, RIGHT_A
 """The least values of a response that is right, for those of these metrics that it has."""
 
 CONDITION = re.compile(
-    r"(?:(.*):)?\s*([^\s:<>=!\[\]]+)(?:\[(.*)\])?\s*([<>]=?)\s*([^\s<>=]+)\s*", re.DOTALL
+    r"(?:(?P<template>.*):)?"
+    r"\s*(?P<metric>[^\s:<>=!\[\]]+)"
+    r"(?:\[(?P<tag>.*)\])?"
+    r"\s*(?P<operator>[<>]=?)"
+    r"\s*(?P<bound>[^\s<>=]+)\s*",
+    re.DOTALL,
 )
-"""Template, metric, tag, operator and bound. A template's name may hold colons, spaces and
-operators.
-"""
+"""The parts of a condition. A template's name may hold colons, spaces and operators."""
 
 
 class Condition(NamedTuple):
-    """The parts of a condition; `template` is None for all results, `operator` one of
-    `OPERATORS`.
+    """The parts of a condition.
+
+    Attributes:
+        template: the template whose results count; None for all results.
+        metric: the metric whose mean is compared.
+        operator: one of `OPERATORS`.
+        bound: what the mean is compared with.
+        tag: the tag whose results count; only gates have one.
     """
 
     template: str | None
     metric: str
     operator: str
     bound: float
-    tag: Tag | None = None  # Whose results count, only of gates.
+    tag: Tag | None = None
 
     @property
     def text(self) -> str:
         """The condition as it is written."""
-        name = self.metric if self.template is None else f"{self.template}:{self.metric}"
-        name += "" if self.tag is None else f"[{tag_name(self.tag)}]"
+        name = self.metric
+        if self.template is not None:
+            name = f"{self.template}:{name}"
+        if self.tag is not None:
+            name = f"{name}[{tag_name(self.tag)}]"
         return f"{name} {self.operator} {self.bound:.15g}"
 
     @property
@@ -70,7 +86,13 @@ RIGHT_CONDITIONS = tuple(
 
 
 class CheckedGate(NamedTuple):
-    """A gate: its condition, whether it holds, and why, on one line."""
+    """A gate that was checked.
+
+    Attributes:
+        name: its condition.
+        holds: whether it holds.
+        told: why, on one line.
+    """
 
     name: str
     holds: bool
@@ -78,7 +100,7 @@ class CheckedGate(NamedTuple):
 
 
 def to_float(text: str) -> float:
-    """The number that a text spells; NaN if it spells none."""
+    """Return the number that a text spells; NaN if it spells none."""
     try:
         return float(text)
     except ValueError:
@@ -86,17 +108,26 @@ def to_float(text: str) -> float:
 
 
 def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
-    """Raise a `UsageError` if what has a name cannot be `bound`, since it has `limits`."""
+    """Check that `bound` is within the limits of what it is compared with.
+
+    Raises:
+        UsageError: it is not. The message begins with `name`.
+    """
     low, high = limits
-    if not low <= bound <= high:
-        told = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"
-        cure = f"; for {bound:g}%, write {bound / 100:g}" if high == 1 and 1 < bound <= 100 else ""
-        raise UsageError(f"{name} is {told}, not {bound:.15g}{cure}")
+    if low <= bound <= high:
+        return
+    expected = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"
+    problem = f"{name} is {expected}, not {bound:.15g}"
+    if high == 1 and 1 < bound <= 100:
+        problem += f"; for {bound:g}%, write {bound / 100:g}"
+    raise UsageError(problem)
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse a condition; another form, or a bound outside the range of the metric, is a
-    `ValueError`.
+    """Parse a condition without a tag.
+
+    Raises:
+        ValueError: it has another form, or its bound is outside the range of the metric.
     """
     condition = parse_gate(text)
     if condition.tag is not None:
@@ -105,20 +136,37 @@ def parse_condition(text: str) -> Condition:
 
 
 def parse_gate(text: str) -> Condition:
-    """Parse a condition that may be on a tag; errors are as those of `parse_condition`."""
+    """Parse a condition that may have a tag.
+
+    Raises:
+        ValueError: it has another form, or its bound is outside the range of the metric.
+    """
     match = CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
-    template, metric, tag, operator_, value = match.groups()
+    template = match["template"]
+    tag = match["tag"]
     if template is not None and tag is not None:
         raise ValueError(f"{text!r}: expected a template or a tag, not both")
-    bound, of_tag = parse_bound(text, value, metric), None if tag is None else parse_tag(tag)
-    return Condition(template and template.strip(), metric, operator_, bound, of_tag)
+    return Condition(
+        template=None if template is None else template.strip(),
+        metric=match["metric"],
+        operator=match["operator"],
+        bound=parse_bound(text, match["bound"], match["metric"]),
+        tag=None if tag is None else parse_tag(tag),
+    )
 
 
 def parse_bound(text: str, value: str, metric: str) -> float:
-    """Parse the `value` in a `text`; one that a mean of the metric cannot have is a
-    `ValueError`.
+    """Parse the bound of a condition.
+
+    Args:
+        text: the whole condition, for the message of an error.
+        value: the part of it that is the bound.
+        metric: the metric that is compared with it.
+
+    Raises:
+        ValueError: a mean of the metric cannot have this value.
     """
     bound = to_float(value)
     if not math.isfinite(bound):
@@ -128,8 +176,15 @@ def parse_bound(text: str, value: str, metric: str) -> float:
 
 
 def rounded(value: float, bound: float) -> str:
-    """A value in few digits that is on the same side of a bound."""
-    texts = (f"{value:.{digits}g}" for digits in range(3, 17))
-    sides = [compare(value, bound) for compare in OPERATORS.values()]
-    same = (text for text in texts if [f(float(text), bound) for f in OPERATORS.values()] == sides)
-    return next(same, repr(value))
+    """Return a value in as few digits, from 3, as keep it on the same side of a bound."""
+    sides = _sides(value, bound)
+    for digits in range(3, 17):
+        text = f"{value:.{digits}g}"
+        if _sides(float(text), bound) == sides:
+            return text
+    return repr(value)
+
+
+def _sides(value: float, bound: float) -> list[bool]:
+    """Return which of the `OPERATORS` hold between a value and a bound."""
+    return [holds(value, bound) for holds in OPERATORS.values()]

@@ -10,10 +10,16 @@ CSV = "text/csv"
 TSV = "text/tab-separated-values"
 
 TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
+"""Media types of the results of queries."""
 
 GRAPHS = (
-    *("text/turtle", "application/n-triples", "application/n-quads", "application/trig"),
-    *("application/rdf+xml", "application/ld+json", "text/n3"),
+    "text/turtle",
+    "application/n-triples",
+    "application/n-quads",
+    "application/trig",
+    "application/rdf+xml",
+    "application/ld+json",
+    "text/n3",
 )
 """Media types of RDF graphs and datasets."""
 
@@ -22,7 +28,10 @@ MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
 
 
 def plain_type(media_type: Any) -> Any:
-    """A media type in lower case and without parameters such as `charset`."""
-    return (
-        media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else media_type
-    )
+    """Return a media type in lower case and without parameters such as `charset`.
+
+    A value that is not a string is returned unchanged.
+    """
+    if not isinstance(media_type, str):
+        return media_type
+    return media_type.partition(";")[0].strip().lower()

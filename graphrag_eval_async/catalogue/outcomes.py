@@ -1,4 +1,4 @@
-"""Metrics of a result that apply but have no value, and why."""
+"""Outcomes of a result besides its values: which metrics lack a value, and why it is wrong."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from graphrag_eval_async.errors import FAILURES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-# A metric and the kind of its failure, or `REASON` and why the steps or the answer are wrong.
 Outcome: TypeAlias = tuple[str, str]
+"""A metric and the cause why it has no value; or `REASON` and why the steps or the answer are
+wrong.
+"""
+
+Outcomes: TypeAlias = tuple[Outcome, ...]
 
 OUTPUTS = "judge"
-"""Stands for the outputs of all custom evaluations in a result that was not judged, which names
-none of them. Such a result lacks this key.
+"""In an outcome, all outputs of custom evaluations, of a result that does not name them.
+
+A result that was not judged lacks the key of this name, which lists them.
 """
 
 CUSTOM_METRICS = "custom_metrics"
@@ -39,21 +44,36 @@ AGENT_ERROR = "agent_error"
 EXECUTION_ERROR = "execution_error"
 """Key of the reason why queries could not be run, which leaves the steps without a score."""
 
-RESPONSE_ERROR, NO_ANSWER, NO_STEPS, NOT_SCORED = (
-    "response_error",
-    "no_answer",
-    "no_steps",
-    "not_scored",
-)
+# Causes, besides those of `JudgeError`, which are `FAILURES`.
+RESPONSE_ERROR = "response_error"
+"""The response is an error."""
+
+NO_ANSWER = "no_answer"
+"""There is no answer, or a blank one."""
+
+NO_STEPS = "no_steps"
+"""The response lists no steps."""
+
+NOT_SCORED = "not_scored"
+"""There are steps, but they have no score."""
+
 NOT_RUN = "not_run"
+"""Queries could not be run."""
+
+METRIC_ERROR = "metric_error"
+"""A metric in code raised."""
+
+TEXT = "text"
+"""The output of a custom evaluation is text."""
+
+OTHER = "other"
+"""An error that does not say its kind."""
 
 CAUSED_BY_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
-"""Why a score has no value, if that is the agent's doing; otherwise its judge failed."""
-
-OTHER, TEXT, METRIC_ERROR = "other", "text", "metric_error"
+"""The causes that are the agent's doing; otherwise the judge or the metric failed."""
 
 RETRYABLE = frozenset({*FAILURES, OTHER, METRIC_ERROR, NOT_RUN})
-"""Why a metric has no value, if another evaluation may find one."""
+"""The causes that may be gone in another evaluation of the same response."""
 
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     key: values
@@ -61,62 +81,28 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     if not metric.of_step
     for key, values in (metric.errors or {f"{metric.name}_error": metric.values}).items()
 } | {EXECUTION_ERROR: ("steps_score", *VALUES)}
+"""The metrics that an error leaves without a value, by the key of the error in a result."""
+
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
-"""The metrics that an error leaves without a value, by the key of the error in a result or
-retrieval step.
-"""
+"""The same by the key of the error in a retrieval step."""
 
 VALUES_BY_METRIC: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
-"""The metrics by their name in `pending`."""
+"""The values of a judged metric, by its name, which stands in `pending`."""
 
-
-ABSENT, BLANK, ANSWERED = range(3)
+# States of an answer. Integers, since an enum would be slow as a part of the key of a cache.
+ABSENT = 0
+BLANK = 1
+ANSWERED = 2
 
 
 def answer_state(answer: Any) -> int:
-    """`ABSENT`, `BLANK` or, for an answer that says something, `ANSWERED`."""
+    """Return whether an answer is `ABSENT`, `BLANK` or, if it says something, `ANSWERED`."""
     if answer is None:
         return ABSENT
-    return ANSWERED if isinstance(answer, str) and answer and not answer.isspace() else BLANK
-
-
-@lru_cache(maxsize=256)
-def _expected(
-    failed: bool, answer: int, has_answer: bool, has_steps: bool, took_steps: bool
-) -> dict[str, str]:
-    """The metrics that a result should have, judged or not, with the kind of failure if one has no
-    value.
-
-    `has_answer` and `has_steps` are about the reference. A blank answer has correctness: it makes
-    no claims.
-    """
-    state = ABSENT if failed else answer
-    kinds: dict[str, str] = {}
-    if state != ANSWERED:
-        for metric in JUDGED:
-            applies = metric.counts_unanswered and (has_answer or not metric.needs_reference)
-            if applies and (state == ABSENT or metric.name != "answer_correctness"):
-                kinds |= dict.fromkeys(metric.values, NO_ANSWER)
-        kinds[OUTPUTS] = NO_ANSWER
-    if has_steps:
-        kinds["steps_score"] = NOT_SCORED if took_steps else NO_STEPS
-    return dict.fromkeys(kinds, RESPONSE_ERROR) if failed else kinds
-
-
-def _switched_on(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
-    """The same for metrics that a result has as null rather than not at all, of which `keys` has
-    some.
-    """
-    of_steps = NOT_SCORED if took_steps else NO_STEPS
-    kinds = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys((*TOOL_CALLS, *VALUES), of_steps)
-    return {
-        name: RESPONSE_ERROR if failed else kind for name, kind in kinds.items() if name in keys
-    }
-
-
-Outcomes: TypeAlias = tuple[Outcome, ...]
+    says_something = isinstance(answer, str) and answer and not answer.isspace()
+    return ANSWERED if says_something else BLANK
 
 
 @lru_cache(maxsize=4096)
@@ -131,94 +117,175 @@ def outcomes_of(
     not_run: bool,
     keys: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
-    """The metrics before judging, the outcomes, and those if the values of failed responses do
-    not count.
+    """Return the outcomes of a response before it is judged.
+
+    Results share few of them, so they are cached. The arguments are positional for the same reason.
+
+    Args:
+        metrics: the metrics that have a value.
+        failed: whether the response is an error.
+        answer: the state of the answer.
+        has_answer: whether the question has a reference answer.
+        has_steps: whether the question has reference steps.
+        took_steps: whether the response lists steps.
+        failure: why the steps or the answer are wrong; None if that is not known.
+        not_run: whether queries could not be run.
+        keys: those of the metrics that a result has as null if they lack a value.
+
+    Returns:
+        `metrics` itself, so that equal ones are one object; the outcomes; and the outcomes if the
+        values of responses that are errors do not count.
     """
-    kinds = _expected(failed, answer, has_answer, has_steps, took_steps)
-    kinds = kinds | _switched_on(keys, failed, took_steps) if keys else kinds
+    causes = dict(_causes_if_absent(failed, answer, has_answer, has_steps, took_steps))
+    if keys:
+        causes |= _causes_if_null(keys, failed, took_steps)
     if not_run:
-        kinds = kinds | {
-            name: NOT_RUN for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in kinds
-        }
-    reason = () if failure is None else ((REASON, failure),)
-    counted = tuple(outcome for outcome in kinds.items() if outcome[0] not in metrics)
-    uncounted = kinds | {metric: RESPONSE_ERROR for metric in metrics if metric in RESOURCES}
-    return metrics, counted + reason, (*uncounted.items(), *reason) if failed else ()
+        unscored = [name for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in causes]
+        causes |= dict.fromkeys(unscored, NOT_RUN)
+    reason: Outcomes = () if failure is None else ((REASON, failure),)
+
+    missing = tuple((metric, cause) for metric, cause in causes.items() if metric not in metrics)
+    if not failed:
+        return metrics, missing + reason, ()
+
+    uncounted = [metric for metric in metrics if metric in RESOURCES]
+    causes |= dict.fromkeys(uncounted, RESPONSE_ERROR)
+    return metrics, missing + reason, (*causes.items(), *reason)
+
+
+@lru_cache(maxsize=256)
+def _causes_if_absent(
+    failed: bool, answer: int, has_answer: bool, has_steps: bool, took_steps: bool
+) -> dict[str, str]:
+    """Return the metrics that a result should have, judged or not, with the cause if one is absent.
+
+    See `outcomes_of` for the arguments. The result is cached: callers copy it before they change
+    it.
+    """
+    state = ABSENT if failed else answer
+    causes: dict[str, str] = {}
+    if state != ANSWERED:
+        for metric in JUDGED:
+            if not metric.counts_unanswered or (metric.needs_reference and not has_answer):
+                continue
+            # A blank answer has a correctness: it makes no claims.
+            if state == ABSENT or metric.name != "answer_correctness":
+                causes |= dict.fromkeys(metric.values, NO_ANSWER)
+        causes[OUTPUTS] = NO_ANSWER
+    if has_steps:
+        causes["steps_score"] = NOT_SCORED if took_steps else NO_STEPS
+    return dict.fromkeys(causes, RESPONSE_ERROR) if failed else causes
+
+
+def _causes_if_null(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
+    """Return the cause for each of `keys` that is a metric which is null if it lacks a value.
+
+    These metrics apply only where they are switched on. Then a result has their key in any case.
+    """
+    cause_of_steps = NOT_SCORED if took_steps else NO_STEPS
+    causes = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys((*TOOL_CALLS, *VALUES), cause_of_steps)
+    return {
+        metric: RESPONSE_ERROR if failed else cause
+        for metric, cause in causes.items()
+        if metric in keys
+    }
 
 
 def missing_values(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
 ) -> list[Outcome]:
-    """The outcomes of a result itself, not of its steps and custom evaluations.
+    """Return the outcomes of a result itself, not of its steps and custom evaluations.
 
-    `errors` are its keys that are in `ERRORS_OF_RESULT`; `counts` says whether the values that it
-    has count.
+    Args:
+        result: the result.
+        errors: its keys that are in `ERRORS_OF_RESULT`.
+        failed: whether its response is an error.
+        counts: whether the values that it has count.
     """
-    groups, steps = result.get("reference_steps"), result.get("actual_steps")
-    answer, has_answer = (
-        answer_state(result.get("actual_answer")),
-        result.get("reference_answer") is not None,
+    took_steps = bool(result.get("actual_steps"))
+    causes = dict(
+        _causes_if_absent(
+            failed,
+            answer_state(result.get("actual_answer")),
+            result.get("reference_answer") is not None,
+            result.get("reference_steps") is not None,
+            took_steps,
+        )
     )
-    kinds = _expected(failed, answer, has_answer, groups is not None, bool(steps))
     if ANSWER_MATCH in result or TOOL_CALLS[0] in result or VALUES_F1 in result:
-        kinds = kinds | _switched_on(result, failed, bool(steps))
+        causes |= _causes_if_null(result, failed, took_steps)
+
     for key in errors:
-        if result[key] is not None:
-            kind = NOT_RUN if key == EXECUTION_ERROR else _kind(result[key])
-            left_out = (
-                name for name in ERRORS_OF_RESULT[key] if name not in VALUES or name in result
-            )
-            kinds = kinds | dict.fromkeys(left_out, kind)
+        error = result[key]
+        if error is None:
+            continue
+        cause = NOT_RUN if key == EXECUTION_ERROR else _kind_of(error)
+        for metric in ERRORS_OF_RESULT[key]:
+            # `VALUES` apply only where they are switched on.
+            if metric not in VALUES or metric in result:
+                causes[metric] = cause
+
     if not counts:
-        kinds = kinds | {
-            metric: RESPONSE_ERROR for metric in RESOURCES if result.get(metric) is not None
-        }
-    found = [
-        each
-        for each in kinds.items()
-        if result.get(each[0]) is None or not (counts or each[0] == OUTPUTS)
-    ]
-    if isinstance(reason := result.get(REASON), str):
-        found.append((REASON, reason))
-    return found
+        uncounted = [metric for metric in RESOURCES if result.get(metric) is not None]
+        causes |= dict.fromkeys(uncounted, RESPONSE_ERROR)
+    outcomes = []
+    for metric, cause in causes.items():
+        has_counted_value = result.get(metric) is not None and (counts or metric == OUTPUTS)
+        if not has_counted_value:
+            outcomes.append((metric, cause))
+
+    reason = result.get(REASON)
+    if isinstance(reason, str):
+        outcomes.append((REASON, reason))
+    return outcomes
 
 
 def missing_values_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
-    """Metrics of a retrieval step without a value. F1 fails as recall does, or else as
+    """Return the metrics of a retrieval step without a value, with the causes.
+
+    `errors` are its keys that are in `ERRORS_OF_STEP`. F1 fails as recall does, or else as
     precision.
     """
-    kinds = {
-        metric: _kind(step[key])
-        for key in reversed(errors)
-        if step[key] is not None
-        for metric in ERRORS_OF_STEP[key]
-    }
-    return [item for item in kinds.items() if step.get(item[0]) is None]
+    causes: dict[str, str] = {}
+    for key in reversed(errors):
+        error = step[key]
+        if error is not None:
+            causes |= dict.fromkeys(ERRORS_OF_STEP[key], _kind_of(error))
+    return [(metric, cause) for metric, cause in causes.items() if step.get(metric) is None]
 
 
 def missing_outputs(
     result: Mapping[str, Any], outputs: Iterable[str], place: str
 ) -> Iterator[Outcome]:
-    """Outputs listed at `place` that have no number. A failed one is null and comes before its
-    error.
+    """Yield the outputs that have no number, with the causes; `place` is the key that lists
+    them.
     """
-    other = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
+    unknown = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):
             yield output, TEXT
         elif value is None and output in result:
-            keys = [*result]
-            after = keys[keys.index(output) :]
-            error = next(
-                (key for key in after if isinstance(key, str) and key.endswith("_error")), ""
-            )
-            yield output, _kind(result.get(error) if error not in RESULT_KEYS else None, other)
+            yield output, _kind_of(_error_after(output, result), unknown)
         elif output not in result and answer_state(result.get("actual_answer")) != ANSWERED:
             yield output, NO_ANSWER
 
 
-def _kind(error: Any, other: str = OTHER) -> str:
-    """The kind of failure, which an error text begins with."""
-    kind = error.partition(":")[0] if isinstance(error, str) else other
-    return kind if kind in FAILURES else other
+def _error_after(output: str, result: Mapping[str, Any]) -> Any:
+    """Return the error of an output that is null: the first key after it that is one of an
+    error.
+    """
+    keys = [*result]
+    for key in keys[keys.index(output) :]:
+        if isinstance(key, str) and key.endswith("_error"):
+            # A key of this package is of another metric.
+            return None if key in RESULT_KEYS else result[key]
+    return None
+
+
+def _kind_of(error: Any, unknown: str = OTHER) -> str:
+    """Return the kind of failure that an error's text begins with, or else `unknown`."""
+    if not isinstance(error, str):
+        return unknown
+    kind = error.partition(":")[0]
+    return kind if kind in FAILURES else unknown

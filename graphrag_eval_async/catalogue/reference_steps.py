@@ -1,12 +1,13 @@
-"""Keys and values of reference steps."""
+"""Keys of reference steps, and their values, that several rooms know."""
 
 REFERENCE_QUERY = "reference_query"
-"""Key of a reference step: the query that returns the expected output."""
+"""Key of the query that returns the expected output."""
 
 STRICT_ORDER = "strict"
-"""The `order` of a group of reference steps, kept in its first step, that must come one after
-the other.
+"""The `order` of a group of reference steps that must be taken one after the other.
+
+The first step of the group keeps it.
 """
 
 KEYS_OF_EVALUATIONS = ("matches", "diff", "query_similarity", "executed_at")
-"""Keys of reference steps that evaluations add; those left over from an earlier one are ignored."""
+"""Keys that evaluations add. Those left over from an earlier evaluation are ignored."""

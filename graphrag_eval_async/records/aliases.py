@@ -17,103 +17,138 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.response import Response
 
 MAX_LISTED = 20
-"""Maximum tools listed in a warning."""
+"""Maximum number of tools that a warning lists."""
 
 UNNAMED = "unknown"
 """Name of a step of a trace that names no tool."""
 
-BENCHMARK_STEP = (
-    "sparql"  # The only step of questions of TEXT2SPARQL and QALD, and of answers to them.
-)
-_SAME = {"sparql": "sparqlquery", "sparqlquery": "sparql"}  # Unless the reference set has both.
+BENCHMARK_STEP = "sparql"
+"""The only step of questions of TEXT2SPARQL and QALD, and of answers to them."""
+
+_SYNONYMS = {"sparql": "sparqlquery", "sparqlquery": "sparql"}
+"""Plain names that mean the same step, unless the reference set has both."""
 
 _IGNORED = str.maketrans("", "", "-_ ")
 
 
 @remember(entries=1024)
 def plain_name(name: str) -> str:
-    """The part of a step's name that counts: names match in any case, with or without `-`, `_`
-    and spaces.
+    """Return the part of a step's name that counts.
+
+    Names match in any case, with or without `-`, `_` and spaces.
     """
     return name.casefold().translate(_IGNORED)
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
-    """A dict from each alias to the name of its step; names of reference steps are `reserved`."""
+    """Return the name of a step by each of its aliases.
+
+    Args:
+        aliases: a dict from the name of a step to a list of its aliases; unchecked.
+        reserved: the names of reference steps, which cannot be aliases.
+
+    Raises:
+        UsageError: `aliases` is something else, or an alias is ambiguous.
+    """
     if not isinstance(aliases, Mapping):
         raise UsageError(
             f"step_aliases: expected a dict from a name to a list of names, got {aliases!r}"
         )
-    found: dict[str, str] = {}
-    for name, others in aliases.items():
+    name_by_alias: dict[str, str] = {}
+    for name, aliases_of_name in aliases.items():
         place = f"step_aliases[{name!r}]"
-        if not isinstance(others, Sequence) or isinstance(others, str | bytes):
-            raise UsageError(f"{place}: expected a list of names, got {others!r}")
-        for other in (name, *others):
-            if not isinstance(other, str) or not other:
-                raise UsageError(f"{place}: expected non-empty names, got {other!r}")
-        for other in others:
-            if other in reserved or other in aliases:
-                raise UsageError(f"{place}: {other!r} is itself the name of a step")
-            if found.setdefault(other, name) != name:
-                raise UsageError(f"{place}: {other!r} is already an alias of {found[other]!r}")
-    return found
+        if not isinstance(aliases_of_name, Sequence) or isinstance(aliases_of_name, str | bytes):
+            raise UsageError(f"{place}: expected a list of names, got {aliases_of_name!r}")
+        for text in (name, *aliases_of_name):
+            if not isinstance(text, str) or not text:
+                raise UsageError(f"{place}: expected non-empty names, got {text!r}")
+        for alias in aliases_of_name:
+            if alias in reserved or alias in aliases:
+                raise UsageError(f"{place}: {alias!r} is itself the name of a step")
+            first_name = name_by_alias.setdefault(alias, name)
+            if first_name != name:
+                raise UsageError(f"{place}: {alias!r} is already an alias of {first_name!r}")
+    return name_by_alias
 
 
 def step_names(
-    aliases: Mapping[str, str], known: Collection[str], others: Iterable[str]
+    aliases: Mapping[str, str], known: Collection[str], forbidden: Iterable[str]
 ) -> dict[str, str]:
-    """The `known` name of a step by its plain name, and by its aliases, which may be plain or
-    not.
+    """Return the names of steps by all spellings that mean them.
+
+    Args:
+        aliases: names of steps by their aliases.
+        known: the names of reference steps.
+        forbidden: the names of steps that questions forbid, which are never synonyms of others.
+
+    Returns:
+        names of steps by plain name of a synonym, by plain name of an alias, by plain name, and by
+        alias. Where these are equal, a later one counts.
     """
-    plain = {plain_name(alias): name for alias, name in aliases.items()}
-    own = {plain_name(name): name for name in sorted(known)}
-    same = {
-        _SAME[name]: own[name]
-        for name in own.keys() & _SAME
-        if _SAME[name] not in map(plain_name, others)
+    by_plain_name = {plain_name(name): name for name in sorted(known)}
+    by_plain_alias = {plain_name(alias): name for alias, name in aliases.items()}
+    plain_forbidden = {plain_name(name) for name in forbidden}
+    by_synonym = {
+        synonym: by_plain_name[name]
+        for name, synonym in _SYNONYMS.items()
+        if name in by_plain_name and synonym not in plain_forbidden
     }
-    return same | plain | own | {**aliases}
+    return by_synonym | by_plain_alias | by_plain_name | dict(aliases)
 
 
 def meant_name(name: str, names: Mapping[str, str]) -> str | None:
-    """The known name of a step that is called `name`, by `step_names`, if there is one."""
+    """Return the known name of a step that is called `name`, by `step_names`, if there is one."""
     return names.get(name) or names.get(plain_name(name))
 
 
 def rename_steps(response: Response, known: Collection[str], names: Mapping[str, str]) -> None:
-    """Rename steps without a `known` name by `step_names`; they keep their own name under the
-    key `alias`.
+    """Give the steps of a response their `known` names by `step_names`, in place.
+
+    A renamed step keeps its own name under the key `alias`.
     """
-    usable = response.usable
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")
         if name is None or name in known:
             continue
-        meant = meant_name(name, names)
-        if meant is not None and meant != name:
-            step["name"] = meant
-            step.setdefault("alias", name)
-            if meant == "retrieval":
-                set_metrics_aside(step)
-            if usable[index] is not None and isinstance(usable, list):
-                usable[index] = meant
+        known_name = meant_name(name, names)
+        if known_name is None or known_name == name:
+            continue
+        step["name"] = known_name
+        step.setdefault("alias", name)
+        if known_name == "retrieval":
+            set_metrics_aside(step)
+        if response.usable[index] is not None and isinstance(response.usable, list):
+            response.usable[index] = known_name
 
 
 def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
-    """What to say if the agent used `tools`, but no name that `unseen` has by name of the
-    reference step.
+    """Return a warning that the agent uses tools of other names than the reference steps have.
+
+    Args:
+        unseen: the names of reference steps that no step of the agent has, each with the name whose
+            aliases the example gives.
+        tools: the names of the agent's other tools.
     """
     listed = sorted(tools)[:MAX_LISTED]
-    free, aliases = dict.fromkeys(listed), {}
+    # An example, in which each tool is an alias of the name that it resembles most.
+    free_tools = dict.fromkeys(listed)
+    example: dict[str, list[str]] = {}
     for name in unseen.values():
-        for tool in get_close_matches(name, free, 1, 0):
-            aliases[name] = [tool]
-            del free[tool]
-    names, shown = ([json.dumps(name)[1:-1] for name in each] for each in (unseen, listed))
-    more = [f"{len(tools) - MAX_LISTED} more"] if len(tools) > MAX_LISTED else []
+        for tool in get_close_matches(name, free_tools, n=1, cutoff=0):
+            example[name] = [tool]
+            del free_tools[tool]
+
+    tools_in_words = [_escaped(tool) for tool in listed]
+    if len(tools) > MAX_LISTED:
+        tools_in_words.append(f"{len(tools) - MAX_LISTED} more")
     return (
-        f"no step of the agent is named like these reference steps: {', '.join(names)}; its other "
-        f"tools: {', '.join(shown + more)}. If a tool is such a step, `aliases` in the "
-        f"configuration must say so, for example\naliases: {json.dumps(aliases)}"
+        "no step of the agent is named like these reference steps: "
+        f"{', '.join(map(_escaped, unseen))}; its other tools: {', '.join(tools_in_words)}. "
+        "If a tool is such a step, `aliases` in the configuration must say so, for example\n"
+        f"aliases: {json.dumps(example)}"
     )
+
+
+def _escaped(name: str) -> str:
+    """Return a name without control characters and characters beyond ASCII."""
+    return json.dumps(name)[1:-1]

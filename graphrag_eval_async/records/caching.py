@@ -17,21 +17,22 @@ line.
 
 
 def remember(entries: int) -> Callable[[F], F]:
-    """Cache the results of a function of one argument, except None. A full cache is cleared."""
+    """Return a decorator that caches the results of a function of one argument, except None."""
 
     def decorate(function: F) -> F:
-        known: dict[Hashable, Any] = {}
+        results: dict[Hashable, Any] = {}
 
         @wraps(function)
-        def look_up(key: Hashable) -> Any:
-            found = known.get(key)
-            if found is None:
-                found = function(key)
-                if len(repr(key)) <= MAX_CHARACTERS:
-                    if len(known) >= entries:
-                        known.clear()  # Thread-safe, unlike removing the oldest.
-                    known[key] = found
-            return found
+        def look_up(argument: Hashable) -> Any:
+            result = results.get(argument)
+            if result is not None:
+                return result
+            result = function(argument)
+            if len(repr(argument)) <= MAX_CHARACTERS:
+                if len(results) >= entries:
+                    results.clear()  # Thread-safe, unlike removing the oldest.
+                results[argument] = result
+            return result
 
         return cast(F, look_up)
 

@@ -18,9 +18,10 @@ LARGE_BYTES = 1 << 18
 """Minimum size of text whose values are counted before it is decoded."""
 
 BYTES_PER_VALUE = 64
-"""Bytes of the maximum line length per list, object or comma. A line with more of them is rejected:
-Python would build them all, and its garbage collector walk them, in one go, and block the event
-loop.
+"""Bytes of the maximum length of a line per list, object or comma.
+
+A line with more of them is rejected: Python would build them all, and its garbage collector walk
+them, in one go, and block the event loop.
 """
 
 MAX_DEPTH = 200
@@ -28,8 +29,11 @@ MAX_DEPTH = 200
 254.
 """
 
+CONTAINERS = frozenset({dict, list})
+"""The types of JSON values that hold others."""
+
 _NOT_FINITE = re.compile(r"(?:NaN|-?Infinity)(?!\w)")
-"""The numbers that Python's `json` and JavaScript's engines write, and JSON lacks."""
+"""The numbers that Python's `json` writes, and JSON lacks."""
 
 _KEY_CHARACTERS = 300
 """How far before a number its key is looked for."""
@@ -39,11 +43,9 @@ _ENCODING_BYTES = 64
 
 _NUL = b"\0"
 
-CONTAINERS = frozenset({dict, list})
-
 
 class InvalidRecord(GraphragEvalError):  # noqa: N818
-    """A record that cannot be evaluated; becomes a reject."""
+    """A record cannot be evaluated; it becomes a reject."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         self.reason: Reason = reason
@@ -51,8 +53,11 @@ class InvalidRecord(GraphragEvalError):  # noqa: N818
 
 
 def decode(data: bytes) -> Any:
-    """The JSON value of one line, which nests at most `MAX_DEPTH` deep; else raises
-    `InvalidRecord`.
+    """Return the JSON value of one line.
+
+    Raises:
+        InvalidRecord: it is not JSON in UTF-8, has too many values, or nests more than `MAX_DEPTH`
+            deep.
     """
     value = load(data)
     if nests_deeper(value, MAX_DEPTH):
@@ -61,24 +66,36 @@ def decode(data: bytes) -> Any:
 
 
 def load(data: bytes, max_bytes: int = MAX_LINE_BYTES) -> Any:
-    """Like `decode`, but without the check of the depth; orjson's own limit is 1,024 levels.
+    """Return the JSON value of one line, whose depth only orjson limits, to 1,024 levels.
 
-    `max_bytes` is the maximum length of a line, which also limits how many values it may hold.
+    Args:
+        data: the line.
+        max_bytes: the maximum length of a line, which also limits how many values it may hold.
+
+    Raises:
+        InvalidRecord: it is not JSON in UTF-8, or has too many values.
     """
     data = data.removeprefix(BYTE_ORDER_MARK)
+    if len(data) >= LARGE_BYTES:
+        _check_count(data, max_bytes // BYTES_PER_VALUE)
     try:
-        limit = max_bytes // BYTES_PER_VALUE
-        if len(data) >= LARGE_BYTES and (count := count_values(data)) > limit:
-            message = f"{count} lists, objects and commas, more than {limit}; {SHORTEN}"
-            raise InvalidRecord("too_long", message)
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise _undecodable(data, error) from None
 
 
+def _check_count(data: bytes, limit: int) -> None:
+    """Raise `InvalidRecord` if JSON text may hold more than `limit` values."""
+    count = count_values(data)
+    if count > limit:
+        message = f"{count} lists, objects and commas, more than {limit}; {SHORTEN}"
+        raise InvalidRecord("too_long", message)
+
+
 def count_values(text: bytes) -> int:
-    """Number of lists, objects and commas in JSON text, including those in strings. Estimates
-    its values.
+    """Estimate the number of values in JSON text.
+
+    Counts lists, objects and commas, including those in strings.
     """
     count = 0
     for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
@@ -128,7 +145,8 @@ def _wide_encoding(data: bytes) -> str | None:
 def _without_a_json_form(text: str, place: int) -> str | None:
     """Return what to do about NaN or an infinity, if it is at this place of a text; else None."""
     # The decoder stops after a sign.
-    start = place - 1 if text[:place].endswith("-") else place
+    has_sign = place > 0 and text[place - 1] == "-"
+    start = place - 1 if has_sign else place
     number = _NOT_FINITE.match(text, start)
     if number is None:
         return None
@@ -142,13 +160,13 @@ def _without_a_json_form(text: str, place: int) -> str | None:
 
 
 def nests_deeper(value: Any, limit: int) -> bool:
-    """Whether arrays and objects in a JSON value nest more than `limit` deep."""
+    """Return whether arrays and objects in a JSON value nest more than `limit` deep."""
     level = [value] if type(value) in CONTAINERS else []
     for _ in range(limit):
         level = [
             child
-            for node in level
-            for child in (node.values() if type(node) is dict else node)
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
             if type(child) in CONTAINERS
         ]
         if not level:
@@ -157,13 +175,15 @@ def nests_deeper(value: Any, limit: int) -> bool:
 
 
 def too_deep() -> InvalidRecord:
-    """The error for a record that nests more than `MAX_DEPTH` deep."""
-    text = f"arrays and objects nest more than {MAX_DEPTH} deep; flatten the record"
-    return InvalidRecord("too_deep", text)
+    """Return the error for a record that nests more than `MAX_DEPTH` deep."""
+    message = f"arrays and objects nest more than {MAX_DEPTH} deep; flatten the record"
+    return InvalidRecord("too_deep", message)
 
 
 def copy_json(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """Return a deep copy of a JSON value."""
     if type(value) is dict:
         return {key: copy_json(item) for key, item in value.items()}
-    return [*map(copy_json, value)] if type(value) is list else value
+    if type(value) is list:
+        return [copy_json(item) for item in value]
+    return value

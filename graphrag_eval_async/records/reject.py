@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.records.line import (
-    SHORTEN,
-    Reason,
-    Unwritable,
-)  # `Reason`, to decode rejects.
+
+# `Reason` is imported at run time, too: msgspec decodes rejects by their annotations.
+from graphrag_eval_async.records.line import SHORTEN, Reason, Unwritable
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.line import Line, LongLine, Record
@@ -57,42 +55,63 @@ class Reject:
     path: str | None = None
 
     def __str__(self) -> str:
-        place = f"line {self.line} (byte {self.offset})" if self.line else f"byte {self.offset}"
+        byte = f"byte {self.offset}"
+        place = f"line {self.line} ({byte})" if self.line else byte
         return f"{place}: {self.reason}: {self.message}"
 
     def described(self) -> str:
-        """Text for a log: with the path, on one line, without control characters."""
-        text = f"{self.path}: {self}" if self.path is not None else str(self)
+        """Return text for a log: with the path, on one line, without control characters."""
+        text = str(self) if self.path is None else f"{self.path}: {self}"
         return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
-    """The reject for a line that is in memory."""
-    data = line.data
+    """Return the reject for a line that is in memory."""
     if len(message) > MESSAGE_CHARACTERS:
-        message = message[:MESSAGE_CHARACTERS] + "..."
-    message = in_utf8(message)  # A key may hold a lone surrogate.
-    return _at(
-        line, reason, message, data[:HEAD_BYTES], len(data), hashlib.sha256(data).hexdigest(), data
+        message = f"{message[:MESSAGE_CHARACTERS]}..."
+    return Reject(
+        line=_number_of(line),
+        offset=line.offset,
+        reason=reason,
+        message=in_utf8(message),  # A key may hold a lone surrogate.
+        head=line.data[:HEAD_BYTES],
+        length=len(line.data),
+        sha256=hashlib.sha256(line.data).hexdigest(),
+        content=line.data,
+        path=_path_of(line),
     )
 
 
 def reject_unread(record: LongLine | Unwritable) -> Reject:
-    """The reject for a line over the length limit, or a record that has no JSON text."""
+    """Return the reject for a line over the length limit, or a record that has no JSON text."""
     if isinstance(record, Unwritable):
         return reject(record, record.reason, record.message)
+
+    reason: Reason = "too_long"
     message = f"{record.length} bytes, more than {record.limit}; {SHORTEN}"
     if not record.whole:
+        reason = "incomplete"
         message = f"no newline yet; so far: {message}"
-    reason: Reason = "too_long" if record.whole else "incomplete"
-    return _at(record, reason, message, record.head, record.length, record.sha256)
+    return Reject(
+        line=_number_of(record),
+        offset=record.offset,
+        reason=reason,
+        message=message,
+        head=record.head,
+        length=record.length,
+        sha256=record.sha256,
+        path=_path_of(record),
+    )
 
 
-def _at(record: Record, reason: Reason, *rest: Any) -> Reject:
-    file = record.file
-    number = 0 if file is not None and file.is_part else record.number
-    rejected = Reject(number, record.offset, reason, *rest)
-    return rejected if file is None else dataclasses.replace(rejected, path=file.path)
+def _number_of(record: Record) -> int:
+    """Return the number of a line, 0 if only a part of its file is read."""
+    is_part = record.file is not None and record.file.is_part
+    return 0 if is_part else record.number
+
+
+def _path_of(record: Record) -> str | None:
+    return None if record.file is None else record.file.path
 
 
 class Rejects(list[Reject]):
@@ -111,8 +130,9 @@ class Rejects(list[Reject]):
         return self.counts.total()
 
     def add(self, reject: Reject, *, keep: bool = True) -> None:
-        """Count one reject. If fewer than `KEPT_REJECTS` are kept, `keep` it too, without its
-        content.
+        """Count one reject, and keep it, too, without its content.
+
+        It is only counted if it is not to be kept, or if `KEPT_REJECTS` are kept.
         """
         self.counts[reject.reason] += 1
         if keep and len(self) < KEPT_REJECTS:

@@ -34,55 +34,84 @@ from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.records.misnamed import what_else
 
 Values: TypeAlias = list[tuple[str, float]]
+"""Metrics and their values. Metrics of retrieval steps may repeat."""
 
 
 def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = False) -> Evaluation:
-    """The countable data of a result. Skips values and steps of failed responses unless
-    `include_errors`.
+    """Return what counts of a result.
+
+    Skips values and steps of responses that are errors, unless `include_errors`.
 
     Raises:
         AggregationError: `result` is not a result, or one of its metrics is not a finite number of
             at most 64 bits.
     """
     if isinstance(result, Evaluation):
-        return result if include_errors or not result.failed else result.without_values()
+        if result.failed and not include_errors:
+            return result.without_values()
+        return result
+
+    # A dict is checked first, since `Mapping` takes ten times as long.
     if not isinstance(result, (dict, Mapping)):
         raise AggregationError(f"a result must be an object, not {describe(result)}")
-    template_id, question_id = result.get("template_id"), result.get("question_id")
-    if (template_id is None or question_id is None) and (swapped := what_else(result)):
-        raise AggregationError(swapped)
+    steps = _check_keys(result)
+    failed = result.get("status", "success") == "error"
+    evaluation = Evaluation(
+        template_id=result["template_id"],
+        question_id=result.get("question_id"),
+        failed=failed,
+        sample=result.get("sample"),
+        result=result,
+    )
+    evaluation.is_answered = answer_state(result.get("actual_answer")) == ANSWERED
+    if "pending" in result:
+        evaluation.pending = result["pending"] or ()
+    if "tags" in result:
+        evaluation.tags = _tags(result)
+
+    if include_errors or not failed:
+        evaluation.steps = step_outcomes(steps)
+        count_metrics(evaluation, result, steps)
+    else:
+        layout = _layout((False, *result))
+        outcomes = tuple(missing_values(result, layout.errors, failed=True, counts=False))
+        evaluation.outcomes = outcomes
+        evaluation.outcomes_of_error = outcomes
+    return evaluation
+
+
+def _check_keys(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Check the keys of a result that are not metrics; return its steps.
+
+    Raises:
+        AggregationError: `result` is not a result.
+    """
+    template_id = result.get("template_id")
+    if template_id is None or result.get("question_id") is None:
+        other_kind = what_else(result)
+        if other_kind:
+            raise AggregationError(other_kind)
     if not isinstance(template_id, str):
         raise _error(result, "template_id", "a string", template_id)
     status = result.get("status", "success")
     if status not in ("success", "error"):
         raise _error(result, "status", '"success" or "error"', status)
     steps = result.get("actual_steps")
-    if steps is not None and not isinstance(steps, list | tuple):
+    if steps is None:
+        return []
+    if not isinstance(steps, list | tuple):
         raise _error(result, "actual_steps", "a list", steps)
-    failed = status == "error"
-    evaluation = Evaluation(template_id, question_id, failed, result.get("sample"), result=result)
-    evaluation.is_answered = answer_state(result.get("actual_answer")) == ANSWERED
-    if "pending" in result:
-        evaluation.pending = result["pending"] or ()
-    if "tags" in result:
-        evaluation.tags = _tags(result)
-    if include_errors or not failed:
-        steps = [step for step in steps or () if isinstance(step, (dict, Mapping))]
-        evaluation.steps = step_outcomes(steps)
-        count_metrics(evaluation, result, steps)
-    else:
-        failures = missing_values(
-            result, _layout((False, *result)).errors, failed=True, counts=False
-        )
-        evaluation.outcomes = evaluation.outcomes_of_error = tuple(failures)
-    return evaluation
+    return [step for step in steps if isinstance(step, (dict, Mapping))]
 
 
-def with_outputs(result: Mapping[str, Any], kinds: Mapping[str, list[str]]) -> Mapping[str, Any]:
-    """The result, with the outputs of custom evaluations that it may have added if it does not
-    list them.
+def with_outputs(result: Any, kinds: Mapping[str, list[str]]) -> Any:
+    """Return an unchecked result that lists the outputs of custom evaluations that it may have.
+
+    `kinds` are added to what it says about its judge, unless that lists outputs already.
     """
-    judge = (result.get("judge") or {}) if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping):
+        return result
+    judge = result.get("judge") or {}
     if not isinstance(judge, Mapping) or "outputs" in judge:
         return result
     return {**result, "judge": {**judge, **kinds}}
@@ -93,90 +122,133 @@ def count_metrics(
 ) -> None:
     """Set the metrics of a result and its steps, and record which are missing and why."""
     layout = _layout((False, *result))
-    failures = missing_values(result, layout.errors, failed=evaluation.failed, counts=True)
-    values, evaluation.fractions = _values(result, layout.metrics, result), ()
-    if CUSTOM_METRICS in result and OUTPUTS not in result:  # Its outputs are known.
-        failures = [failure for failure in failures if failure[0] != OUTPUTS]
+    values = _values(result, layout.metrics, result)
+    outcomes = missing_values(result, layout.errors, failed=evaluation.failed, counts=True)
+    panels = [(result, key) for key in layout.panels]
+
+    # Outputs of custom evaluations and metrics in code, which the result lists.
+    evaluation.fractions = ()
+    if CUSTOM_METRICS in result and OUTPUTS not in result:
+        # There was no judge, and the outputs of metrics in code are known.
+        outcomes = [outcome for outcome in outcomes if outcome[0] != OUTPUTS]
     for place in (OUTPUTS, CUSTOM_METRICS):
         listed = result.get(place)
-        if listed is not None and isinstance(listed, (dict, Mapping)) and "outputs" in listed:
-            texts = _outputs(listed, place, "texts", result)
-            names = [
-                name for name in _outputs(listed, place, "outputs", result) if name not in texts
-            ]
-            failures += missing_outputs(result, names, place)
-            numbers = [name for name in names if isinstance(result.get(name), Real)]
-            values += _values(result, numbers, result)
-            evaluation.fractions += tuple(_outputs(listed, place, "fractions", result))
-    panels: list[tuple[Mapping[str, Any], str]] = [(result, key) for key in layout.panels]
+        if listed is None or not isinstance(listed, (dict, Mapping)) or "outputs" not in listed:
+            continue
+        texts = _output_names(listed, place, "texts", result)
+        outputs = [
+            name for name in _output_names(listed, place, "outputs", result) if name not in texts
+        ]
+        outcomes += missing_outputs(result, outputs, place)
+        numbers = [name for name in outputs if isinstance(result.get(name), Real)]
+        values += _values(result, numbers, result)
+        evaluation.fractions += tuple(_output_names(listed, place, "fractions", result))
+
     for step in steps:
         if step.get("name") == "retrieval":
             layout = _layout((True, *step))
             values += _values(step, layout.metrics, result)
-            failures += missing_values_of_step(step, layout.errors)
+            outcomes += missing_values_of_step(step, layout.errors)
             panels += [(step, key) for key in layout.panels]
+
     if panels:
         evaluation.votes = tuple(vote for item, key in panels for vote in _votes(item, key))
     evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
-    evaluation.outcomes = tuple(failures)
+    evaluation.outcomes = tuple(outcomes)
 
 
 class _Layout(NamedTuple):
-    metrics: list[str]  # Those of its keys that are metrics.
-    errors: list[str]
-    panels: list[str]  # What each of several judges says.
+    """Keys of a result or of a retrieval step."""
+
+    metrics: list[str]
+    errors: list[str]  # Those that leave metrics without a value.
+    panels: list[str]  # Those under which each of several judges has its say.
 
 
 @remember(entries=512)
-def _layout(keys: tuple[Any, ...]) -> _Layout:
-    """The layout of a result or, if the first of `keys` is True, of a retrieval step. Layouts
-    are few.
+def _layout(is_step_and_keys: tuple[Any, ...]) -> _Layout:
+    """Return the layout of a result or of a retrieval step. There are few, so they are cached.
+
+    The first item says whether it is that of a step; the others are its keys.
     """
-    of_step = keys[0] is True
-    metrics = RETRIEVAL_METRICS if of_step else RESULT_METRICS
-    errors = ERRORS_OF_STEP if of_step else ERRORS_OF_RESULT
+    is_step, *keys = is_step_and_keys
+    metrics = RETRIEVAL_METRICS if is_step else RESULT_METRICS
+    errors = ERRORS_OF_STEP if is_step else ERRORS_OF_RESULT
     names = [key for key in keys if isinstance(key, str)]
-    found = [name for name in names if name in metrics or name.endswith(COST)]
-    panels = [name for name in names if name.endswith(BY)]
-    return _Layout(found, [name for name in names if name in errors], panels)
+    return _Layout(
+        metrics=[name for name in names if name in metrics or name.endswith(COST)],
+        errors=[name for name in names if name in errors],
+        panels=[name for name in names if name.endswith(BY)],
+    )
 
 
 def _values(item: Mapping[str, Any], metrics: Sequence[str], result: Mapping[str, Any]) -> Values:
+    """Return the values of some metrics of a result, or of an item that is one of its steps."""
     values: Values = []
     for key in metrics:
         value = item[key]
-        if value is not None:
-            # Nearly all values pass this fast check; `_number` handles the rest.
-            if not (
-                -inf < value < inf
-                if type(value) is float
-                else type(value) is int and fits_64_bits(value)
-            ):
-                value = _number(item, key, result)
+        if value is None:
+            continue
+        # Nearly all values pass this fast check; `_number` handles the rest.
+        is_finite_float = type(value) is float and -inf < value < inf
+        if is_finite_float or (type(value) is int and fits_64_bits(value)):
             values.append((key, value))
+        else:
+            values.append((key, _number(value, key, result)))
     return values
 
 
-def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Yield the scores that several judges gave a metric of a result or step, if two or more
-    did.
+def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
+    """Return a number of any type as an int or a float.
+
+    Raises:
+        AggregationError: it is no finite number of at most 64 bits.
     """
-    each = item[key]
-    if not isinstance(each, Mapping) or not all(isinstance(own, Mapping) for own in each.values()):
+    if not isinstance(value, bool) and isinstance(value, Real):
+        with suppress(OverflowError):  # A fraction raises it; numbers of NumPy become infinite.
+            if isinstance(value, Integral):
+                integer = int(value)
+                if fits_64_bits(integer):
+                    return integer
+            else:
+                number = float(value)
+                if -inf < number < inf:
+                    return number
+    raise _error(result, key, "a finite number of at most 64 bits", value)
+
+
+def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Yield each metric that two or more judges gave a score, with the scores by judge.
+
+    `item` is a result or a step, and `key` that under which its judges have their say.
+    """
+    said_by_judge = item[key]
+    if not isinstance(said_by_judge, Mapping):
         return
-    for metric in dict.fromkeys(name for own in each.values() for name in own):
-        if metric in item and not metric.endswith(COST):
-            scores = [(judge, own.get(metric)) for judge, own in each.items()]
-            votes = {judge: x for judge, x in scores if type(x) in {int, float} and -inf < x < inf}
-            if len(votes) > 1:
-                yield metric, votes
+    if not all(isinstance(said, Mapping) for said in said_by_judge.values()):
+        return
+    names = dict.fromkeys(name for said in said_by_judge.values() for name in said)
+    for name in names:
+        if name not in item or name.endswith(COST):
+            continue
+        scores = {
+            judge: said[name] for judge, said in said_by_judge.items() if _is_score(said.get(name))
+        }
+        if len(scores) > 1:
+            yield name, scores
 
 
-def _outputs(
+def _is_score(value: Any) -> bool:
+    return type(value) in {int, float} and -inf < value < inf
+
+
+def _output_names(
     listed: Mapping[str, Any], place: str, key: str, result: Mapping[str, Any]
 ) -> list[str]:
-    """The names of outputs of custom evaluations or metrics in code. Outputs that are numbers
-    are metrics.
+    """Return the names of outputs under a key of what a result has at `place`.
+
+    Raises:
+        AggregationError: it is not a list of names.
     """
     names = listed.get(key, [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -184,25 +256,15 @@ def _outputs(
     return [name for name in names if name not in RESULT_KEYS and not name.endswith(COST)]
 
 
-def _number(item: Mapping[str, Any], key: str, result: Mapping[str, Any]) -> float:
-    value = item[key]
-    if not isinstance(value, bool) and isinstance(value, Real):
-        with suppress(OverflowError):  # A fraction raises it; numbers of NumPy become infinite.
-            number = int(value) if isinstance(value, Integral) else float(value)
-            if fits_64_bits(number) if isinstance(number, int) else -inf < number < inf:
-                return number
-    raise _error(result, key, "a finite number of at most 64 bits", value)
-
-
 def _tags(result: Mapping[str, Any]) -> Tags:
     try:
         return read_tags(result["tags"])
     except ValueError as error:
-        raise AggregationError(f"question {describe(result.get('question_id'))}: {error}") from None
+        question = describe(result.get("question_id"))
+        raise AggregationError(f"question {question}: {error}") from None
 
 
-def _error(result: Mapping[str, Any], place: str, wanted: str, value: Any) -> AggregationError:
+def _error(result: Mapping[str, Any], place: str, expected: str, value: Any) -> AggregationError:
     question = describe(result.get("question_id"))
-    return AggregationError(
-        f"question {question}: {place}: must be {wanted}, not {describe(value)}"
-    )
+    problem = f"must be {expected}, not {describe(value)}"
+    return AggregationError(f"question {question}: {place}: {problem}")

@@ -14,23 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 STATISTICS = ("scope", "template", "metric", "statistic", "value")
+"""The columns of the rows of a snapshot."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Possible starts of spreadsheet formulas: https://owasp.org/www-community/attacks/CSV_Injection"""
 
 
 def escape_formula(cell: str) -> str:
-    """A cell that spreadsheets read as text: an apostrophe is put before anything that could be
-    a formula.
+    """Return a cell that spreadsheets read as text.
+
+    An apostrophe is put before anything that could be a formula.
     """
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
 def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A flat row for each result, for example for `pandas.DataFrame`. Lists and dicts become JSON
-    text.
+    """Return a flat row for each result, for example for `pandas.DataFrame`.
 
-    Skips results with metrics in `pending`: each is followed by the complete result.
+    Lists and dicts become JSON text. Skips results with metrics in `pending`: each is followed by
+    the complete result.
 
     Args:
         results: result dicts, in any order.
@@ -39,38 +41,51 @@ def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result with lists and dicts as JSON text; other values are unchanged."""
-    return {
-        key: value if isinstance(value, str | int | float | None) else orjson.dumps(value).decode()
-        for key, value in result.items()
-    }
+    """Return a result with lists and dicts as JSON text; other values are unchanged."""
+    return {key: _flat(value) for key, value in result.items()}
+
+
+def _flat(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return orjson.dumps(value).decode()
 
 
 def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row per number of a snapshot, with the keys in `STATISTICS`."""
-    groups = [("template", name, group) for name, group in snapshot["per_template"].items()]
-    groups += [("tag", name, group) for name, group in tags_of(snapshot).items()]
-    groups += [(scope, None, snapshot[scope]) for scope in ("micro", "macro")]
-    return [
-        dict(zip(STATISTICS, (scope, template, metric, statistic, value), strict=True))
-        for scope, template, group in groups
-        for metric, stats in group.items()
-        for statistic, value in _numbers(stats, "mean_of_questions" if metric == ERROR_RATE else "")
+    """Return one row per number of a snapshot, with the keys in `STATISTICS`."""
+    groups: list[tuple[str, str | None, Mapping[str, Any]]] = [
+        *(("template", name, group) for name, group in snapshot["per_template"].items()),
+        *(("tag", name, group) for name, group in tags_of(snapshot).items()),
+        ("micro", None, snapshot["micro"]),
+        ("macro", None, snapshot["macro"]),
     ]
 
+    rows = []
+    for scope, name, group in groups:
+        for metric, stats in group.items():
+            # The error rate of a group is a number alone: its mean over questions.
+            path = "mean_of_questions" if metric == ERROR_RATE else ""
+            for statistic, value in _numbers(stats, path):
+                row = (scope, name, metric, statistic, value)
+                rows.append(dict(zip(STATISTICS, row, strict=True)))
+    return rows
 
-def _numbers(stats: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+
+def _numbers(stats: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers of a metric, each with the keys under which it is, joined by dots."""
     if isinstance(stats, Mapping):
         for key, value in stats.items():
             yield from _numbers(value, f"{path}.{key}" if path else key)
-    elif not isinstance(stats, str):  # Such as the kind of an interval.
+    elif not isinstance(stats, str):  # Text is, for example, the kind of an interval.
         yield path or "count", stats
 
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
-    """HTML table of samples, errors and means over questions by template, and of micro and
-    macro.
+    """Return an HTML table of samples, errors and means over questions.
+
+    It has a row for each template, and for the micro and macro means.
     """
+    # Pairs, since a template may have any name.
     groups = [
         *snapshot["per_template"].items(),
         ("micro", snapshot["micro"]),
@@ -79,21 +94,30 @@ def means_table(snapshot: Mapping[str, Any]) -> str:
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
     rows = []
     for name, group in groups:
-        counts = counts_of(group) if "number_of_error_samples" in group else (None, None)
-        rows.append(
-            [name, *counts, *(mean_of_questions(group[m]) if m in group else None for m in metrics)]
-        )
+        samples, errors = None, None
+        if "number_of_error_samples" in group:
+            samples, errors = counts_of(group)
+        means = [
+            mean_of_questions(group[metric]) if metric in group else None for metric in metrics
+        ]
+        rows.append([name, samples, errors, *means])
     return html_table(("template", "samples", "errors", *metrics), rows)
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """An HTML table with all text escaped."""
-    from html import escape  # Takes a millisecond to import, and only notebooks need it.
+    """Return an HTML table with all text escaped."""
+    # Imported here, since it takes a millisecond, and only notebooks need it.
+    from html import escape
 
     def cell(value: Any) -> str:
-        shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-        return f"<td>{escape(shown)}</td>"
+        text = "" if value is None else str(value)
+        if isinstance(value, float):
+            text = f"{value:.4g}"
+        return f"<td>{escape(text)}</td>"
 
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        cells = "".join(cell(value) for value in row)
+        body += f"<tr>{cells}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

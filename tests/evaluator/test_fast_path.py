@@ -86,11 +86,10 @@ ACTUAL: list[list[dict[str, Any]]] = [
     [],
 ]
 VALUES: list[Any] = [
-    None, True, 0, -1, 2.5, 10**19, "", " ", "success", "error", "x\x00", "Nordnett", "look_up",
-    "lookup", "sparql_query", [], {}, [[[]]], {"a": {"b": [1]}}, table("1", "2"),
-    table("2", "1", a=1), table(), "[]",
-    '{"results": {"bindings": [', '{"head": {"vars": ["n"]}, "results": {"bindings": [{}]}}',
-    "a" * 300,
+    None, True, 0, -1, 2.5, 10**19, "", " ", "success", "error", "Error: a\nb", "x\x00", "Nordnett",
+    "look_up", "lookup", "sparql_query", [], {}, [[[]]], {"a": {"b": [1]}},
+    table("1", "2"), table("2", "1", a=1), table(), "[]", "a" * 300, '{"results": {"bindings": [',
+    '{"head": {"vars": ["n"]}, "results": {"bindings": [{}]}}',
 ]  # fmt: skip
 KEYS = [
     "question_id", "id", "status", "error", "actual_answer", "actual_steps", "input_tokens",
