@@ -9,8 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import Known
-from graphrag_eval_async.sources.logs import Logs
-from graphrag_eval_async.sources.paths import Paths
+from graphrag_eval_async.sources.follow.names import Paths
+from graphrag_eval_async.sources.follow.rotation import Logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

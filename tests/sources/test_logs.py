@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import evaluate_stream, follow_jsonl
-from graphrag_eval_async.sources.paths import rotated_from
+from graphrag_eval_async.sources.follow.names import rotated_from
 from tests.sources.followed import Reader, append, open_files, text, tick
 from tests.support.cases import each
 from tests.support.data import answer, templates

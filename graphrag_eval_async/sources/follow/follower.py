@@ -15,9 +15,9 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.removed import without_removed
+from graphrag_eval_async.sources.follow.names import Paths, as_logs
+from graphrag_eval_async.sources.follow.rotation import Logs
 from graphrag_eval_async.sources.lines import lines_of
-from graphrag_eval_async.sources.logs import Logs
-from graphrag_eval_async.sources.paths import Paths, as_logs
 from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from graphrag_eval_async.records import Known, Record
-    from graphrag_eval_async.sources.log import Changes
+    from graphrag_eval_async.sources.follow.identity import Changes
 
 R = TypeVar("R")
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.records import FileId, Position
 from graphrag_eval_async.sources.files import open_at_once
-from graphrag_eval_async.sources.lines import LOGGER
-from graphrag_eval_async.sources.log import (
+from graphrag_eval_async.sources.follow.identity import (
     CLOSED,
     FileKeys,
     Log,
@@ -29,7 +28,7 @@ from graphrag_eval_async.sources.log import (
     root_of,
     seen_of,
 )
-from graphrag_eval_async.sources.paths import (
+from graphrag_eval_async.sources.follow.names import (
     GONE,
     GZIP,
     SETTLING_SECONDS,
@@ -37,6 +36,7 @@ from graphrag_eval_async.sources.paths import (
     Paths,
     former_names,
 )
+from graphrag_eval_async.sources.lines import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

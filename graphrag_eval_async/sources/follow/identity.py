@@ -11,8 +11,8 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import Known
+from graphrag_eval_async.sources.follow.names import GZIP, former_names
 from graphrag_eval_async.sources.lines import LOGGER, Splitter
-from graphrag_eval_async.sources.paths import GZIP, former_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
