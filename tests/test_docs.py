@@ -33,7 +33,7 @@ DEFAULTS = {
     "size of a JSON array of responses": "sources.lines.MAX_DOCUMENT_BYTES",
     "rejects kept in `stream.rejects`": "records.reject.KEPT_REJECTS",
     "size of the file of rejects": "sinks.rejects.MAX_REJECT_BYTES",
-    "open log files": "sources.follow.rotation.MAX_OPEN",
+    "open log files": "sources.follow.descriptors.MAX_OPEN",
     "traces in progress": "traces.grouping.MAX_TRACES traces.grouping.MAX_BYTES",
     "comparisons per response": "steps.budget.STEPS",
     "characters that `match` reads": "steps.answers.MAX_CHARACTERS",

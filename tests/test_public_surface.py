@@ -87,7 +87,7 @@ METHODS: dict[type, str] = {
     package.Last: "count",
     package.Seconds: "seconds",
     package.http_agent: "aclose",
-    package.Follower: "aclose batches begin lag not_found",
+    package.Follower: "aclose batches begin lag not_found unread",
     package.Reference: "comparators doubts prepared questions step_names templates",
 }
 

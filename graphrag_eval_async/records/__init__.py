@@ -1,6 +1,7 @@
 """Data that passes through an evaluation: questions, lines, responses and rejects."""
 
 from graphrag_eval_async.records.line import BYTE_ORDER_MARK as BYTE_ORDER_MARK
+from graphrag_eval_async.records.line import Copy as Copy
 from graphrag_eval_async.records.line import FileId as FileId
 from graphrag_eval_async.records.line import Known as Known
 from graphrag_eval_async.records.line import Line as Line

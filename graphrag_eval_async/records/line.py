@@ -88,6 +88,21 @@ class Known(NamedTuple):
     last: Position | None  # The last line that was read, by which the file is recognised.
 
 
+class Copy(msgspec.Struct, frozen=True):
+    """A file that repeats the beginning of a followed file, or has replaced it.
+
+    Attributes:
+        original: the `FileId.key` of the followed file.
+        length: size of the copy in bytes when it was found, when the original had all of them; 0 if
+            that is not known.
+        sha256: hexadecimal digest of the first 64 KiB of the copy, by which it is recognised.
+    """
+
+    original: str
+    length: int = 0
+    sha256: str = ""
+
+
 class Line(NamedTuple):
     """One record as read from its source: JSON text without the newline.
 

@@ -28,6 +28,7 @@ from graphrag_eval_async.errors import (
     check_integer,
 )
 from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.records import Copy  # noqa: TC001  (msgspec reads annotations)
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.sinks.done import DoneLine, Size
 from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
@@ -120,7 +121,8 @@ class Conditions(msgspec.Struct, kw_only=True):
 
     fingerprints: dict[str, str] = {}  # By name; empty if there is no file.
     origins: dict[str, Size] = {}  # Bytes before the first line to read, by key of a followed file.
-    copies: dict[str, str] = {}  # What `FileKeys` knows of copies of followed files.
+    # Files that repeat a followed file, by inode; older journals only have the key of that file.
+    copies: dict[str, Copy | str] = {}
     followed: bool = False  # Whether files were followed.
 
 
@@ -220,7 +222,7 @@ class OpenJournal:
         except OSError as error:
             raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
 
-    async def note(self, origins: Mapping[str, int], copies: Mapping[str, str]) -> None:
+    async def note(self, origins: Mapping[str, int], copies: Mapping[str, Copy]) -> None:
         """Store which files are copies, and the offsets at which reading of new files starts."""
         self.conditions.origins |= origins
         self.conditions.copies = dict(copies)

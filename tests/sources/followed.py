@@ -9,14 +9,15 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records import Known
+from graphrag_eval_async.sources.follow.logs import Logs
 from graphrag_eval_async.sources.follow.names import Paths
-from graphrag_eval_async.sources.follow.rotation import Logs
+from graphrag_eval_async.sources.follow.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from graphrag_eval_async.records import Position
+    from graphrag_eval_async.records import Copy, Position
 
 POLL = 0.05
 
@@ -29,7 +30,7 @@ class Reader:
         *paths: str | os.PathLike[str],
         start: str | Position = "beginning",
         known: Mapping[str, Known] | None = None,
-        copies: Mapping[str, str] | None = None,
+        copies: Mapping[str, Copy] | None = None,
         is_first: bool | None = None,
         rotate_wait: float = 5.0,
         now: float = 0.0,
@@ -38,11 +39,12 @@ class Reader:
     ) -> None:
         self.now = now
         self.lines: list[Any] = []
-        followed = Paths([os.fspath(path) for path in paths], patterns)
-        self.logs = Logs(followed, ignore_older=ignore_older, rotate_wait=rotate_wait)
+        unread = Unread()
+        followed = Paths([os.fspath(path) for path in paths], patterns, unread)
+        self.logs = Logs(followed, unread, ignore_older=ignore_older, rotate_wait=rotate_wait)
         is_first = not known if is_first is None else is_first
         self.origins: dict[str, int] = {}
-        self.copies: dict[str, str] = dict(copies or {})
+        self.copies: dict[str, Copy] = dict(copies or {})
         self.logs.begin(known or {}, self.copies, start if is_first else None, now)
         self._keep()
 
@@ -63,9 +65,15 @@ class Reader:
         self._keep()
         return lines
 
+    def glance(self) -> None:
+        """Look without the time to read."""
+        self.now += POLL
+        self.logs.look(self.now)
+        self._keep()
+
     def _keep(self) -> None:
         """As a journal does."""
-        if changes := self.logs.keys.changes():
+        if changes := self.logs.identities.changes():
             self.origins |= changes[0]
             self.copies = dict(changes[1])
 

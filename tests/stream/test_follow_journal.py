@@ -139,3 +139,35 @@ async def test_copied_and_truncated_between_looks(log: Log, place: str, name: st
     log.path.write_bytes(log.text())
     assert await log.follow(path) == ["r5"], "the copy is still known as one"
     assert await log.follow(path) == []
+
+
+async def test_copied_before_the_last_line_and_truncated_after_it(log: Log) -> None:
+    """Another run finds a copy that lacks the last line that was read."""
+    log.append(log.text())
+    assert await log.follow() == ["r1"]
+    log.copy("log.jsonl.1")
+    log.append(log.text())
+    assert await log.follow() == ["r2"]
+    log.path.write_bytes(b"")
+    assert await log.follow() == []
+    log.append(log.text())
+    assert await log.follow() == ["r3"]
+    assert log.kept() == ["r1", "r2", "r3"]
+
+
+async def test_the_journal_of_an_earlier_version(log: Log) -> None:
+    """It has the key of the original only, under the inode of the copy."""
+    log.append(log.text(), log.text())
+    assert await log.follow() == ["r1", "r2"]
+    log.copy("log.jsonl.1")
+    assert await log.follow() == []
+    run = log.journal.with_name("journal.run")
+    conditions = orjson.loads(run.read_bytes())
+    [(root, copy)] = conditions["copies"].items()
+    assert int(root, 16) == log.path.with_name("log.jsonl.1").stat().st_ino
+    conditions["copies"] = {root: copy["original"]}
+    run.write_bytes(orjson.dumps(conditions))
+    log.path.write_bytes(b"")
+    log.append(log.text())
+    assert await log.follow() == ["r3"]
+    assert await log.follow() == []

@@ -1,4 +1,6 @@
-"""Following of files while they are written. Each line is read once it is complete."""
+"""The loop: a thread looks at the files, reads what is new, and waits; the event loop takes the
+lines.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.posix import require_posix
-from graphrag_eval_async.records import Position
+from graphrag_eval_async.records import Copy, Position
 from graphrag_eval_async.removed import without_removed
+from graphrag_eval_async.sources.follow.logs import Logs
 from graphrag_eval_async.sources.follow.names import Paths, as_logs
-from graphrag_eval_async.sources.follow.rotation import Logs
+from graphrag_eval_async.sources.follow.unread import Unread
 from graphrag_eval_async.sources.lines import lines_of
 from graphrag_eval_async.threads import run_in_thread
 
@@ -39,7 +42,7 @@ LOOKING_SHARE = 5
 
 StartAt = Literal["beginning", "end"] | Position
 
-Keep = Callable[[Mapping[str, int], Mapping[str, str]], Awaitable[object]]
+Keep = Callable[[Mapping[str, int], Mapping[str, Copy]], Awaitable[object]]
 """See `Follower.begin`."""
 
 
@@ -79,12 +82,16 @@ def follow_jsonl(
     file that is named like a rotated log (the log's name with digits, a date, ``old``, ``bak``,
     ``prev`` or ``rotated``) is skipped if it repeats the log. Files that were rotated before the
     first start, including ``.gz``, are read only with a journal and ``start="beginning"``. The
-    logger ``graphrag_eval_async.follow`` reports skipped copies, and lines that a truncation lost.
+    logger ``graphrag_eval_async.follow`` reports skipped copies, lines that a truncation lost, and
+    files that cannot be read; `Follower.unread` has these.
 
     What a follower cannot do: read a file that was rotated and then deleted, or compressed by
     anything but gzip, while nothing followed it; read what exists only between two looks; notice
-    that a file was rewritten with the same bytes. If a log is copied and then truncated between two
-    looks, lines of the copy may be read twice.
+    that a file was rewritten with the same bytes.
+
+    How it works: `Logs` says what a look at the files does, `Rotation` how a file is recognised
+    that was renamed, truncated, copied or replaced, `Identities` what a later run needs for that,
+    and `Follower` when files are looked at.
 
     Args:
         path: a file, a directory (its ``*.jsonl`` files), a glob, or a list of these. A path that
@@ -112,14 +119,40 @@ def follow_jsonl(
     require_posix("follow_jsonl")
     older = inf if ignore_older is None else _seconds("ignore_older", ignore_older)
     wait = _seconds("rotate_wait", rotate_wait)
-    logs = Logs(Paths(as_logs(path), _patterns(exclude)), ignore_older=older, rotate_wait=wait)
+    unread = Unread()
+    paths = Paths(as_logs(path), _patterns(exclude), unread)
     if not isinstance(start, Position) and start not in ("beginning", "end"):
         raise UsageError(f'start: expected "beginning", "end" or a Position, got {start!r}')
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise UsageError(f"stop: expected an event, got {stop!r}")
-    interval = _seconds("poll_interval", poll_interval, more_than=0)
-    timeout = inf if idle_timeout is None else _seconds("idle_timeout", idle_timeout)
-    return Follower(logs, start, interval, timeout, stop)
+    return Follower(
+        Logs(paths, unread, ignore_older=older, rotate_wait=wait),
+        start=start,
+        interval=_seconds("poll_interval", poll_interval, more_than=0),
+        timeout=inf if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
+        stop=stop,
+    )
+
+
+class _Pass(NamedTuple):
+    """What the thread has found since the last pass.
+
+    Attributes:
+        size: bytes that were read.
+        lines: the lines that they complete.
+        left: bytes that are there and were not read yet.
+        changes: what later runs need to know, if that has changed.
+    """
+
+    size: int
+    lines: list[Record]
+    left: int
+    changes: Changes | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do about it."""
+        return not self.size and not self.lines and not self.left and self.changes is None
 
 
 class Follower:
@@ -133,21 +166,30 @@ class Follower:
     """
 
     def __init__(
-        self, logs: Logs, start: StartAt, interval: float, timeout: float, stop: Stop | None
+        self,
+        logs: Logs,
+        *,
+        start: StartAt,
+        interval: float,
+        timeout: float,
+        stop: Stop | None,
     ) -> None:
+        """See `follow_jsonl`."""
         self.start = start
         self._logs = logs
         self._interval = interval
         self._timeout = timeout
         self._stop = stop
-        self._begun = self._reading = self._is_over = False
         self._keep: Keep | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
         self._closed = threading.Event()
-        self._due = -inf
-        self._active = inf  # When there was new data.
-        self._left = 0  # Bytes to deliver,
-        self._current = inf  # and when there were none.
+        self._has_begun = False
+        self._is_iterated = False
+        self._is_over = False  # Whether only what is there now is still read.
+        self._next_look = -inf
+        self._last_data = inf  # When there was new data.
+        self._bytes_left = 0  # Bytes to deliver,
+        self._none_left = inf  # and when there were none.
 
     async def begin(
         self,
@@ -155,7 +197,7 @@ class Follower:
         exclude: Iterable[str | os.PathLike[str]] = (),
         *,
         is_first: bool | None = None,
-        copies: Mapping[str, str] | None = None,
+        copies: Mapping[str, Copy | str] | None = None,
         keep: Keep | None = None,
     ) -> None:
         """Find the existing files, and resume where earlier runs have stopped.
@@ -164,51 +206,55 @@ class Follower:
             known: how far earlier runs have read, by `FileId.key`.
             exclude: files that are never followed.
             is_first: whether `start` applies; None means that `known` is empty.
-            copies: copies that an earlier run has recorded.
+            copies: the last ones that were given to `keep`, also in an earlier run.
             keep: awaited at once, and before lines are delivered that were read after a change,
                 with what later runs need: where reading of a file began, by key, if not at its
-                start; and all copies.
+                start; and the files that repeat others.
         """
-        if self._begun:
+        if self._has_begun:
             raise UsageError("a follower can begin only once; make another with follow_jsonl")
-        self._begun = True
+        self._has_begun = True
         self._keep = keep
-        is_first = not known if is_first is None else is_first
-        await self._call(partial(self._logs.paths.exclude, exclude))
+        if is_first is None:
+            is_first = not known
         start = self.start if is_first else None
-        await self._call(lambda: self._logs.begin(known, copies or {}, start, monotonic()))
+        logs = self._logs
+        await self._call(partial(logs.paths.exclude, exclude))
+        await self._call(lambda: logs.begin(known, copies or {}, start, monotonic()))
         if keep is not None:
-            await keep(*(self._logs.keys.changes() or ({}, copies or {})))
+            await keep(*(logs.identities.changes() or logs.identities.saved))
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches())
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Complete lines, in batches of those found together."""
-        if self._reading:
+        """Yield complete lines, in batches of those found together."""
+        if self._is_iterated:
             raise UsageError(
                 "a follower can be iterated over only once; make another with follow_jsonl"
             )
-        self._reading = True
+        self._is_iterated = True
         try:
-            if not self._begun:
+            if not self._has_begun:
                 await self.begin({})
-            self._active = self._current = monotonic()
+            self._last_data = self._none_left = monotonic()
             while not self._closed.is_set():
-                size, lines, left, changes = await self._call(self._wait)
-                if changes is not None and self._keep is not None:
-                    await self._keep(*changes)
-                is_last = self._is_over and not left and not size
+                found = await self._call(self._wait_for_data)
+                if found.changes is not None and self._keep is not None:
+                    await self._keep(*found.changes)
+
+                lines = found.lines
+                is_last = self._is_over and not found.left and not found.size
                 if is_last:
                     lines += await self._call(self._logs.end)
-                self._note(size + left)
+                self._set_bytes_left(found.size + found.left)
                 if lines:
                     yield lines
-                self._note(left)
+                self._set_bytes_left(found.left)
                 if is_last:
                     return
-                if size:  # A slow consumer is not idleness.
-                    self._active = monotonic()
+                if found.size:  # A slow consumer is not idleness.
+                    self._last_data = monotonic()
                     self._is_over = self._is_over and self._is_stopped()
         finally:
             await self.aclose()
@@ -219,34 +265,48 @@ class Follower:
             raise UsageError("the follower is closed; make another with follow_jsonl")
         return await run_in_thread(function, self._closed.set, threads=self._executor)
 
-    def _wait(self) -> tuple[int, list[Record], int, Changes | None]:
-        """Wait for data, but not for long: bytes and lines read, bytes left, and what `Keep`
-        must save.
+    def _wait_for_data(self) -> _Pass:
+        """Look at the files and read them, until there is something, or `WAITING_SECONDS` have
+        passed.
         """
-        logs, until = self._logs, monotonic() + WAITING_SECONDS
+        end = monotonic() + WAITING_SECONDS
         while True:
-            if (now := monotonic()) >= self._due and not self._is_over:
-                self._is_over = self._is_stopped() or now - self._active >= self._timeout
-                logs.look(now, at_once=self._is_over)
-                self._due = now + max(self._interval, LOOKING_SHARE * (monotonic() - now))
-            found = *logs.read(), logs.left, logs.keys.changes()
-            if any(found) or self._is_over or now >= until:
+            now = monotonic()
+            if now >= self._next_look and not self._is_over:
+                self._look(now)
+            found = self._read()
+            if not found.is_empty or self._is_over or now >= end:
                 return found
-            if self._closed.wait(max(0.0, min(self._due, until) - monotonic())):
+            wake_up = min(self._next_look, end)
+            if self._closed.wait(max(0.0, wake_up - monotonic())):
                 return found
+
+    def _look(self, now: float) -> None:
+        """Look at the files. Once it is time to end, this is the last look."""
+        is_idle = now - self._last_data >= self._timeout
+        self._is_over = is_idle or self._is_stopped()
+        self._logs.look(now, at_once=self._is_over)
+        pause = max(self._interval, LOOKING_SHARE * (monotonic() - now))
+        self._next_look = now + pause
+
+    def _read(self) -> _Pass:
+        size, lines = self._logs.read()
+        return _Pass(size, lines, self._logs.left, self._logs.identities.changes())
 
     def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()
 
-    def _note(self, left: int) -> None:
-        self._left = left
-        if not left:
-            self._current = monotonic()
+    def _set_bytes_left(self, count: int) -> None:
+        self._bytes_left = count
+        if not count:
+            self._none_left = monotonic()
 
     @property
     def lag(self) -> Lag:
         """How much is left to deliver."""
-        return Lag(self._left, monotonic() - self._current if self._left else 0.0)
+        if not self._bytes_left:
+            return Lag(0, 0.0)
+        return Lag(self._bytes_left, monotonic() - self._none_left)
 
     @property
     def not_found(self) -> list[str]:
@@ -254,6 +314,15 @@ class Follower:
         begins.
         """
         return self._logs.paths.not_found
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Why files that were found could not be read so far, by path: "cannot be read: Permission
+        denied".
+
+        A file that is readable later is no longer among them.
+        """
+        return self._logs.unread.reasons.copy()
 
     async def aclose(self) -> None:
         """Close all files; if they are being read, as soon as that ends."""
@@ -264,16 +333,18 @@ class Follower:
 
 
 def _patterns(exclude: Any) -> list[str]:
-    is_list = not isinstance(exclude, str | bytes) and isinstance(exclude, Iterable)
-    patterns: list[str] = list(exclude) if is_list else [""]
-    if not all(isinstance(pattern, str) and pattern for pattern in patterns):
-        raise UsageError(
-            f'exclude: expected a list of globs, such as ["*.debug.jsonl"], got {exclude!r}'
-        )
-    return patterns
+    """Return the globs of excluded files, checked."""
+    if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes):
+        patterns: list[Any] = list(exclude)
+        if all(isinstance(pattern, str) and pattern for pattern in patterns):
+            return patterns
+    raise UsageError(
+        f'exclude: expected a list of globs, such as ["*.debug.jsonl"], got {exclude!r}'
+    )
 
 
 def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:
+    """Return a number of seconds, checked."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < inf or value == more_than:
         least = "more than 0" if more_than == 0 else "0 or more"

@@ -1,168 +1,129 @@
-"""A followed log: which one it is, from one run to the next, and how far it was read."""
+"""What the identity of a file is: how a followed file is recognised in a later run.
+
+A file is its inode and the last line that was read of it, if that line is still at its place. The
+number of the inode alone is no sign: another file may get it. Results name a file by a key, which
+is the number of the inode (the `root`) and how many files had it before.
+
+Another file with that line at that place is the same log under another inode: a replacement, or a
+copy that was made before the log was truncated. It resumes under the key of the log.
+
+A copy may lack that line, if more was written before the truncation. So each copy is noted in the
+journal when it is seen: the key of its original, its length and a digest of its beginning. That is
+enough, since a look takes the sizes of logs before it lists the copies: whatever was read of a log
+that a copy lacks, the copy was there before.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import count
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.records import Known
+from graphrag_eval_async.records import Copy, Known
 from graphrag_eval_async.sources.follow.names import GZIP, former_names
-from graphrag_eval_async.sources.lines import LOGGER, Splitter
+from graphrag_eval_async.sources.lines import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.records import FileId, Position, Record
+    from graphrag_eval_async.records import Position
 
 BLOCK_BYTES = 1 << 16
-"""Bytes read at a time to compare files."""
+"""Bytes read at a time to compare files, and bytes of a copy by which it is recognised."""
 
-CLOSED = -1
-
-TRACE_BYTES = 1024
-"""Number of bytes last read that are kept, to check whether the file still has them."""
-
-
-@dataclass(slots=True, eq=False)
-class Log:
-    """A followed file, or its content since its last truncation."""
-
-    file: FileId
-    name: str  # The last path by which it was followed.
-    number: int  # Number of the line at which reading begins.
-    skipped: int  # Bytes skipped before reading began, or -1: an unfinished line there is not ours.
-    offset: int  # Bytes that were read or skipped.
-    descriptor: int = CLOSED
-    place: tuple[int, int] = (-1, -1)  # Device and inode number.
-    trace: bytes = b""  # The last bytes that were read.
-    seen: tuple[int, int] = (-1, -1)  # Size and time stamp at the last look,
-    changed: float = -inf  # and when they were found to have changed.
-    gone: float | None = (
-        None  # Since when it has no name that is followed; it never had one if compressed.
-    )
-    splitter: Splitter | None = None
-
-    @property
-    def unread(self) -> int:
-        """Bytes after the offset at the last look."""
-        return max(0, self.seen[0] - self.offset)
-
-    @property
-    def is_rotated(self) -> bool:
-        """Whether it was rotated: it is read before the file that has its name now."""
-        return self.gone is not None or bool(former_names(self.name))
-
-    def is_in(self, descriptor: int) -> bool:
-        """Whether a file contains the bytes read last, at their place."""
-        trace = self.trace
-        return not trace or os.pread(descriptor, len(trace), self.offset - len(trace)) == trace
-
-    def begin_at(self, offset: int) -> None:
-        """Read from an offset."""
-        self.offset = offset
-        size = min(TRACE_BYTES, offset)
-        self.trace = os.pread(self.descriptor, size, offset - size) if size else b""
-
-    def read(self, limit: int) -> list[Record]:
-        """The lines that the next bytes complete."""
-        if self.splitter is None:
-            self.splitter = Splitter(file=self.file, number=self.number, offset=self.offset)
-        data = os.pread(self.descriptor, min(limit, self.unread), self.offset)
-        self.offset += len(data)
-        self.trace = (self.trace + data[-TRACE_BYTES:])[-TRACE_BYTES:]
-        return self.splitter.feed(data)
-
-    def end(self) -> list[Record]:
-        """The unfinished last line, unless it began before reading did. It is read again if it
-        grows.
-        """
-        if self.splitter is None or self.splitter.offset == self.skipped:
-            return []
-        lines = self.splitter.end()
-        if self.descriptor != CLOSED:
-            self.begin_at(self.splitter.offset)
-        return lines
-
-
-Changes = tuple[dict[str, int], dict[str, str]]
-"""Where reading of files began, if not at their starts, by key; and `FileKeys.copies`."""
+GZIP_MODULUS = 1 << 32
+"""A gzip file ends with the size of its text, modulo this."""
 
 
 class Start(NamedTuple):
-    """Where to begin reading the file with a key."""
+    """Where to begin reading the file with a key.
+
+    Attributes:
+        key: the `FileId.key`.
+        offset: bytes before the first line to read.
+        number: the number of that line.
+        is_skipped: whether the lines before the offset have not been read.
+    """
 
     key: str
     offset: int = 0
-    number: int = 1  # Number of the line at the offset.
-    is_skipped: bool = False  # Whether the lines before the offset have not been read.
+    number: int = 1
+    is_skipped: bool = False
 
 
-class FileKeys:
-    """Recognises files that earlier runs have read, and assigns keys to new files.
-
-    A file is its inode and the last line that was read, if that is still at its place. A key is the
-    number of the inode (the `root`) and how many files had it before. Another file with that line
-    at that place is a copy or a replacement, and resumes under the same key.
+class Changes(NamedTuple):
+    """What later runs need to know besides the results.
 
     Attributes:
-        copies: keys of the originals of copies, by the roots of these.
+        origins: where reading of files began, by key, if not at their starts.
+        copies: files that repeat another, by root.
+    """
+
+    origins: dict[str, int]
+    copies: dict[str, Copy]
+
+
+class Identities:
+    """Recognises files that earlier runs have read, and assigns keys to new files.
+
+    Attributes:
+        saved: what the last call of `changes` has returned, at first what earlier runs have found.
     """
 
     def __init__(
-        self, known: Mapping[str, Known], copies: Mapping[str, str], start: Position | None
+        self,
+        known: Mapping[str, Known],
+        copies: Mapping[str, Copy | str],
+        start: Position | None = None,
     ) -> None:
-        """If `start` is given, reading begins after that line."""
-        self.copies = dict(copies)
-        self._origins: dict[str, int] = {}
-        self._saved: Changes = {}, self.copies.copy()
-        self._earlier = self._known = known
+        """Take over what earlier runs have found.
+
+        Args:
+            known: how far files were read, by key.
+            copies: the files that repeat another, by root; older journals only have the key of that
+                one.
+            start: the line after which reading begins; whatever else is known does not count then.
+        """
+        self._with_origins = frozenset(known)
+        self._known = known
         if start is not None:
             self._known = {start.file: Known(start.offset + start.length + 1, 1, start)}
-        self._taken = {*self._known, *copies.values()}
+        self._copies = {
+            root: Copy(copy) if isinstance(copy, str) else copy for root, copy in copies.items()
+        }
+        self._origins: dict[str, int] = {}
+        self.saved = Changes({}, self._copies.copy())
+
+        # Keys that are used up: nothing else may get or resume them.
+        self._taken = {*self._known, *(copy.original for copy in self._copies.values())}
         self._claimed: set[str] = set()
-        self._own: defaultdict[str, list[str]] = defaultdict(
-            list
-        )  # Known keys by root, the latest first.
+        # Known keys by root, the latest first.
+        self._keys: defaultdict[str, list[str]] = defaultdict(list)
         for key in sorted(self._known, key=lambda key: (len(key), key), reverse=True):
-            self._own[key.rpartition("-")[0]].append(key)
+            self._keys[key.rpartition("-")[0]].append(key)
+
+    # What is recognised
 
     def is_known(self, root: str) -> bool:
-        """Whether an earlier run has found a file with this root that is not a copy."""
-        return root in self._own and root not in self.copies
+        """Check whether an earlier run has found a file with this root that is not a copy."""
+        return root in self._keys and root not in self._copies
 
-    def new(self, root: str) -> str:
-        """A key that was never used."""
-        key = next(key for number in count() if (key := f"{root}-{number}") not in self._taken)
-        self._taken.add(key)
-        return key
+    def resume(self, root: str, descriptor: int, path: str) -> Start | None:
+        """Return where to resume a file with the last line that an earlier run has read of a file.
 
-    def find(self, root: str, descriptor: int, path: str) -> Start | None:
-        """Where to resume a file that an earlier run has read: this one, a copy of it or its
-        replacement.
+        It is that file, or a copy or a replacement of it, which is noted.
         """
-        own = self._own.get(root, [])
-        # A former file without a line to recognise it by has nothing left to read.
-        for key in [
-            self.copies.get(root, ""),
-            *own[:1],
-            *(key for key in own[1:] if self._known[key].last),
-        ]:
-            if key in self._known and (start := self._claim(key, descriptor)):
+        for key in self._keys_of(root):
+            start = self._claim(key, descriptor)
+            if start is not None:
                 return start
-        size = os.fstat(descriptor).st_size
-        others = [
-            (last.path == path, last.offset, key)
-            for key, (_, _, last) in self._known.items()
-            if key not in self._claimed and last is not None and last.offset + last.length <= size
-        ]
-        for _, _, key in sorted(others, reverse=True):
-            if start := self._claim(key, descriptor):
-                self.copies[root] = key
+
+        for key in self._other_keys(descriptor, path):
+            start = self._claim(key, descriptor)
+            if start is not None:
+                self._copies[root] = Copy(key)
                 if not former_names(path):
                     LOGGER.warning(
                         "%s: skipped %d bytes that an earlier run has read", path, start.offset
@@ -170,70 +131,140 @@ class FileKeys:
                 return start
         return None
 
+    def _keys_of(self, root: str) -> Iterator[str]:
+        """Yield the known keys that a file with this root may have, the likeliest first."""
+        if root in self._copies and self._copies[root].original in self._known:
+            yield self._copies[root].original
+        for place, key in enumerate(self._keys.get(root, [])):
+            # A former file without a line to recognise it by has nothing left to read.
+            if place == 0 or self._known[key].last is not None:
+                yield key
+
+    def _other_keys(self, descriptor: int, path: str) -> list[str]:
+        """Return the known keys of files that end no later than this one: those of its path
+        first.
+        """
+        size = os.fstat(descriptor).st_size
+        keys = []
+        for key, (_, _, last) in self._known.items():
+            if key in self._claimed or last is None or last.offset + last.length > size:
+                continue
+            keys.append((last.path == path, last.offset, key))
+        return [key for _, _, key in sorted(keys, reverse=True)]
+
     def _claim(self, key: str, descriptor: int) -> Start | None:
-        """Where to resume under a key; None if the file is not the one that was read."""
+        """Return where to resume under a key; None if the file lacks the last line that was
+        read.
+        """
         begin, number, last = self._known[key]
         if key in self._claimed or (last is not None and not _has_line(descriptor, last)):
             return None
         size = os.fstat(descriptor).st_size
-        if begin <= size and (not begin or os.pread(descriptor, 1, begin - 1) == b"\n"):
+        if _is_start_of_line(descriptor, begin, size):
             start = Start(key, begin, number, is_skipped=last is None)
-        elif (
-            last is not None and size == begin - 1 == last.offset + last.length
-        ):  # Its newline is missing.
+        elif last is not None and size == begin - 1 == last.offset + last.length:
+            # The newline of the last line is missing.
             start = Start(key, last.offset, max(1, number - 1))
         else:
             return None
         self._claimed.add(key)
         return start
 
-    def is_packed_read(self, root: str, size: int) -> bool:
-        """Whether earlier runs have read or skipped a compressed file whose text has this size,
-        mod 4 GiB.
+    def noted_copy(self, root: str, descriptor: int) -> Copy | None:
+        """Return what was noted of a file that is a copy.
+
+        A copy that was compressed, or moved to another file system, has another root. There, the
+        length must be the same, too.
         """
-        known = self._known.get(self.copies.get(root, f"{root}-0"))
-        return known is not None and known.begin % (1 << 32) == size
+        noted = self._copies.get(root)
+        if noted is not None and _begins_like(descriptor, noted):
+            return noted
+        size = os.fstat(descriptor).st_size
+        for copy in self._copies.values():
+            if copy.length == size and _begins_like(descriptor, copy):
+                self._copies[root] = copy
+                return copy
+        return None
+
+    def resume_original(self, key: str, size: int) -> Start | None:
+        """Return where to resume in a noted copy; None if there is nothing left to read in it.
+
+        Args:
+            key: that of its original.
+            size: the size of the copy.
+        """
+        begin, number, _ = self._known.get(key, Known(0, 1, None))
+        if key in self._claimed or begin >= size:
+            return None
+        self._claimed.add(key)
+        return Start(key, begin, number)
+
+    def is_packed_read(self, root: str, size: int) -> bool:
+        """Check whether earlier runs have read or skipped a compressed file.
+
+        Args:
+            root: that of the compressed file.
+            size: the size of its text, modulo `GZIP_MODULUS`.
+        """
+        copy = self._copies.get(root)
+        if copy is None:
+            known = self._known.get(f"{root}-0")
+            return known is not None and known.begin % GZIP_MODULUS == size
+        known = self._known.get(copy.original)
+        if known is None:
+            return False
+        if size == known.begin % GZIP_MODULUS:
+            return True
+        is_shorter_copy = 0 < copy.length <= known.begin
+        return is_shorter_copy and size == copy.length % GZIP_MODULUS
+
+    # What is noted
+
+    def new_key(self, root: str) -> str:
+        """Return a key that was never used; the file is no copy of another."""
+        self._copies.pop(root, None)
+        key = next(key for number in count() if (key := f"{root}-{number}") not in self._taken)
+        self._taken.add(key)
+        self._claimed.add(key)
+        return key
 
     def note_start(self, start: Start) -> None:
-        """Record where reading of a file begins."""
-        if (start.offset or start.is_skipped) and start.key not in self._earlier:
+        """Note where reading of a file begins."""
+        if (start.offset or start.is_skipped) and start.key not in self._with_origins:
             self._origins[start.key] = start.offset
 
+    def note_copy(self, root: str, original: str, descriptor: int, length: int) -> None:
+        """Note that the first `length` bytes of a file repeat those of the one with the key
+        `original`.
+        """
+        self._copies[root] = Copy(original, length, _digest_of_start(descriptor, length))
+
+    def note_heir(self, root: str, original: str) -> None:
+        """Note that a file is read on under the key of another one, which it has replaced."""
+        if root not in self._copies or self._copies[root].original != original:
+            self._copies[root] = Copy(original)
+
     def changes(self) -> Changes | None:
-        """What later runs need, if it has changed since the last call."""
-        if self._saved == (self._origins, self.copies):
+        """Return what later runs need, if it has changed since the last call."""
+        if (self._origins, self._copies) == self.saved:
             return None
-        self._saved = self._origins.copy(), self.copies.copy()
-        return self._saved
-
-
-def _has_line(descriptor: int, line: Position) -> bool:
-    digest = hashlib.sha256()
-    offset, end = line.offset, line.offset + line.length
-    while offset < end and (block := os.pread(descriptor, min(end - offset, BLOCK_BYTES), offset)):
-        digest.update(block)
-        offset += len(block)
-    return offset == end and digest.hexdigest() == line.sha256
+        self.saved = Changes(self._origins.copy(), self._copies.copy())
+        return self.saved
 
 
 def root_of(status: os.stat_result, path: str = "") -> str:
-    """The beginning of the keys of a file, without the device number, which may change at boot."""
-    size = f".{status.st_size:x}" if path.endswith(GZIP) else ""  # It does not grow.
-    return f"{status.st_ino:x}{size}"
+    """Return the beginning of the keys of a file.
 
-
-def place_of(status: os.stat_result) -> tuple[int, int]:
-    """Device and inode number, unique while the file is open."""
-    return status.st_dev, status.st_ino
-
-
-def seen_of(status: os.stat_result) -> tuple[int, int]:
-    """What shows that a file has changed."""
-    return status.st_size, status.st_mtime_ns
+    The device number is no part of it, since it may change at boot.
+    """
+    if path.endswith(GZIP):
+        # A compressed file does not grow, so its size tells it from another one with its inode.
+        return f"{status.st_ino:x}.{status.st_size:x}"
+    return f"{status.st_ino:x}"
 
 
 def line_start(descriptor: int, size: int) -> int:
-    """The offset of the last line in the first `size` bytes of a file."""
+    """Return the offset of the last line in the first `size` bytes of a file."""
     while size:
         begin = max(0, size - BLOCK_BYTES)
         place = os.pread(descriptor, size - begin, begin).rfind(b"\n")
@@ -243,11 +274,47 @@ def line_start(descriptor: int, size: int) -> int:
     return 0
 
 
-def is_repeated(descriptor: int, other: int) -> bool:
-    """Whether another file begins with all that a file has."""
+def is_repeated(descriptor: int, other_descriptor: int, size: int) -> bool:
+    """Check whether the other file begins with the first `size` bytes of a file."""
+    if size > os.fstat(other_descriptor).st_size:
+        return False
     offset = 0
-    while block := os.pread(descriptor, BLOCK_BYTES, offset):
-        if os.pread(other, len(block), offset) != block:
+    while offset < size:
+        length = min(BLOCK_BYTES, size - offset)
+        block = os.pread(descriptor, length, offset)
+        if not block or os.pread(other_descriptor, len(block), offset) != block:
             return False
         offset += len(block)
     return True
+
+
+def _is_start_of_line(descriptor: int, offset: int, size: int) -> bool:
+    """Check whether a line of a file begins, or may begin, at an offset."""
+    if offset > size:
+        return False
+    return offset == 0 or os.pread(descriptor, 1, offset - 1) == b"\n"
+
+
+def _has_line(descriptor: int, line: Position) -> bool:
+    """Check whether a file has a line at its place."""
+    digest = hashlib.sha256()
+    offset = line.offset
+    end = line.offset + line.length
+    while offset < end:
+        block = os.pread(descriptor, min(end - offset, BLOCK_BYTES), offset)
+        if not block:
+            return False
+        digest.update(block)
+        offset += len(block)
+    return digest.hexdigest() == line.sha256
+
+
+def _begins_like(descriptor: int, copy: Copy) -> bool:
+    """Check whether a file still begins as a copy did when it was noted."""
+    if copy.length == 0 or os.fstat(descriptor).st_size < copy.length:
+        return False
+    return _digest_of_start(descriptor, copy.length) == copy.sha256
+
+
+def _digest_of_start(descriptor: int, length: int) -> str:
+    return hashlib.sha256(os.pread(descriptor, min(length, BLOCK_BYTES), 0)).hexdigest()

@@ -13,12 +13,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.sources.lines import LOGGER
 from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.remote import is_address, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from graphrag_eval_async.sources.follow.unread import Unread
 
 GZIP = ".gz"
 
@@ -39,71 +40,88 @@ RELISTING_SECONDS = 10.0
 stamp.
 """
 
+# What loggers and logrotate add to the name of a rotated file: a number or a date, or a word.
 _NUMBER = r"\d[\dTZ_.:-]*"
 _DATE = r"\d{4}-?\d\d-?\d\d[\dTZ_.:-]*"
 _TAG = rf"(?:\.(?:{_NUMBER}|old|bak|prev|rotated)|-{_DATE})"
-_AT_THE_END = re.compile(rf"(.+?){_TAG}")
-_BEFORE_THE_SUFFIX = re.compile(rf"(.+?){_TAG}(\.[A-Za-z]\w*)")
+_TAG_AT_THE_END = re.compile(rf"(.+?){_TAG}")
+_TAG_BEFORE_THE_SUFFIX = re.compile(rf"(.+?){_TAG}(\.[A-Za-z]\w*)")
 
 
 def as_logs(path: Any) -> list[str]:
-    """Like `as_paths`, for followed files."""
+    """Return the given paths of followed files, one or several.
+
+    Raises:
+        UsageError: one of them is no path, or of a file that cannot be followed.
+    """
     paths = as_paths(path)
     for each in paths:
         if is_address(each):
             raise UsageError(
                 f"{shown(each)}: addresses cannot be followed; read_jsonl (on the command line: "
-                "evaluate) "
-                "reads them"
+                "evaluate) reads them"
             )
         if each.endswith(COMPRESSED):
             raise UsageError(
                 f"{each}: compressed files cannot be followed; read_jsonl (on the command line: "
-                "evaluate) "
-                "reads those that end in .gz"
+                "evaluate) reads those that end in .gz"
             )
     if "-" in paths:
         raise UsageError(
-            "-: read_jsonl (on the command line: evaluate) reads standard input; ./- is a file of "
-            "that name"
+            "-: read_jsonl (on the command line: evaluate) reads standard input; "
+            "./- is a file of that name"
         )
     return paths
 
 
 @lru_cache(1 << 12)
 def rotated_from(name: str) -> list[str]:
-    """The names that a file may have had before it was rotated: `log.jsonl` for `log.jsonl.1`."""
-    matches = (pattern.fullmatch(name) for pattern in (_AT_THE_END, _BEFORE_THE_SUFFIX))
-    return ["".join(match.groups()) for match in matches if match]
+    """Return the names that a file may have had before it was rotated: `log.jsonl` for
+    `log.jsonl.1`.
+    """
+    names = []
+    for pattern in (_TAG_AT_THE_END, _TAG_BEFORE_THE_SUFFIX):
+        match = pattern.fullmatch(name)
+        if match is not None:
+            names.append("".join(match.groups()))
+    return names
 
 
 def former_names(path: str) -> list[str]:
-    """The paths that a file may have had before it was rotated."""
+    """Return the paths that a file may have had before it was rotated."""
     directory, name = os.path.split(path)
     return [os.path.join(directory, former) for former in rotated_from(name)]
 
 
 class Found(NamedTuple):
-    """A file that may be a log."""
+    """A file that may be a log.
+
+    Attributes:
+        status: its status when it was found.
+        path: its path.
+        name: the path by which it is followed; if that is another one, it may have had it before.
+    """
 
     status: os.stat_result
     path: str
-    name: (
-        str  # The path by which it is followed; if that is another one, it may have had it before.
-    )
+    name: str
 
     @property
     def formers(self) -> list[str]:
         """The paths that it may have had before it was rotated."""
-        return former_names(self.path) if self.path == self.name else [self.name]
+        if self.path == self.name:
+            return former_names(self.path)
+        return [self.name]
 
 
 @dataclass(slots=True)
 class _Folder:
+    """A directory, as it was listed last."""
+
     path: str
     entries: list[str] = field(default_factory=list)
-    stamp: tuple[int, ...] = ()
-    changed: float = -inf
+    stamp: tuple[int, ...] = ()  # Device, inode and time; empty if there is no such directory.
+    changed: float = -inf  # When another stamp was seen.
     listed: float = -inf
 
 
@@ -115,131 +133,154 @@ class Paths:
         not_found: given paths for which no file has been found yet.
     """
 
-    def __init__(self, given: Sequence[str], patterns: Sequence[str]) -> None:
-        """`patterns` are those of excluded files: with a slash of whole paths, else of names."""
+    def __init__(self, given: Sequence[str], patterns: Sequence[str], unread: Unread) -> None:
+        """Find nothing yet; `look` does.
+
+        Args:
+            given: files, directories and globs.
+            patterns: globs of excluded files: with a slash of whole paths, else of names.
+            unread: where directories are added that cannot be listed.
+        """
         self.names: list[str] = []
         self.not_found: list[str] = []
-        self._given = {each: os.path.join(*os.path.split(each)) for each in given}
+        self._paths = {path: os.path.join(*os.path.split(path)) for path in given}
         self._patterns = patterns
+        self._unread = unread
         self._excluded: set[str] = set()
         self._folders: dict[str, _Folder] = {}
-        self._members: dict[
-            str, list[str]
-        ] = {}  # Patterns of the names that are followed, by directory.
-        self._globbed: dict[
-            str, tuple[float, list[str]]
-        ] = {}  # Directories, and until when they count.
-        self._now, self._at_once = -inf, False
-        self._told: dict[str, str] = {}
+        # Patterns of the names that are followed, by directory.
+        self._members: dict[str, list[str]] = {}
+        # Directories that a glob stands for, and until when that counts.
+        self._globbed: dict[str, tuple[float, list[str]]] = {}
+        self._now = -inf
+        self._at_once = False
 
     def exclude(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         """Never return these files."""
         self._excluded.update(map(os.path.realpath, paths))
 
-    def tell(self, path: str, problem: OSError | str | None) -> None:
-        """Log why a file is not read, unless the last message was the same; None after success."""
-        reason = problem.strerror or str(problem) if isinstance(problem, OSError) else problem
-        if reason is None:
-            self._told.pop(path, None)
-        elif self._told.get(path) != reason:
-            self._told[path] = reason
-            LOGGER.warning("%s: not readable yet; retrying: %s", path, reason)
-
     def look(self, now: float, *, at_once: bool = False) -> bool:
-        """Update the names. `at_once` ignores time stamps. Returns whether they may have
-        changed.
-        """
-        is_first, self._now, self._at_once = self._now == -inf, now, at_once
+        """Update the names; return whether they may have changed. `at_once` ignores time stamps."""
+        is_first = self._now == -inf
+        self._now = now
+        self._at_once = at_once
         is_listed = [self._list(folder) for folder in list(self._folders.values())]
-        if not (is_first or any(is_listed) or any(now >= due for due, _ in self._globbed.values())):
+        is_glob_due = any(now >= due for due, _ in self._globbed.values())
+        if not (is_first or any(is_listed) or is_glob_due):
             return False
+
         self._members = {}
-        found = {given: self._expand(path) for given, path in self._given.items()}
-        kept = set(self.names)
-        names = dict.fromkeys(name for names in found.values() for name in names)
-        self.names = [name for name in names if name in kept or not self._is_excluded(name)]
-        awaited = list(self._given) if is_first else self.not_found
-        self.not_found = [each for each in awaited if not any(map(os.path.exists, found[each]))]
+        names_by_path = {given: self._expand(path) for given, path in self._paths.items()}
+        followed = set(self.names)
+        names = dict.fromkeys(name for names in names_by_path.values() for name in names)
+        self.names = [name for name in names if name in followed or not self._is_excluded(name)]
+        awaited = list(self._paths) if is_first else self.not_found
+        self.not_found = [
+            given for given in awaited if not any(map(os.path.exists, names_by_path[given]))
+        ]
         return True
 
     def _is_excluded(self, path: str) -> bool:
-        names = path, os.path.basename(path)
-        if any(fnmatchcase(names["/" not in pattern], pattern) for pattern in self._patterns):
-            return True
+        for pattern in self._patterns:
+            matched = path if "/" in pattern else os.path.basename(path)
+            if fnmatchcase(matched, pattern):
+                return True
         return bool(self._excluded) and os.path.realpath(path) in self._excluded
 
     def _list(self, folder: _Folder) -> bool:
-        """List a directory if it may have changed. Returns whether it was listed; else names
-        stay.
-        """
+        """List a directory if it may have changed; return whether it was listed."""
         try:
             status = os.stat(folder.path)
             stamp: tuple[int, ...] = (status.st_dev, status.st_ino, status.st_mtime_ns)
         except OSError:
             stamp = ()
         if stamp != folder.stamp:
-            folder.stamp, folder.changed = stamp, self._now
-        is_due = folder.listed <= max(
-            folder.changed + SETTLING_SECONDS, self._now - RELISTING_SECONDS
-        )
-        if is_due or self._at_once:
-            try:
-                folder.entries = sorted(os.listdir(folder.path))
-            except GONE:
-                folder.entries = []
-            except OSError as error:
-                self.tell(folder.path, error)
-                return False
-            folder.listed = self._now
-        return is_due or self._at_once
+            folder.stamp = stamp
+            folder.changed = self._now
+
+        is_unsettled = folder.listed <= folder.changed + SETTLING_SECONDS
+        is_due = folder.listed <= self._now - RELISTING_SECONDS
+        if not (is_unsettled or is_due or self._at_once):
+            return False
+        try:
+            folder.entries = sorted(os.listdir(folder.path))
+        except GONE:
+            folder.entries = []
+        except OSError as error:
+            self._unread.retry(folder.path, error)
+            return False
+        self._unread.forget(folder.path)
+        folder.listed = self._now
+        return True
 
     def _expand(self, path: str) -> list[str]:
-        folder, pattern = os.path.split(path)
+        """Return the names of files that a given path stands for."""
+        directory, pattern = os.path.split(path)
         if os.path.isdir(path):
             return self._matches(path, MEMBERS)
         if os.path.lexists(path) or not glob.has_magic(path):
-            self._matches(folder, glob.escape(pattern))
+            # The directory is listed for the sake of rotated files.
+            self._matches(directory, glob.escape(pattern))
             return [path]
         if pattern == "**":
-            folder, pattern = path, "*"
-        folders = self._directories(folder) if glob.has_magic(folder) else [folder]
-        return [name for each in folders for name in self._matches(each, pattern)]
+            directory, pattern = path, "*"
+        directories = self._directories(directory) if glob.has_magic(directory) else [directory]
+        return [name for each in directories for name in self._matches(each, pattern)]
 
     def _directories(self, pattern: str) -> list[str]:
-        due, found = self._globbed.get(pattern, (-inf, []))
+        """Return the directories that a glob stands for, at most `GLOB_SECONDS` ago."""
+        due, directories = self._globbed.get(pattern, (-inf, []))
         if self._now >= due or self._at_once:
-            found = sorted(filter(os.path.isdir, glob.glob(pattern, recursive=True)))
-            self._globbed[pattern] = self._now + GLOB_SECONDS, found
-        return found
+            directories = sorted(filter(os.path.isdir, glob.glob(pattern, recursive=True)))
+            self._globbed[pattern] = (self._now + GLOB_SECONDS, directories)
+        return directories
 
-    def _matches(self, path: str, pattern: str) -> list[str]:
-        self._members.setdefault(path, []).append(pattern)
-        folder = self._folders.get(path)
+    def _matches(self, directory: str, pattern: str) -> list[str]:
+        """Return the followed names in a directory, which is watched from now on."""
+        self._members.setdefault(directory, []).append(pattern)
+        folder = self._folders.get(directory)
         if folder is None:
-            folder = self._folders[path] = _Folder(path or os.curdir)
+            folder = self._folders[directory] = _Folder(directory or os.curdir)
             self._list(folder)
-        return [os.path.join(path, entry) for entry in folder.entries if _is_log(entry, pattern)]
+        return [
+            os.path.join(directory, entry) for entry in folder.entries if _is_log(entry, pattern)
+        ]
 
-    def rotated(self, *, packed: bool = False) -> list[Found]:
-        """Files that may be rotated and have no followed name, or `packed` ones, oldest first.
+    def rotated(self) -> list[Found]:
+        """Return files that may be rotated logs and have no followed name, the oldest first.
 
-        Only those in directories that the last look has listed.
+        Those of directories that the last look has not listed are left out.
         """
-        found, names = [], set(self.names)
-        for folder, patterns in self._members.items():
-            is_listed = self._folders[folder].listed == self._now
-            entries = [
-                entry for entry in self._folders[folder].entries if entry.endswith(GZIP) == packed
-            ]
-            for entry in entries if is_listed else ():
-                path = os.path.join(folder, entry)
-                for former in rotated_from(entry.removesuffix(GZIP)) if path not in names else ():
-                    name = os.path.join(folder, former)
-                    is_log = any(_is_log(former, pattern) for pattern in patterns)
-                    if is_log and not self._is_excluded(path) and not self._is_excluded(name):
-                        with suppress(OSError):
-                            found.append(Found(os.stat(path), path, name))
-        return sorted(found, key=lambda each: (each.status.st_mtime_ns, each.path))
+        listed = [path for path in self._members if self._folders[path].listed == self._now]
+        return self._rotated(listed, is_packed=False)
+
+    def packed(self) -> list[Found]:
+        """Return compressed rotated logs, the oldest first."""
+        return self._rotated(list(self._members), is_packed=True)
+
+    def _rotated(self, directories: Iterable[str], *, is_packed: bool) -> list[Found]:
+        followed = set(self.names)
+        rotated = []
+        for directory in directories:
+            for entry in self._folders[directory].entries:
+                path = os.path.join(directory, entry)
+                if entry.endswith(GZIP) != is_packed or path in followed:
+                    continue
+                for name in self._followed_names_of(directory, entry):
+                    with suppress(OSError):
+                        rotated.append(Found(os.stat(path), path, name))
+        return sorted(rotated, key=lambda found: (found.status.st_mtime_ns, found.path))
+
+    def _followed_names_of(self, directory: str, entry: str) -> Iterator[str]:
+        """Yield the followed paths that a file may have had before it was rotated."""
+        for former in rotated_from(entry.removesuffix(GZIP)):
+            if not any(_is_log(former, pattern) for pattern in self._members[directory]):
+                continue
+            name = os.path.join(directory, former)
+            if not self._is_excluded(os.path.join(directory, entry)) and not self._is_excluded(
+                name
+            ):
+                yield name
 
 
 def _is_log(name: str, pattern: str) -> bool:

@@ -1,0 +1,344 @@
+"""What a look at the followed files does, and what is read after it.
+
+The caller decides when to look, and passes the time. Nothing here runs on the event loop, since
+disks may be slow.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.records import Position
+from graphrag_eval_async.sources.follow.descriptors import lacks_descriptor
+from graphrag_eval_async.sources.follow.identity import Identities, root_of
+from graphrag_eval_async.sources.follow.log import Stamp, place_of, stamp_of
+from graphrag_eval_async.sources.follow.names import GONE, SETTLING_SECONDS, Found
+from graphrag_eval_async.sources.follow.packed import PackedLogs
+from graphrag_eval_async.sources.follow.rotation import Rotation, Skips
+from graphrag_eval_async.sources.follow.table import LogTable
+from graphrag_eval_async.sources.lines import LOGGER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphrag_eval_async.records import Copy, Known, Record
+    from graphrag_eval_async.sources.follow.log import Log
+    from graphrag_eval_async.sources.follow.names import Paths
+    from graphrag_eval_async.sources.follow.unread import Unread
+
+CHUNK_BYTES = 1 << 18
+"""Bytes read of a file before the next file gets a turn."""
+
+PASS_BYTES = 1 << 20
+"""Bytes read of all files in one pass."""
+
+MAX_LISTINGS = 5
+"""Number of listings in one look, if each one finds new logs. Chosen: the second one rarely
+does.
+"""
+
+
+class Chunk(NamedTuple):
+    """What was read in one pass.
+
+    Attributes:
+        size: number of bytes that were read.
+        lines: the lines that they complete.
+    """
+
+    size: int
+    lines: list[Record]
+
+
+class Logs:
+    """Follows files: `begin` once, then `look` and `read` again and again.
+
+    Attributes:
+        paths: what is followed.
+        unread: what could not be read so far.
+        identities: which file is which, from one run to the next.
+    """
+
+    def __init__(
+        self, paths: Paths, unread: Unread, *, ignore_older: float, rotate_wait: float
+    ) -> None:
+        """Prepare to follow `paths`; see `follow_jsonl` for the other arguments."""
+        self.paths = paths
+        self.unread = unread
+        self.identities = Identities({}, {})
+        self._ignore_older = ignore_older
+        self._rotate_wait = rotate_wait
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        self._table = LogTable(self.unread)
+        self._rotation = Rotation(self._table, self.identities, Skips(self._ignore_older))
+        self._packed = PackedLogs(self.paths, self._table, self.unread)
+        self._postponed: deque[Found] = deque()  # Files to open once there is room.
+
+    def begin(
+        self,
+        known: Mapping[str, Known],
+        copies: Mapping[str, Copy | str],
+        start: str | Position | None,
+        now: float,
+    ) -> None:
+        """Find the existing files.
+
+        Args:
+            known: how far earlier runs have read, by key.
+            copies: what earlier runs have found to repeat another file; see `Identities`.
+            start: that of `follow_jsonl` in the first run, later None.
+            now: the time.
+        """
+        line = start if isinstance(start, Position) else None
+        self.identities = Identities(known, copies, line)
+        self._start_afresh()
+        skips = self._rotation.skips
+        skips.all_files = start == "end"
+        skips.rotated = start is not None
+        self.look(now, at_once=True)
+        if line is not None and not skips.resumed:
+            LOGGER.warning("%s: line to start after not found; reading from the start", line.path)
+        self._packed.find(self._rotation)
+        self._rotation.skips = Skips(self._ignore_older)
+
+    # Looking
+
+    def look(self, now: float, *, at_once: bool = False) -> None:
+        """Find what has changed. `at_once` also checks what is otherwise checked less often."""
+        self._table.now = now
+        for _ in range(MAX_LISTINGS):
+            if not self._look(at_once=at_once):
+                return
+            # The sizes of new logs were taken after the listing: list again for their copies.
+            at_once = True
+
+    def _look(self, *, at_once: bool) -> bool:
+        """Look once at everything; return whether there is a log that was not open before."""
+        # Take the size of each log, and check that it still has what was read of it. This comes
+        # before the listing, so that a copy which lacks bytes that will be read is there when that
+        # is done.
+        self._table.lost.clear()
+        checked = dict.fromkeys(self.paths.names)
+        found = self._check_named(checked)
+        for log in self._table.nameless():
+            self._table.check(log)
+
+        # List the directories, without fail if a log was truncated: it may have been copied before.
+        is_urgent = at_once or bool(self._table.lost)
+        if self.paths.look(self._table.now, at_once=is_urgent):
+            followed = set(self.paths.names)
+            self._table.keep_names(followed)
+            found = [file for file in found if file.name in followed]
+            found += self._check_named([name for name in self.paths.names if name not in checked])
+            found += self.paths.rotated()
+
+        # Find out what the new files are, and what the changed ones are now.
+        is_any_new = self._enter_all(found)
+        for log in self._table.lost:
+            LOGGER.warning(
+                "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
+                "unfinished "
+                "line; unread data is lost",
+                *(log.name, log.offset, log.held),
+            )
+
+        # Close logs that have lost their names, once nobody writes to them any more.
+        self._close_nameless()
+        return is_any_new
+
+    def _check_named(self, names: Iterable[str]) -> list[Found]:
+        """Check the open logs that have these names; return the files that are not open."""
+        found = []
+        table = self._table
+        settled = table.now - SETTLING_SECONDS
+        for name in names:
+            try:
+                status = os.stat(name)
+            except GONE:
+                table.by_name.pop(name, None)
+                continue
+            except OSError as error:
+                self.unread.retry(name, error)
+                continue
+
+            log = table.by_place.get(place_of(status))
+            if log is not None:
+                table.by_name[name] = log
+                if log.is_open and (log.changed >= settled or log.seen != stamp_of(status)):
+                    table.check(log, status)
+            else:
+                replaced = table.by_name.get(name)
+                if replaced is not None and replaced.is_open:
+                    table.check(replaced)
+            if log is None or not log.is_open:
+                found.append(Found(status, name, name))
+        return found
+
+    def _enter_all(self, found: list[Found]) -> bool:
+        """Open files and find out what they are; return whether one is a log that was not open
+        before.
+        """
+        self._postponed.clear()
+        is_any_new = False
+        changed = [file for file in found if self._rotation.must_open(file.status)]
+        for file in sorted(changed, key=self._rank):
+            # What was found out about one of them may have settled another.
+            if self._rotation.must_open(file.status) and self._enter(file):
+                is_any_new = True
+        return is_any_new
+
+    def _rank(self, found: Found) -> tuple[bool, int, int]:
+        """Return what sorts files in the order in which they are opened.
+
+        Originals come before their copies, known files before others, and long copies before short
+        ones, which may lack a part. Where there is no room for all logs, the one that waits longest
+        comes first.
+        """
+        # An inode alone is no sign that a former file is known: another may have had it.
+        is_known = self.identities.is_known(root_of(found.status))
+        if found.formers:
+            return True, not is_known, -found.status.st_size
+        log = self._table.by_place.get(place_of(found.status))
+        last_seen = -1 if log is None else log.seen.modified_ns
+        return False, last_seen, not is_known
+
+    def _enter(self, found: Found) -> bool:
+        """Open a file and find out what it is; return whether it is a log that was not open
+        before.
+        """
+        table = self._table
+        if not table.open.make_room():
+            self._postponed.append(found)
+            return False
+        try:
+            descriptor = table.open.open(found.path)
+        except GONE:
+            table.by_name.pop(found.path, None)
+            return False
+        except OSError as error:
+            table.by_name.pop(found.path, None)
+            if lacks_descriptor(error) and len(table.open):
+                self._postponed.append(found)
+            elif not self._rotation.skip_unopened(found):
+                self.unread.retry(found.path, error)
+            return False
+
+        try:
+            log = self._attach(found, descriptor)
+        except OSError as error:
+            self.unread.retry(found.path, error)
+            log = None
+        if log is None or log.descriptor != descriptor:
+            os.close(descriptor)
+        table.by_name.pop(found.path, None)
+        if log is None:
+            return False
+        if found.path == found.name:
+            table.by_name[found.name] = log
+        else:
+            log.name = found.name
+            log.nameless_since = table.now
+        table.check(log)
+        return True
+
+    def _attach(self, found: Found, descriptor: int) -> Log | None:
+        """Return the log that is read from an open file; None if there is none."""
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            # A glob such as `logs/*` fits directories, too.
+            if not stat.S_ISDIR(status.st_mode) or found.path.endswith(".jsonl"):
+                self.unread.retry(found.path, "not a regular file")
+            return None
+        self.unread.forget(found.path)
+        log = self._rotation.log_of(found._replace(status=status), descriptor)
+        if log is not None and not (log.is_open and log.place == place_of(status)):
+            self._table.attach(log, descriptor, status)
+        return log
+
+    def _close_nameless(self) -> None:
+        """Close logs without names, as soon as they are read and nobody writes to them any more."""
+        table = self._table
+        for name, log in table.by_name.items():
+            if name != log.name and table.by_name.get(log.name) is not log:
+                log.name = name  # It was renamed.
+            log.nameless_since = None
+        for log in table.nameless():
+            if log.nameless_since is None:
+                log.nameless_since = table.now
+            quiet_seconds = table.now - max(log.nameless_since, log.changed)
+            if not log.unread and (log.is_unpacked or quiet_seconds >= self._rotate_wait):
+                table.finish(log)
+
+    # Reading
+
+    @property
+    def left(self) -> int:
+        """Bytes to read, as far as is known; a file that is not open yet counts as one."""
+        unread = sum(log.unread for log in self._table.open if log.seen.size > log.offset)
+        return unread + len(self._packed) + len(self._postponed)
+
+    def read(self) -> Chunk:
+        """Read a chunk of each log in turn, up to `PASS_BYTES`; rotated logs before later ones."""
+        table = self._table
+        if self._postponed and table.open.make_room():
+            self.look(table.now, at_once=True)
+
+        lines = table.take_ended()
+        size = 0
+        # Compressed logs are older than what was written to their families since.
+        blocked = self._packed.names
+        unread = [log for log in table.open if log.seen.size > log.offset]
+        for log in sorted(unread, key=_age):
+            if size >= PASS_BYTES or (log.family in blocked and not log.is_unpacked):
+                continue
+            before = log.offset
+            lines += self._read(log, min(CHUNK_BYTES, PASS_BYTES - size))
+            size += log.offset - before
+            if log.unread:
+                blocked.add(log.family)
+
+        is_text_unread = any(log.is_unpacked and log.unread for log in table.open)
+        if len(self._packed) and not is_text_unread:
+            self._packed.unpack(self._rotation)
+        return Chunk(size, lines)
+
+    def _read(self, log: Log, limit: int) -> list[Record]:
+        """Read a chunk of a log, if it still has what was read before."""
+        before = log.offset
+        lines: list[Record] = []
+        try:
+            if log.is_in(log.descriptor):
+                lines = log.read(limit)
+                self._table.open.add(log)  # It is the most recently read one now.
+                self.unread.forget(log.name)
+        except OSError as error:
+            self.unread.retry(log.name, error)
+        if log.offset == before:
+            log.seen = Stamp(before, -1)  # The next look finds out why.
+        return lines
+
+    # Ending
+
+    def end(self) -> list[Record]:
+        """Return all unfinished last lines. Call it after everything was read."""
+        for log in list(self._table.by_place.values()):
+            self._table.finish(log)
+        return self._table.take_ended()
+
+    def close(self) -> None:
+        """Close all files."""
+        self._packed.close()
+        self._table.open.close_all()
+
+
+def _age(log: Log) -> float:
+    """Return what sorts logs in the order of reading: rotated ones by their last change, then
+    the others.
+    """
+    return log.seen.modified_ns if log.is_rotated else inf

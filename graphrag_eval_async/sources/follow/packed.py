@@ -1,0 +1,191 @@
+"""Rotated logs that gzip has compressed, which are read before the logs of their families."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.sources.follow.descriptors import lacks_descriptor
+from graphrag_eval_async.sources.follow.identity import GZIP_MODULUS, Start, root_of
+from graphrag_eval_async.sources.follow.log import place_of
+from graphrag_eval_async.sources.follow.names import GZIP
+from graphrag_eval_async.sources.lines import LOGGER
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from graphrag_eval_async.sources.follow.names import Found, Paths
+    from graphrag_eval_async.sources.follow.rotation import Rotation
+    from graphrag_eval_async.sources.follow.table import LogTable
+    from graphrag_eval_async.sources.follow.unread import Unread
+
+SIZE_BYTES = 4
+"""Bytes at the end of a gzip file that have the size of its text, modulo `GZIP_MODULUS`."""
+
+PIECE_BYTES = 1 << 18
+"""Bytes that are decompressed before others get a turn."""
+
+
+class PackedLogs:
+    """The compressed logs that were there when following began, decompressed one after the other.
+
+    The text of each becomes a log in a temporary file, which is read like any other.
+    """
+
+    def __init__(self, paths: Paths, table: LogTable, unread: Unread) -> None:
+        self._paths = paths
+        self._table = table
+        self._unread = unread
+        self._waiting: deque[Found] = deque()
+        self._unpacking: _Unpacking | None = None  # Of the first one that waits.
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def names(self) -> set[str]:
+        """The followed names of the logs that wait."""
+        return {found.name for found in self._waiting}
+
+    def find(self, rotation: Rotation) -> None:
+        """Find the compressed logs that have to be read: those that no earlier run has read."""
+        self._waiting.extend(
+            found for found in self._paths.packed() if self._is_read(found, rotation)
+        )
+
+    def _is_read(self, found: Found, rotation: Rotation) -> bool:
+        """Return whether a compressed log has to be read, and note if it is skipped."""
+        root = root_of(found.status, found.path)
+        is_skipped = rotation.skips.rotated or rotation.skips.skip(found)
+        try:
+            size = self._table.open.with_room(lambda: _text_size(found.path))
+        except OSError as error:
+            if not is_skipped:
+                self._give_up(found.path, error)
+            return False
+
+        # gzip deletes the original once it has finished.
+        is_unfinished = os.path.exists(found.path.removesuffix(GZIP))
+        if is_unfinished or rotation.identities.is_packed_read(root, size):
+            return False
+        if is_skipped:
+            key = rotation.identities.new_key(root)
+            rotation.identities.note_start(Start(key, size, is_skipped=True))
+        return not is_skipped
+
+    def unpack(self, rotation: Rotation) -> None:
+        """Decompress a piece of the first log that waits; once its text is there, begin to read
+        it.
+        """
+        found = self._waiting[0]
+        try:
+            if self._unpacking is None:
+                self._unpacking = self._open(found)
+            is_whole = self._unpacking is None or self._unpacking.step()
+        except OSError as error:
+            if lacks_descriptor(error) and len(self._table.open):
+                return  # There will be one once other logs are read.
+            self._give_up(found.path, error)
+            is_whole = True
+        if not is_whole:
+            return
+
+        self._waiting.popleft()
+        if self._unpacking is not None:
+            self._begin(found, self._unpacking, rotation)
+            self._unpacking = None
+
+    def _open(self, found: Found) -> _Unpacking | None:
+        """Open the first log that waits, wherever it is now; return None if it was deleted."""
+        paths = {place_of(packed.status): packed.path for packed in self._paths.packed()}
+        path = paths.get(place_of(found.status))
+        if path is None:
+            self._unread.give_up(found.path, "was deleted before it was read")
+            return None
+        return self._table.open.with_room(lambda: _Unpacking(path, self._unread))
+
+    def _begin(self, found: Found, unpacking: _Unpacking, rotation: Rotation) -> None:
+        """Find out which log the text is, and read it."""
+        descriptor = unpacking.finish()
+        log = rotation.log_of(found, descriptor)
+        if log is None:
+            os.close(descriptor)
+            return
+        self._table.attach(log, descriptor, found.status)
+        log.name = found.name
+        log.is_unpacked = True
+        log.nameless_since = self._table.now
+        self._table.check(log)
+
+    def _give_up(self, path: str, error: OSError) -> None:
+        LOGGER.warning("%s: cannot be read: %s", path, error)
+        self._unread.give_up(path, f"cannot be read: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Close the files, and forget the logs that wait."""
+        self._waiting.clear()
+        if self._unpacking is not None:
+            os.close(self._unpacking.finish())
+            self._unpacking = None
+
+
+class _Unpacking:
+    """The text of a compressed log, decompressed step by step into a temporary file."""
+
+    def __init__(self, path: str, unread: Unread) -> None:
+        """Open the file.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._path = path
+        self._unread = unread
+        self._packed: BinaryIO = open(path, "rb")  # noqa: SIM115  (closed by `finish`)
+        try:
+            self._text, name = tempfile.mkstemp()
+        except OSError:
+            self._packed.close()
+            raise
+        os.unlink(name)
+        self._size = 0
+        self._reader = gzip.GzipFile(fileobj=self._packed)
+
+    def step(self) -> bool:
+        """Decompress a piece; return whether there is no more. Text before a damage is kept."""
+        try:
+            piece = self._reader.read1(PIECE_BYTES)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            LOGGER.warning(
+                "%s: cannot be decompressed; lost the text after %d bytes: %s",
+                *(self._path, self._size, error),
+            )
+            self._unread.give_up(self._path, f"cannot be decompressed: {error}")
+            return True
+        while piece:
+            written = os.write(self._text, piece)
+            self._size += written
+            piece = piece[written:]
+            if not piece:
+                return False
+        return True
+
+    def finish(self) -> int:
+        """Close the compressed file; return the descriptor of the text, for the caller to close."""
+        self._packed.close()
+        return self._text
+
+
+def _text_size(path: str) -> int:
+    """Return the size of the text of a compressed file, modulo `GZIP_MODULUS`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as packed:
+        size = packed.seek(0, os.SEEK_END)
+        packed.seek(max(0, size - SIZE_BYTES))
+        return int.from_bytes(packed.read(), "little") % GZIP_MODULUS
