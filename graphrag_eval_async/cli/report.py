@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
+from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.monitor.wording import unscored
 from graphrag_eval_async.monitor.worst import worst_questions
 from graphrag_eval_async.records.snapshots import counts_of
@@ -81,7 +82,7 @@ def report(
         ending = ending.attempt(partial(page, snapshot))
     list_rejects(given, found.rejects, kept)
     failures, held = failed_and_held(check_each(given.gate, snapshot, reference, {*found.missing}))
-    if ending.is_cut:
+    if ending.is_cut or isinstance(ending.error, SourceError):  # A part of the input is missing.
         failures, held = [f"{gate.text}: not decided" for gate in given.gate], []
     if table is not None:
         summary = _summary(found, snapshot, reference, decision, lines_known=lines_known)

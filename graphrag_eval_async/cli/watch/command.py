@@ -10,6 +10,7 @@ import resource
 import sys
 from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from graphrag_eval_async.cli.commands import refuse
@@ -41,7 +42,7 @@ from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from graphrag_eval_async.cli.commands import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -53,6 +54,11 @@ if TYPE_CHECKING:
 Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver
 
 OPEN_FILES = 65_536  # more than anybody follows
+
+LISTED_FILES = 10  # how many files that were not read are named
+
+NEVER_EXISTED = "never existed"
+"""Why a given path was not read for which no file was found."""
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
@@ -98,10 +104,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             work = metrics.run(work, _collector(given, stream, source, counting, config))
         ending = run_to_end(work, interrupts, drain=stops)
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
-    not_found = source.not_found if isinstance(source, Follower) else []
-    if given.until_idle is not None and {*not_found} == {*given.paths} and not counting.count:
-        problem = f"nothing to watch: {', '.join(not_found)} never existed; check the path"
-        ending = ending._replace(error=ending.error or SourceError(problem))
+    unread = _unread(source)
+    # What exists later, or can be read later, is an error only for a run that has ended by itself.
+    if given.until_idle is not None and ending.is_complete and unread:
+        ending = ending._replace(error=_unread_error(given, unread, counting.count))
     return report_stream(
         given,
         stream,
@@ -110,8 +116,36 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         config=config,
         table=sys.stdout if isinstance(view, Screen) else sys.stderr,
         interval="anytime",  # It was looked at.
-        notes=[one_line(f"{path}: never existed") for path in not_found],
+        notes=[*map(one_line, _listed(unread))],
     )
+
+
+def _unread(source: Source) -> dict[str, str]:
+    """Return why given paths and files that were found have not been read, by path."""
+    if not isinstance(source, Follower):
+        return {}
+    missing = dict.fromkeys(source.not_found, NEVER_EXISTED)
+    return missing | source.unread
+
+
+def _unread_error(given: Given, unread: Mapping[str, str], results: int) -> SourceError:
+    """Return the error of a run to which a part of its input is missing."""
+    missing = [path for path, reason in unread.items() if reason == NEVER_EXISTED]
+    if set(missing) == set(given.paths) and not results:
+        return SourceError(
+            f"nothing to watch: {', '.join(missing)} {NEVER_EXISTED}; check the path"
+        )
+    return SourceError("; ".join(_listed(unread)))
+
+
+def _listed(unread: Mapping[str, str]) -> list[str]:
+    """Return the first files that were not read, each with its reason, and how many more there
+    are.
+    """
+    listed = [f"{path}: {reason}" for path, reason in islice(unread.items(), LISTED_FILES)]
+    if len(unread) > LISTED_FILES:
+        listed.append(f"and {len(unread) - LISTED_FILES} more files that were not read")
+    return listed
 
 
 def _collector(
