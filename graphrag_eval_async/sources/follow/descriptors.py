@@ -114,5 +114,8 @@ def open_limit() -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return MAX_OPEN
-    left = limit - len(os.listdir("/dev/fd"))
-    return max(1, min(MAX_OPEN, int(left * OPEN_SHARE)))
+    try:
+        used = len(os.listdir("/dev/fd"))
+    except OSError:  # There is no such directory, or no descriptor left to list it.
+        used = 0
+    return max(1, min(MAX_OPEN, int((limit - used) * OPEN_SHARE)))

@@ -87,7 +87,8 @@ def follow_jsonl(
 
     What a follower cannot do: read a file that was rotated and then deleted, or compressed by
     anything but gzip, while nothing followed it; read what exists only between two looks; notice
-    that a file was rewritten with the same bytes.
+    that a file was rewritten with the same bytes; recognise a copy that lacks the last line that
+    was read, and was compressed before a look has seen it.
 
     How it works: `Logs` says what a look at the files does, `Rotation` how a file is recognised
     that was renamed, truncated, copied or replaced, `Identities` what a later run needs for that,

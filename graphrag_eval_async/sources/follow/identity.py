@@ -171,14 +171,18 @@ class Identities:
         return start
 
     def noted_copy(self, root: str, descriptor: int) -> Copy | None:
-        """Return what was noted of a file that is a copy.
-
-        A copy that was compressed, or moved to another file system, has another root. There, the
-        length must be the same, too.
-        """
+        """Return what was noted of a file that is a copy, if it still begins as it did then."""
         noted = self._copies.get(root)
         if noted is not None and _begins_like(descriptor, noted):
             return noted
+        return None
+
+    def moved_copy(self, root: str, descriptor: int) -> Copy | None:
+        """Return what was noted of a copy that has another inode now, and note it of this file.
+
+        It was compressed, or moved to another file system. A beginning is little evidence then, so
+        the length must be the same, too.
+        """
         size = os.fstat(descriptor).st_size
         for copy in self._copies.values():
             if copy.length == size and _begins_like(descriptor, copy):

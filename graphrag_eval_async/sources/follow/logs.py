@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.follow.descriptors import lacks_descriptor
 from graphrag_eval_async.sources.follow.identity import Identities, root_of
-from graphrag_eval_async.sources.follow.log import Stamp, place_of, stamp_of
+from graphrag_eval_async.sources.follow.log import Stamp, place_of
 from graphrag_eval_async.sources.follow.names import GONE, SETTLING_SECONDS, Found
 from graphrag_eval_async.sources.follow.packed import PackedLogs
 from graphrag_eval_async.sources.follow.rotation import Rotation, Skips
@@ -123,7 +123,6 @@ class Logs:
         # Take the size of each log, and check that it still has what was read of it. This comes
         # before the listing, so that a copy which lacks bytes that will be read is there when that
         # is done.
-        self._table.lost.clear()
         checked = dict.fromkeys(self.paths.names)
         found = self._check_named(checked)
         for log in self._table.nameless():
@@ -147,6 +146,7 @@ class Logs:
                 "line; unread data is lost",
                 *(log.name, log.offset, log.held),
             )
+        self._table.lost.clear()
 
         # Close logs that have lost their names, once nobody writes to them any more.
         self._close_nameless()
@@ -167,10 +167,12 @@ class Logs:
                 self.unread.retry(name, error)
                 continue
 
-            log = table.by_place.get(place_of(status))
+            # Plain tuples equal a `Place` and a `Stamp`. This is all that an idle file costs.
+            log = table.by_place.get((status.st_dev, status.st_ino))
             if log is not None:
                 table.by_name[name] = log
-                if log.is_open and (log.changed >= settled or log.seen != stamp_of(status)):
+                is_changed = log.seen != (status.st_size, status.st_mtime_ns)
+                if log.is_open and (is_changed or log.changed >= settled):
                     table.check(log, status)
             else:
                 replaced = table.by_name.get(name)

@@ -9,7 +9,8 @@ A file may be, in the order in which that is checked:
 5. what was such a copy when it was seen, while the original was truncated since, or is unknown to
    this run: only what was not read of the original is read;
 6. a copy, not seen before, of a log that was truncated: the log goes on in it;
-7. a new log.
+7. what was a copy as in 5, and has another inode since it was compressed;
+8. a new log.
 """
 
 from __future__ import annotations
@@ -106,18 +107,24 @@ class Rotation:
             return None  # It may become a copy.
 
         log = self._replaced(found, descriptor) or self._read_earlier(found, descriptor)
-        if log is None and found.formers:
+        if log is not None:
+            return log
+        if found.formers:
+            root = root_of(found.status, found.path)
             original = self._original(found, descriptor, size)
             if original is not None:
                 self._skip_copy(found, original, size, descriptor)
                 return None
-            noted = self.identities.noted_copy(root_of(found.status, found.path), descriptor)
+            noted = self.identities.noted_copy(root, descriptor)
             if noted is not None:
                 return self._rest_of_copy(found, noted, size)
-            log = self._truncated_in(found, descriptor)
-        if log is None:
-            return self._begin_new(found, descriptor, size)
-        return log
+            truncated = self._truncated_in(found, descriptor)
+            if truncated is not None:
+                return truncated
+            moved = self.identities.moved_copy(root, descriptor)
+            if moved is not None:
+                return self._rest_of_copy(found, moved, size)
+        return self._begin_new(found, descriptor, size)
 
     def _same_log(self, found: Found, descriptor: int) -> Log | None:
         """Return the log at the place of a file, unless it was truncated."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from graphrag_eval_async.records import Record
-    from graphrag_eval_async.sources.follow.log import Log, Place
+    from graphrag_eval_async.sources.follow.log import Log
     from graphrag_eval_async.sources.follow.unread import Unread
 
 
@@ -27,19 +27,19 @@ class LogTable:
         by_name: those that have followed names.
         truncated: the log that was truncated last, by its name. What was not read of it may be in a
             copy.
-        lost: logs whose truncation the current look has found, and of which no copy was found.
+        lost: logs that were truncated, and of which no copy was found so far in this look.
         now: the time of the current look.
     """
 
     def __init__(self, unread: Unread) -> None:
         self.open = OpenLogs(self._end)
-        self.by_place: dict[Place, Log] = {}
+        self.by_place: dict[tuple[int, int], Log] = {}
         self.by_name: dict[str, Log] = {}
         self.truncated: dict[str, Log] = {}
         self.lost: dict[Log, None] = {}
         self.now = -inf
         self._unread = unread
-        self._by_family: defaultdict[str, list[Log]] = defaultdict(list)
+        self._by_family: defaultdict[str, dict[Log, None]] = defaultdict(dict)
         self._ended: list[Record] = []
 
     def attach(self, log: Log, descriptor: int, status: os.stat_result) -> None:
@@ -54,7 +54,7 @@ class LogTable:
             self.lost.pop(log, None)
         log.attach(descriptor, place_of(status))
         self.by_place[log.place] = log
-        self._by_family[log.family].append(log)
+        self._by_family[log.family][log] = None
         self.open.add(log)
 
     def check(self, log: Log, status: os.stat_result | None = None) -> None:
@@ -84,6 +84,7 @@ class LogTable:
     def leave_truncated(self, log: Log) -> None:
         """Forget where a log was that was truncated: another log is there now."""
         self.open.close(log)
+        self._by_family[log.family].pop(log, None)
         if self.by_place.get(log.place) is log:
             del self.by_place[log.place]
         for name in [name for name, named in self.by_name.items() if named is log]:
@@ -111,14 +112,15 @@ class LogTable:
         for former in formers:
             if former in self.by_name:
                 relatives[self.by_name[former]] = None
-            self._by_family[former] = [log for log in self._by_family[former] if log.is_open]
-            relatives.update(dict.fromkeys(self._by_family[former]))
+            family = self._by_family.get(former, {})
+            relatives.update(dict.fromkeys(log for log in family if log.is_open))
         return list(relatives)
 
     def finish(self, log: Log) -> None:
         """Close a log to which nobody writes any more."""
         self._end(log)
         self.open.close(log)
+        self._by_family[log.family].pop(log, None)
 
     def _end(self, log: Log) -> None:
         """Keep the unfinished last line of a log, which is closed next."""
