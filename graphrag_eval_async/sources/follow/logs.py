@@ -142,8 +142,7 @@ class Logs:
         for log in self._table.lost:
             LOGGER.warning(
                 "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
-                "unfinished "
-                "line; unread data is lost",
+                "unfinished line; unread data is lost",
                 *(log.name, log.offset, log.held),
             )
         self._table.lost.clear()

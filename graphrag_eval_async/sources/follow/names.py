@@ -68,8 +68,8 @@ def as_logs(path: Any) -> list[str]:
             )
     if "-" in paths:
         raise UsageError(
-            "-: read_jsonl (on the command line: evaluate) reads standard input; "
-            "./- is a file of that name"
+            "-: read_jsonl (on the command line: evaluate) reads standard input; ./- is a file "
+            "of that name"
         )
     return paths
 
