@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from graphrag_eval_async.evaluator import is_large
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import Evaluation, part_of
-from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
@@ -61,17 +60,19 @@ class Intake:
         return self._waits or is_large(record)
 
     def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
-        """Return the evaluation of a record, work for it, or None; of a large one, a coroutine
-        for these.
+        """Return the evaluation of a record, or work for it, or None if it has no result.
+
+        Of a large record, return a coroutine for one of these.
         """
-        is_small = type(record) is Line and len(record.data) < LARGE_BYTES
-        if not is_small and is_large(record):
+        if is_large(record):
             return self._evaluate_large(record)
         source = None
-        if self.done is not None and (source := self.done.admit(record)) is None:
-            return self._skip(record)
-        if self._evaluate_fast is not None and is_small:
-            evaluation = self._evaluate_fast(record.data, source)  # type: ignore[union-attr]
+        if self.done is not None:
+            source = self.done.admit(record)
+            if source is None:
+                return self._skip(record)
+        if self._evaluate_fast is not None and type(record) is Line:
+            evaluation = self._evaluate_fast(record.data, source)
             if evaluation is not None:
                 return evaluation
         if self.questions is not None:
@@ -82,23 +83,22 @@ class Intake:
         """Pass over a record that an earlier run evaluated."""
         if self.questions is not None:
             self.questions.skip()
-        return cast("Outcome", self.until and self.until.restored(record))
+        if self.until is None:
+            return None
+        return cast("Outcome", self.until.restored(record))  # Only `until` sees it.
 
     async def _evaluate_large(self, record: Record) -> Outcome:
-        def read() -> tuple[Response | Reject | None, Source | None]:
-            source = None if self.done is None else self.done.admit(record)
-            is_done = self.done is not None and source is None
-            return None if is_done else self._read(record), source
-
-        response, source = await run_in_thread(read)
-        if response is None:
-            return self._skip(record)
-        own = self.options.on_reject
-        if isinstance(response, Reject) and isinstance(
-            own, RejectWriter
-        ):  # Its content is as large.
+        """Do what `evaluate` does, for a record that is read and rejected in a thread."""
+        source = None
+        if self.done is not None:
+            source = await run_in_thread(partial(self.done.admit, record))
+            if source is None:
+                return self._skip(record)
+        response = await run_in_thread(partial(self._read, record))
+        writer = self.options.on_reject
+        if isinstance(response, Reject) and isinstance(writer, RejectWriter):
             self.counts.rejects.add(response, keep=False)  # Before anything can be cancelled.
-            await write_in_thread(partial(own, response))
+            await write_in_thread(partial(writer, response))  # Its content is as large.
             return Rejected(response, source) if self.hands_on_rejects else None
         return self._evaluate(record, response, source)
 
@@ -123,14 +123,14 @@ class Intake:
         source: Source | None,
         repeat: int | None = None,
     ) -> Outcome:
-        """Evaluate or reject a record that was read; `repeat` is its sample number, if any."""
+        """Evaluate or reject a record that was read; `repeat` is its sample number, if known."""
         if isinstance(response, Reject):
             self.counts.reject(response)
             return Rejected(response, source) if self.hands_on_rejects else None
         sample = self.counts.take_sample(response.question_id)
-        evaluation = None
         if repeat is not None:
             sample = repeat
+        evaluation = None
         if self.execution is None:
             evaluation = self.evaluator.score_at_once(record, response, sample)
             if evaluation is not None and not self._is_pending(evaluation, source):
@@ -159,6 +159,7 @@ class Intake:
         return None
 
     def _is_pending(self, evaluation: Evaluation, source: Source | None) -> bool:
+        """Complete an evaluation without a judge; return whether metrics are still due."""
         evaluation.source = source
         if evaluation.plan is not None and self.session is not None:
             self.session.usage.outcomes["skipped"] += evaluation.plan.skipped

@@ -58,79 +58,83 @@ class EvaluationStream:
         self, evaluator: Evaluator, responses: Responses | Questions, options: StreamOptions
     ) -> None:
         """See `evaluate_stream`."""
-        own = options.journal
-        journal = own if isinstance(own, Journal | None) else Journal(own)
         self._is_part = getattr(responses, "is_part", False)
         _check(responses, options, is_part=self._is_part)
+        journal = options.journal
+        if not isinstance(journal, Journal | None):
+            journal = Journal(journal)
+        questions = responses if isinstance(responses, Questions) else None
+        if options.until is not None and isinstance(responses, str | os.PathLike):
+            responses = _shuffled(responses)
+
+        # What is known of the stream while it runs.
         self.reference = evaluator.reference
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
-        self.late = LateSpans(
-            evaluator.trace_format.late if evaluator.trace_format is not None else None
-        )
-        self._session = session = evaluator.session()
-        self.usage = JudgeUsage(FREE) if session is None else session.usage
-        self._until = until = (
-            None if options.until is None else UntilDecided(options.until, evaluator)
-        )
+        trace_format = evaluator.trace_format
+        self.late = LateSpans(None if trace_format is None else trace_format.late)
+        self._session = evaluator.session()
+        self.usage = JudgeUsage(FREE) if self._session is None else self._session.usage
+        self._until = None if options.until is None else UntilDecided(options.until, evaluator)
+        self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
         self._is_entered = False
-        self._counts = counts = Counts(
+        self._counts = Counts(
             self.aggregates,
             self.usage,
             self.reference,
-            until,
+            self._until,
             options.on_reject,
             is_numbered=not self._is_part,
             retry_failed=journal is not None and journal.retry_failed,
         )
-        if until is not None and isinstance(responses, str | os.PathLike):
-            files = read_jsonl(responses)  # Which are often sorted by template.
-            responses = read_jsonl(responses, shuffle=0) if files.can_be_shuffled else files
-        questions = responses if isinstance(responses, Questions) else None
-        done = Done(options.dedupe) if journal is not None or options.dedupe == "content" else None
-        self._done = done
-        self._journal = None
-        if journal is not None and done is not None:
+
+        # What earlier runs, or earlier lines, have evaluated.
+        self._done: Done | None = None
+        self._journal: OpenJournal | None = None
+        if journal is not None or options.dedupe == "content":
+            self._done = Done(options.dedupe)
+        if journal is not None and self._done is not None:
             self._journal = OpenJournal(
                 journal,
-                done,
-                counts.restore_result,
-                counts.restore_reject,
+                self._done,
+                self._counts.restore_result,
+                self._counts.restore_reject,
                 partial(_fingerprints, evaluator, responses, options),
                 retry_errors=questions is not None and questions.retry_errors,
             )
-        execution = evaluator.execution_session()
-        self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
-        intake = Intake(
-            evaluator=evaluator,
-            session=session,
-            execution=execution,
-            counts=counts,
-            done=done,
-            questions=questions,
-            until=until,
-            options=options,
-            hands_on_rejects=self._journal is not None,
-        )
+
+        # From the source to the results.
         if questions is not None:
             source = Source(questions.batches(), None)
         else:
-            source = _open(responses, journal, done, evaluator, self.late)
-        if journal is not None and done is not None and self._journal is not None:
+            source = _open(responses, journal, self._done, evaluator, self.late)
+        if journal is not None and self._done is not None and self._journal is not None:
             follower = responses if isinstance(responses, Follower) else None
-            source = Source(_resume(source, follower, journal, done, self._journal), source)
+            batches = _resume(source, follower, journal, self._done, self._journal)
+            source = Source(batches, source)
+        execution = evaluator.execution_session()
+        intake = Intake(
+            evaluator=evaluator,
+            session=self._session,
+            execution=execution,
+            counts=self._counts,
+            done=self._done,
+            questions=questions,
+            until=self._until,
+            options=options,
+            hands_on_rejects=self._journal is not None,
+        )
+        closing = [self._journal, self._session, execution, questions and questions.closing]
         self._results: ReadAhead[Evaluation | Rejected] = ReadAhead(
             source,
             intake.evaluate,
             limit=options.max_in_flight,
             must_start=intake.must_start,
-            ordered=options.ordered or until is not None,
-            until=until,
+            ordered=options.ordered or self._until is not None,
+            until=self._until,
             commit=None if self._journal is None else self._journal.commit,
-            finish=partial(
-                _close, [self._journal, session, execution, questions and questions.closing]
-            ),
+            finish=partial(_close, closing),
         )
 
     @property
@@ -276,6 +280,14 @@ def _check(responses: object, options: StreamOptions, *, is_part: bool) -> None:
         )
 
 
+def _shuffled(path: str | os.PathLike[str]) -> JsonlFiles:
+    """Return the files of a path in random order, if possible: they are often sorted by
+    template.
+    """
+    files = read_jsonl(path)
+    return read_jsonl(path, shuffle=0) if files.can_be_shuffled else files
+
+
 def _open(
     responses: Any,
     journal: Journal | None,
@@ -283,6 +295,9 @@ def _open(
     evaluator: Evaluator,
     late: LateSpans,
 ) -> Source:
+    """Return the records of any responses, without the files of the journal; of spans, a record
+    for each trace.
+    """
     source = open_source(
         responses,
         exclude=[] if journal is None else journal.paths,
