@@ -229,8 +229,6 @@ class EvaluationStream:
         results, counts, aggregates = self._results, self._counts, self.aggregates
         is_whole, is_entered = self._until is None, self._is_entered
         del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
-        if results.is_due:
-            await results.rest()
         result: Any = results.take()  # Never a reject: none comes out of `commit`.
         if result is None:
             try:

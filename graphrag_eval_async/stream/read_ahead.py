@@ -52,8 +52,8 @@ class ReadAhead(Generic[R]):
 
     Attributes:
         in_flight: number of items that are read and not yet handed out.
-        is_exhausted: whether the source was read to its end, and nobody asked to stop.
-        is_due: whether other tasks should run before the next result is taken.
+        is_exhausted: whether the source was read to its end, nobody asked to stop, and nothing
+            failed.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ReadAhead(Generic[R]):
         self._workers: set[asyncio.Task[R | None]] = set()
         self._ready: deque[R] = deque()
         self._commits = (
-            None if commit is None else _Commits(commit, publish=self._publish, fail=self.abort)
+            None if commit is None else _Commits(commit, publish=self._publish, fail=self._abort)
         )
         self._order = _Order(self._deliver_in_order) if ordered else None
         self._place = 0  # Number of the item that was mapped last.
@@ -114,6 +114,10 @@ class ReadAhead(Generic[R]):
 
     async def __anext__(self) -> R:
         while (result := self.take()) is None:
+            if self._ready or self._unmapped:
+                await asyncio.sleep(0)
+                self._slice_end = monotonic() + SLICE_SECONDS
+                continue
             if self._is_closed:
                 raise StopAsyncIteration
             if self._is_finished and self._owner is not None:
@@ -128,41 +132,32 @@ class ReadAhead(Generic[R]):
         return result
 
     def take(self) -> R | None:
-        """Return a result that is ready, or that the items read ahead have at once; None without
-        one.
+        """Return a result that is ready, or that an item read ahead has at once.
+
+        Return None if there is none, or if other tasks are to run first.
         """
+        if self._is_slice_over():
+            return None
         while not self._ready:
             if not self._unmapped:
                 return None
             self._map_next()
+            if not self._ready and self._is_slice_over():
+                return None
         self.in_flight -= 1
         if self._waiters:
             self._wake()
         return self._ready.popleft()
 
-    @property
-    def is_due(self) -> bool:
+    def _is_slice_over(self) -> bool:
+        """Return whether results were taken for so long that other tasks are to run."""
         return monotonic() >= self._slice_end
-
-    async def rest(self) -> None:
-        """Let other tasks run, since taking results does not wait as long as there are some."""
-        await asyncio.sleep(0)
-        self._slice_end = monotonic() + SLICE_SECONDS
 
     def stop(self) -> None:
         """End the reading; the results of what was read come out."""
         if self._reading is not None and not self._is_stopped:
             self._reading.reschedule(-inf)
         self._is_stopped = True
-
-    def abort(self, error: BaseException | None) -> None:
-        """End all work; what is complete comes out, and then the exception, unless it is None."""
-        self._error = self._error or error
-        self._is_aborted = True
-        self._forget_unmapped()
-        self.stop()
-        for worker in self._workers:
-            worker.cancel()
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
@@ -180,7 +175,7 @@ class ReadAhead(Generic[R]):
     def _abandon(self) -> None:
         self._is_closed = self._is_finished = True
         self._ready.clear()
-        self.abort(None)
+        self._abort(None)
         self._wake()
 
     # What the owner does
@@ -190,7 +185,7 @@ class ReadAhead(Generic[R]):
             await self._read()
             await self._work_off()
         finally:
-            self.abort(None)
+            self._abort(None)
             try:
                 await self._work_off()
                 if self._commits is not None:
@@ -198,7 +193,7 @@ class ReadAhead(Generic[R]):
                 if self._finish is not None:
                     await self._finish()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
-                self._error = self._error or error
+                self._note(error)
             finally:
                 self._is_finished = True
                 self._wake()
@@ -280,9 +275,13 @@ class ReadAhead(Generic[R]):
             self.in_flight -= 1
             return
 
-        outcome: Any = self._function(item)
-        if type(outcome) is CoroutineType:
-            outcome = await outcome
+        try:
+            outcome: Any = self._function(item)
+            if type(outcome) is CoroutineType:
+                outcome = await outcome
+        except BaseException:
+            self.in_flight -= 1
+            raise
         self._put_outcome(outcome)
 
     def _put_outcome(self, outcome: Any) -> None:
@@ -320,7 +319,7 @@ class ReadAhead(Generic[R]):
         if self._until is not None:
             result = self._until.count(result, failed=self._error is not None)
             if self._until.is_over and not self._is_aborted:
-                self.abort(None)
+                self._abort(None)
         self._deliver(result)
 
     def _deliver(self, result: R | None) -> None:
@@ -339,17 +338,35 @@ class ReadAhead(Generic[R]):
 
     def _hand_out(self, result: R) -> None:
         """Hand out a result that an item has in addition to its own."""
-        self.in_flight += 1
-        self._publish(result)
+        if not self._is_closed:
+            self.in_flight += 1
+            self._publish(result)
 
     def _fail(self, error: BaseException) -> None:
         """Read nothing more; raise the error once the results of what was read have come out."""
-        self._error = self._error or error
+        self._note(error)
         self.stop()
 
+    def _abort(self, error: BaseException | None) -> None:
+        """End all work; what is complete comes out, and then the exception, unless it is None."""
+        self._note(error)
+        self._is_aborted = True
+        self._forget_unmapped()
+        self.stop()
+        for worker in self._workers:
+            worker.cancel()
+
+    def _note(self, error: BaseException | None) -> None:
+        """Keep the first error, to be raised once all results before it are handed out."""
+        if error is not None:
+            self._error = self._error or error
+            self.is_exhausted = False
+
     def _forget_unmapped(self) -> None:
+        """Drop what was read and not mapped; the owner may be waiting for it."""
         self.in_flight -= len(self._unmapped)
         self._unmapped.clear()
+        self._wake()
 
     # How tasks wait for each other
 

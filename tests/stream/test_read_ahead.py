@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import aclosing
 from functools import partial
 from operator import length_hint
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -127,6 +128,30 @@ async def test_work_that_never_waits_lets_others_run() -> None:
     assert await collect(ReadAhead(batches(endless()), lambda item: item or None, limit=10)) == [1]
 
 
+async def test_results_that_wait_for_a_commit_let_others_run() -> None:
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    def slowly(item: int) -> int:
+        sleep(0.002)
+        return item
+
+    async def commit(results: Sequence[int]) -> Sequence[int]:
+        return results
+
+    async def source() -> AsyncGenerator[Sequence[int]]:
+        yield range(50)
+
+    turn()
+    results: ReadAhead[int] = ReadAhead(source(), slowly, limit=99, commit=commit)
+    assert await collect(results) == [*range(50)]
+    assert turns > 10
+
+
 # Errors
 
 
@@ -158,6 +183,57 @@ async def test_an_error_ends_the_reading_but_not_the_other_work(
         with pytest.raises(error):
             await anext(results)
         assert await collect(results) == []
+
+
+@pytest.mark.parametrize("items", [[0], [1, 0, 1], [1, 1, 0]])
+async def test_an_error_of_the_function_comes_after_the_results_before_it(
+    items: list[int],
+) -> None:
+    results: ReadAhead[float] = ReadAhead(batches(items), lambda item: 1 / item, limit=9)
+    async with leaving_nothing(), asyncio.timeout(10):
+        for _ in range(items.index(0)):
+            assert await anext(results) == 1
+            await settle()
+        with pytest.raises(ZeroDivisionError):
+            await anext(results)
+        assert results.in_flight == 0
+        assert not results.is_exhausted
+        assert await collect(results) == []
+
+
+async def test_a_commit_that_fails_ends_what_was_read_ahead() -> None:
+    async def commit(_results: Sequence[int]) -> Sequence[int]:
+        raise OSError("disk full")
+
+    def slowly(item: int) -> int:
+        sleep(0.01)
+        return item
+
+    async def source() -> AsyncGenerator[Sequence[int]]:
+        yield range(50)
+
+    results: ReadAhead[int] = ReadAhead(source(), slowly, limit=99, commit=commit)
+    async with leaving_nothing(), asyncio.timeout(10):
+        with pytest.raises(OSError, match="disk full"):
+            await anext(results)
+        assert not results.is_exhausted
+        assert await collect(results) == []
+
+
+async def test_a_large_item_that_is_mapped_when_the_reading_ends() -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    results: ReadAhead[int] = ReadAhead(
+        batches([1, 2]), lambda _: wait(), limit=9, must_start=lambda _: True
+    )
+    async with leaving_nothing(), asyncio.timeout(10):
+        first = asyncio.ensure_future(anext(results))
+        await settle()
+        results.stop()
+        with pytest.raises(StopAsyncIteration):
+            await first
+        assert results.in_flight == 0
 
 
 # Ends
