@@ -118,20 +118,27 @@ class _TypedTerm(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     lang: str | None = msgspec.field(default=None, name="xml:lang")
 
 
-class _TypedBindings(msgspec.Struct, gc=False):
+class _TypedHead(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    vars: list[str]
+    link: list[str] = []
+
+
+class _TypedBindings(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     bindings: list[dict[str, _TypedTerm]]
 
 
-class TypedTable(msgspec.Struct, gc=False):
-    """SPARQL results whose terms have nothing unusual: read and compared faster than dicts."""
+class TypedTable(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """SPARQL results with nothing unusual: read and compared faster than dicts.
 
-    head: _Head
+    Other keys are unusual, since msgspec skips their values without checking them.
+    """
+
+    head: _TypedHead
     results: _TypedBindings
-    boolean: msgspec.Raw | None = None
 
     def is_same(self, other: TypedTable) -> bool:
         """Whether both have the same variables and equal rows."""
-        if self.boolean is not None or other.boolean is not None or self.results != other.results:
+        if self.results != other.results:
             return False
         variables = self.head.vars
         others = other.head.vars
