@@ -192,7 +192,20 @@ def test_a_file_that_cannot_be_read_for_a_while(
         assert reader.texts() == ["2"]
 
 
-def test_many_files_with_few_descriptors(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["", "and a disk that fails now and then"])
+def test_many_files_with_few_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    calls = 0
+    pread = os.pread
+
+    def fail_now_and_then(*args: int) -> bytes:
+        nonlocal calls
+        calls += 1
+        if calls % 2 == 0:
+            raise OSError(5, "Input/output error")
+        return pread(*args)
+
     taken = max(map(int, os.listdir("/dev/fd"))) + 20
     limits, before = resource.getrlimit(resource.RLIMIT_NOFILE), open_files()
     files = [tmp_path / f"{number:04}.jsonl" for number in range(3 * taken + 50)]
@@ -205,6 +218,12 @@ def test_many_files_with_few_descriptors(tmp_path: Path) -> None:
             assert open_files() <= before + 3 * taken + 1
             for file in files:
                 append(file, "x\n")
+            if fails:
+                with monkeypatch.context() as patch:
+                    patch.setattr(os, "pread", fail_now_and_then)
+                    for _ in range(10):
+                        reader.poll()
+                        reader.wait(1)
             while reader.poll():
                 pass
             assert [text(line) for line in reader.lines[len(files) :]] == ["2x"] * len(files)

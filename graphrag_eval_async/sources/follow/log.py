@@ -113,11 +113,19 @@ class Log:
         return formers[0] if formers else self.name
 
     def attach(self, descriptor: int, place: Place) -> None:
-        """Read on from an open file, which contains what was read so far."""
+        """Read on from an open file, which contains what was read so far.
+
+        Raises:
+            OSError: the file cannot be read; the log is as before, and the file open.
+        """
         self.descriptor = descriptor
+        try:
+            self._remember(self.offset)
+        except OSError:
+            self.descriptor = CLOSED
+            raise
         self.place = place
         self.seen = UNSEEN
-        self._remember(self.offset)
 
     def detach(self) -> None:
         """Close the file, if it is open."""
@@ -148,9 +156,10 @@ class Log:
 
     def _remember(self, offset: int) -> None:
         """Keep the bytes before an offset; at the start of the file, those after it."""
-        self._proof_start = max(0, offset - PROOF_BYTES)
-        size = offset - self._proof_start if offset else PROOF_BYTES
-        self._proof = os.pread(self.descriptor, size, self._proof_start)
+        start = max(0, offset - PROOF_BYTES)
+        size = offset - start if offset else PROOF_BYTES
+        self._proof = os.pread(self.descriptor, size, start)
+        self._proof_start = start
 
     def read(self, limit: int) -> list[Record]:
         """Return the lines that the next bytes complete.

@@ -243,7 +243,7 @@ class Logs:
         if found.path == found.name:
             table.by_name[found.name] = log
         else:
-            log.name = found.name
+            table.rename(log, found.name)
             log.nameless_since = table.now
         table.check(log)
         return True
@@ -267,7 +267,7 @@ class Logs:
         table = self._table
         for name, log in table.by_name.items():
             if name != log.name and table.by_name.get(log.name) is not log:
-                log.name = name  # It was renamed.
+                table.rename(log, name)
             log.nameless_since = None
         for log in table.nameless():
             if log.nameless_since is None:

@@ -54,10 +54,10 @@ class PackedLogs:
     def find(self, rotation: Rotation) -> None:
         """Find the compressed logs that have to be read: those that no earlier run has read."""
         self._waiting.extend(
-            found for found in self._paths.packed() if self._is_read(found, rotation)
+            found for found in self._paths.packed() if self._must_be_read(found, rotation)
         )
 
-    def _is_read(self, found: Found, rotation: Rotation) -> bool:
+    def _must_be_read(self, found: Found, rotation: Rotation) -> bool:
         """Return whether a compressed log has to be read, and note if it is skipped."""
         root = root_of(found.status, found.path)
         is_skipped = rotation.skips.rotated or rotation.skips.skip(found)
@@ -95,9 +95,10 @@ class PackedLogs:
             return
 
         self._waiting.popleft()
-        if self._unpacking is not None:
-            self._begin(found, self._unpacking, rotation)
-            self._unpacking = None
+        unpacking = self._unpacking
+        self._unpacking = None
+        if unpacking is not None:
+            self._begin(found, unpacking.finish(), rotation)
 
     def _open(self, found: Found) -> _Unpacking | None:
         """Open the first log that waits, wherever it is now; return None if it was deleted."""
@@ -108,15 +109,20 @@ class PackedLogs:
             return None
         return self._table.open.with_room(lambda: _Unpacking(path, self._unread))
 
-    def _begin(self, found: Found, unpacking: _Unpacking, rotation: Rotation) -> None:
-        """Find out which log the text is, and read it."""
-        descriptor = unpacking.finish()
-        log = rotation.log_of(found, descriptor)
+    def _begin(self, found: Found, descriptor: int, rotation: Rotation) -> None:
+        """Find out which log a text is, and read it; close the file if it is not to be read."""
+        log = None
+        try:
+            log = rotation.log_of(found, descriptor)
+            if log is not None:
+                self._table.attach(log, descriptor, found.status)
+        except OSError as error:
+            self._give_up(found.path, error)
+            log = None
         if log is None:
             os.close(descriptor)
             return
-        self._table.attach(log, descriptor, found.status)
-        log.name = found.name
+        self._table.rename(log, found.name)
         log.is_unpacked = True
         log.nameless_since = self._table.now
         self._table.check(log)

@@ -45,17 +45,39 @@ class LogTable:
     def attach(self, log: Log, descriptor: int, status: os.stat_result) -> None:
         """Read a log on from an open file, whether it is new, was closed, or goes on in another
         file.
+
+        Raises:
+            OSError: the file cannot be read; the log is as before, but closed.
         """
         self.open.close(log)
-        if self.by_place.get(log.place) is log:
-            del self.by_place[log.place]
+        former_place = log.place
+        log.attach(descriptor, place_of(status))
+        if self.by_place.get(former_place) is log:
+            del self.by_place[former_place]
         if self.is_truncated(log):
             del self.truncated[log.name]
             self.lost.pop(log, None)
-        log.attach(descriptor, place_of(status))
         self.by_place[log.place] = log
         self._by_family[log.family][log] = None
         self.open.add(log)
+
+    def rename(self, log: Log, name: str) -> None:
+        """Change the name of a log, and with it perhaps its family."""
+        family = self._by_family.get(log.family, {})
+        is_listed = log in family
+        self._leave_family(log)
+        log.name = name
+        if is_listed:
+            self._by_family[log.family][log] = None
+
+    def _leave_family(self, log: Log) -> None:
+        """Forget a log as a member of its family."""
+        family = self._by_family.get(log.family)
+        if family is None:
+            return
+        family.pop(log, None)
+        if not family:
+            del self._by_family[log.family]
 
     def check(self, log: Log, status: os.stat_result | None = None) -> None:
         """Take the size of an open log, and check that it was not truncated.
@@ -84,7 +106,7 @@ class LogTable:
     def leave_truncated(self, log: Log) -> None:
         """Forget where a log was that was truncated: another log is there now."""
         self.open.close(log)
-        self._by_family[log.family].pop(log, None)
+        self._leave_family(log)
         if self.by_place.get(log.place) is log:
             del self.by_place[log.place]
         for name in [name for name, named in self.by_name.items() if named is log]:
@@ -120,7 +142,7 @@ class LogTable:
         """Close a log to which nobody writes any more."""
         self._end(log)
         self.open.close(log)
-        self._by_family[log.family].pop(log, None)
+        self._leave_family(log)
 
     def _end(self, log: Log) -> None:
         """Keep the unfinished last line of a log, which is closed next."""
