@@ -250,27 +250,42 @@ class Evaluator:
         budget: Budget | None = None,
         executed: Executed | None = None,
     ) -> Evaluation:
-        """Evaluate a response in this thread; a quick budget may raise
-        `ComparisonBudgetExceeded`.
+        """Evaluate a response in this thread, and plan what is to be judged.
+
+        Args:
+            response: the response; its steps get the names of the reference steps.
+            sample: number of the sample of its question, if it has one.
+            budget: how much the comparisons may cost.
+            executed: results of its queries, if they were run.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget is a quick one, and was not enough.
         """
         question = response.question or self.reference.questions[response.question_id]
         if self._names and not self._known.issuperset(response.usable):
             rename_steps(response, self._known, self._names)
         budget = budget or self._scoring.budget()
         evaluation = self._scoring.score(question, response, sample, budget, executed)
-        failed, steps = response.failed, response.fields.get("actual_steps")
-        if self._judging is not None and not failed:
-            fields, groups = response.fields, question.reference_steps
-            if executed is not None:
-                groups = evaluation.reference_steps
-                fields = (
-                    {**fields, "actual_steps": executed.judged_steps(steps)} if steps else fields
-                )
-            evaluation.plan = self._judging.plan(question, fields, groups, evaluation.matches)
-        if self.in_code is not None and not failed:
-            if self._judging is not None and not (evaluation.plan and evaluation.plan.due):
-                # It names the outputs that a response without an answer lacks.
-                evaluation.provenance = self._judging.provenance()
+        if response.failed:
+            return evaluation
+
+        judging = self._judging
+        if judging is not None:
+            fields = response.fields
+            reference_steps = question.reference_steps
+            if executed is not None:  # Judges see what the queries return now.
+                reference_steps = evaluation.reference_steps
+                steps = fields.get("actual_steps")
+                if steps:
+                    fields = {**fields, "actual_steps": executed.judged_steps(steps)}
+            matches = evaluation.matches
+            evaluation.plan = judging.plan(question, fields, reference_steps, matches)
+
+        if self.in_code is not None:
+            is_anything_judged = evaluation.plan is not None and bool(evaluation.plan.due)
+            if judging is not None and not is_anything_judged:
+                # Metrics in code read from it which outputs are missing.
+                evaluation.provenance = judging.provenance()
             if not self.pending(evaluation):
                 self.in_code.add(evaluation)
         return evaluation

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = dict[str, Any]
     StepKind: TypeAlias = tuple[str, int, int]
+    # The table of each step; False if its output is none, and None if nobody has looked yet.
+    Tables: TypeAlias = list[TypedTable | Literal[False] | None]
 
 MOST_STEPS = 100
 """Maximum number of steps of a usual response."""
@@ -109,7 +111,7 @@ class _Expected(NamedTuple):
     """The reference steps of a question."""
 
     groups: list[list[Step]]
-    tables: list[TypedTable | None]  # Of the steps of the last group, as far as they are known.
+    tables: Tables  # Of the steps of the last group.
 
 
 class _Situation(NamedTuple):
@@ -195,7 +197,7 @@ class FastPath:
         steps = response.actual_steps
         usable: list[str | None] = []
         kinds: list[StepKind] = []
-        if steps is not None and not self._look_at(steps, usable, kinds):
+        if steps is not None and not self._collect_names_and_kinds(steps, usable, kinds):
             return None
 
         # What it was to do: either all steps of the last group are plainly matched, or none is.
@@ -203,7 +205,7 @@ class FastPath:
         failure = AGENT_ERROR if failed else None
         groups: list[list[Step]] | None = None
         if question.data is not None:
-            groups, tables = self._expect(question, question.data)
+            groups, tables = self._copy_expected_steps(question, question.data)
             if failed:
                 pass  # Nothing is scored.
             elif steps is None:
@@ -234,10 +236,20 @@ class FastPath:
             failure,
             metrics,
         )
-        shared = self._shared.get((*situation, *kinds)) or self._share(situation, tuple(kinds))
+        key = (*situation, *kinds)
+        shared = self._shared.get(key) or self._remember_shared(key, situation, tuple(kinds))
 
         sample = self._take_sample(question.id)
-        result = _lay_out(question, response, groups, failed, score, failure, sample, source)
+        result = _lay_out(
+            question,
+            response,
+            groups=groups,
+            failed=failed,
+            score=score,
+            failure=failure,
+            sample=sample,
+            source=source,
+        )
         return Evaluation(
             question.template_id,
             question.id,
@@ -255,7 +267,9 @@ class FastPath:
             result=result,
         )
 
-    def _look_at(self, steps: list[Step], usable: list[str | None], kinds: list[StepKind]) -> bool:
+    def _collect_names_and_kinds(
+        self, steps: list[Step], usable: list[str | None], kinds: list[StepKind]
+    ) -> bool:
         """Return whether all steps are usual; append their names and kinds to the lists.
 
         The name of a step that failed is None, since it matches no reference step.
@@ -265,7 +279,7 @@ class FastPath:
             name = step.get("name")
             if type(name) is not str:
                 return False
-            kinds_of_step = known.get(name) or self._kinds_of(name)
+            kinds_of_step = known.get(name) or self._remember_kinds(name)
             if kinds_of_step is None:
                 return False
 
@@ -283,7 +297,7 @@ class FastPath:
                 return False
         return True
 
-    def _kinds_of(self, name: str) -> _KindsOfStep | None:
+    def _remember_kinds(self, name: str) -> _KindsOfStep | None:
         """Return what is counted of a step of this name; None if its name is unusual.
 
         That is another spelling of a reference step's name, or one that is compared in its own way.
@@ -299,9 +313,9 @@ class FastPath:
         self._kinds[name] = kinds
         return kinds
 
-    def _expect(
+    def _copy_expected_steps(
         self, question: Question, data: bytes
-    ) -> tuple[list[list[Step]], list[TypedTable | None]]:
+    ) -> tuple[list[list[Step]], Tables]:
         """Return a copy of a question's reference steps, which its result may change, and the
         tables of the last group.
         """
@@ -314,8 +328,12 @@ class FastPath:
             kept = self._expected[question.id] = _Expected(groups, [None] * len(groups[-1]))
         return [[step.copy() for step in group] for group in kept.groups], kept.tables
 
-    def _share(self, situation: _Situation, steps: tuple[StepKind, ...]) -> _Shared:
-        """Return what results with this situation and these steps have in common; keep it."""
+    def _remember_shared(
+        self, key: tuple[Any, ...], situation: _Situation, steps: tuple[StepKind, ...]
+    ) -> _Shared:
+        """Return what results with this situation and these steps have in common; keep it by the
+        key.
+        """
         metrics, outcomes, outcomes_of_error = outcomes_of(
             situation.metrics,
             situation.failed,
@@ -331,7 +349,7 @@ class FastPath:
         if len(steps) <= MOST_SHARED_STEPS:
             if len(self._shared) >= MOST_REMEMBERED:
                 self._shared.clear()
-            self._shared[(*situation, *steps)] = shared
+            self._shared[key] = shared
         return shared
 
 
@@ -355,7 +373,7 @@ def _resources(response: _UsualResponse) -> tuple[tuple[str, ...], tuple[float, 
 
 def _match(
     expected: list[Step],
-    tables: list[TypedTable | None],
+    tables: Tables,
     steps: Sequence[Step],
     usable: list[str | None],
 ) -> bool | None:
@@ -383,17 +401,17 @@ def _match(
     return True if len(taken) == len(expected) else None
 
 
-def _is_same_table(
-    expected: Step, tables: list[TypedTable | None], place: int, output: str
-) -> bool:
+def _is_same_table(expected: Step, tables: Tables, place: int, output: str) -> bool:
     """Return whether an output is plainly the table that a step expects; keep that in `tables`."""
     if expected.get("output_media_type") != SPARQL_RESULTS:
         return False
     table = tables[place]
     if table is None:
-        table = tables[place] = read_typed_table(expected["output"])
+        table = tables[place] = read_typed_table(expected["output"]) or False
+    if table is False:
+        return False
     other = read_typed_table(output)
-    return table is not None and other is not None and table.is_same(other)
+    return other is not None and table.is_same(other)
 
 
 def _has_step_of(question: Question, names: Container[str]) -> bool:

@@ -133,8 +133,10 @@ class Intake:
         evaluation = None
         if self.execution is None:
             evaluation = self.evaluator.score_at_once(record, response, sample)
-            if evaluation is not None and not self._is_pending(evaluation, source):
-                return evaluation
+            if evaluation is not None:
+                self._note(evaluation, source)
+                if not self.evaluator.pending(evaluation):
+                    return evaluation
         return partial(self._finish, evaluation, response, sample, source)
 
     async def _finish(
@@ -149,7 +151,8 @@ class Intake:
         if evaluation is None:
             executed = await self.evaluator.execute(response, self.execution)
             evaluation = await self.evaluator.score_in_thread(response, sample, executed)
-            if not self._is_pending(evaluation, source):
+            self._note(evaluation, source)
+            if not self.evaluator.pending(evaluation):
                 return evaluation
         if self.options.stages:
             hand_out(part_of(evaluation, self.evaluator.pending(evaluation)))
@@ -158,9 +161,8 @@ class Intake:
         self.counts.give_back_sample(response.question_id)
         return None
 
-    def _is_pending(self, evaluation: Evaluation, source: Source | None) -> bool:
-        """Complete an evaluation without a judge; return whether metrics are still due."""
+    def _note(self, evaluation: Evaluation, source: Source | None) -> None:
+        """Note where a new evaluation comes from, and what its plan leaves out."""
         evaluation.source = source
         if evaluation.plan is not None and self.session is not None:
             self.session.usage.outcomes["skipped"] += evaluation.plan.skipped
-        return bool(self.evaluator.pending(evaluation))

@@ -146,13 +146,12 @@ class EvaluationStream:
     @property
     def missing(self) -> list[str]:
         """Ids of questions without a response so far; none if others may have the responses."""
-        answered: Collection[str] = (
-            self._counts.samples if self._until is None else self._until.answered
-        )
-        answered = self.reference.questions if self._is_part else answered
-        return [
-            question_id for question_id in self.reference.questions if question_id not in answered
-        ]
+        if self._is_part:
+            return []
+        answered: Collection[str] = self._counts.samples
+        if self._until is not None:
+            answered = self._until.answered
+        return [each for each in self.reference.questions if each not in answered]
 
     @property
     def in_flight(self) -> int:
@@ -317,18 +316,18 @@ def _open(
 
 
 async def _resume(
-    source: Source, follower: Follower | None, options: Journal, done: Done, journal: OpenJournal
+    source: Source, follower: Follower | None, journal: Journal, done: Done, opened: OpenJournal
 ) -> AsyncGenerator[list[Record]]:
-    """Open the journal and count what it holds, then yield the batches of a source."""
-    await journal.open()
+    """Open a journal and count what it holds, then yield the batches of a source."""
+    await opened.open()
     if follower is not None:
         # With a journal, lines rotated before the first run began are read, too.
         await follower.begin(
-            done.files(journal.conditions.origins),
-            options.paths,
-            is_first=not journal.conditions.followed and follower.start != "beginning",
-            copies=journal.conditions.copies,
-            keep=journal.note,
+            done.files(opened.conditions.origins),
+            journal.paths,
+            is_first=not opened.conditions.followed and follower.start != "beginning",
+            copies=opened.conditions.copies,
+            keep=opened.note,
         )
     async for batch in source:
         yield batch
