@@ -125,20 +125,22 @@ class _TypedHead(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 class _TypedBindings(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     bindings: list[dict[str, _TypedTerm]]
+    distinct: bool = False  # Virtuoso writes this and the next, which say nothing of the rows.
+    ordered: bool = False
 
 
-class TypedTable(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """SPARQL results with nothing unusual: read and compared faster than dicts.
-
-    Other keys are unusual, since msgspec skips their values without checking them.
-    """
+class TypedTable(msgspec.Struct, gc=False):
+    """SPARQL results whose parts have nothing unusual: read and compared faster than dicts."""
 
     head: _TypedHead
     results: _TypedBindings
+    boolean: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # Even null makes it no table.
 
     def is_same(self, other: TypedTable) -> bool:
         """Whether both have the same variables and equal rows."""
-        if self.results != other.results:
+        if self.boolean is not msgspec.UNSET or other.boolean is not msgspec.UNSET:
+            return False
+        if self.results.bindings != other.results.bindings:
             return False
         variables = self.head.vars
         others = other.head.vars
