@@ -56,9 +56,8 @@ def serving(*arguments: str) -> Iterator[str]:
     """The base URL of a server in another process, to whose command line the arguments go."""
     command = [sys.executable, "-m", "bench.judge_process", *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, text=True
-    ) as server:  # leaving closes its input
+    # leaving closes its input
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
         assert server.stdout is not None  # noqa: S101
         yield server.stdout.readline().strip()
 

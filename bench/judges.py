@@ -12,13 +12,14 @@ from bench.report import show
 
 
 def main() -> None:
+    # ragas is imported late
     modules = (
         judge_starvation,
         judge_throughput,
         judge_latency,
         judge_lag,
         judge_memory,
-    )  # ragas is imported late
+    )
     show([row for module in modules for row in module.rows()])
 
 

@@ -216,9 +216,8 @@ def compare() -> str:
 def report() -> str:
     """The page that `evaluate` prints."""
     with in_folder():
-        log = Path(
-            "baseline-log.jsonl"
-        )  # Without tokens and seconds, all columns fit into one table.
+        # Without tokens and seconds, all columns fit into one table.
+        log = Path("baseline-log.jsonl")
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         for line in lines:
             del line["total_tokens"], line["elapsed_sec"]

@@ -49,9 +49,8 @@ class ResponseProcessor(TracingProcessor):
     def on_span_end(self, span: Span[Any]) -> None:
         exported: Any = span.export()
         data = span.span_data
-        if (
-            getattr(data, "response", None) is not None
-        ):  # Of the Responses API, which exports leave out.
+        # Of the Responses API, which exports leave out.
+        if getattr(data, "response", None) is not None:
             exported["span_data"] |= {"input": data.input, "output": data.response.output}
         self._spans.get(span.trace_id, []).append(exported)
 

@@ -35,9 +35,8 @@ async def evaluate(redis: Redis, reference: str, journal: str) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
 
     async def responses() -> AsyncIterator[dict[str, Any] | str]:
-        start = (
-            "0"  # First what an earlier run of this consumer did not acknowledge, then new entries.
-        )
+        # First what an earlier run of this consumer did not acknowledge, then new entries.
+        start = "0"
         while not stopping.is_set():
             reply: Any = await redis.xreadgroup(
                 GROUP, consumer, {STREAM: start}, count=256, block=1000
@@ -54,9 +53,8 @@ async def evaluate(redis: Redis, reference: str, journal: str) -> None:
             is_journaled = False
             while not is_journaled:
                 is_journaled = stream.in_flight == 0
-                await asyncio.sleep(
-                    0.01
-                )  # If an evaluation has failed, the stream ends the reading here.
+                # If an evaluation has failed, the stream ends the reading here.
+                await asyncio.sleep(0.01)
             await redis.xack(STREAM, GROUP, *[entry_id for entry_id, _ in entries])
 
     await create_group(redis)

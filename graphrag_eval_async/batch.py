@@ -428,9 +428,8 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
         return reject_unread(record)
     try:
         result = load(record.data, MAX_RESULT_BYTES)
-        if nests_deeper(
-            result, MAX_DEPTH + 1
-        ):  # It has the unknown keys of a response one level deeper.
+        # It has the unknown keys of a response one level deeper.
+        if nests_deeper(result, MAX_DEPTH + 1):
             raise too_deep()
         add(result)
     except InvalidRecord as error:

@@ -104,9 +104,8 @@ def test_no_modules_import_each_other() -> None:
         below[name] = {module for module in modules & {*names} if module != name}
         # A package imports its modules; they import each other, not the package.
         below[name] -= {module for module in below[name] if name.startswith(f"{module}.")}
-    below.pop(
-        "graphrag_eval_async.errors"
-    )  # It names records for type checkers, as `TYPES_ONLY` has it.
+    # It names records for type checkers, as `TYPES_ONLY` has it.
+    below.pop("graphrag_eval_async.errors")
     tuple(TopologicalSorter(below).static_order())  # Raises `CycleError`, which tells the circle.
 
 

@@ -237,9 +237,8 @@ class Group:
 
     def trim_steps(self) -> None:
         """Count rare steps together if there are many names; steps cannot be removed after that."""
-        if (
-            len(self.steps) > len(self._expected) + 2 * MOST_NAMES
-        ):  # Rarely: trimming sorts the names.
+        # Rarely: trimming sorts the names.
+        if len(self.steps) > len(self._expected) + 2 * MOST_NAMES:
             self.steps = trimmed(self.steps, self._expected)
 
     @property

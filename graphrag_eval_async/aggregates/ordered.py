@@ -51,9 +51,8 @@ class OrderedValues:
         self._bounds = [-inf]
         self._is_sorted = [True]
         self._size = 0
-        self._finger = self._before = (
-            0  # The chunk last selected from, and the number of values before it.
-        )
+        # The chunk last selected from, and the number of values before it.
+        self._finger = self._before = 0
 
     def __len__(self) -> int:
         return self._size + len(self._waiting)
@@ -153,9 +152,8 @@ class OrderedValues:
         if self.wide:
             return values
         chunk = array("d")
-        chunk.frombytes(
-            pack(f"{len(values)}d", *values)
-        )  # A third of the time of `array("d", values)`.
+        # A third of the time of `array("d", values)`.
+        chunk.frombytes(pack(f"{len(values)}d", *values))
         return chunk
 
 

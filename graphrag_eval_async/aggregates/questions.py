@@ -115,9 +115,8 @@ class QuestionValues:
         self._single = array("d")  # NaN for a place without a value, or with several.
         self._several: dict[int, Several] = {}
         self._count = self._shift = 0
-        self._before: dict[
-            int, float | Several
-        ] = {}  # What `_shift` counts of questions that have changed.
+        # What `_shift` counts of questions that have changed.
+        self._before: dict[int, float | Several] = {}
 
     @property
     def shift(self) -> int:

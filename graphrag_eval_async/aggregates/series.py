@@ -47,9 +47,8 @@ class Column(NamedTuple):
         if int in kinds and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
             return cls([stored(value) for value in values], kinds == _INTS, sum_units(values))
         doubles = array("d")
-        doubles.frombytes(
-            pack(f"{len(values)}d", *values)
-        )  # A third of the time of `array("d", values)`.
+        # A third of the time of `array("d", values)`.
+        doubles.frombytes(pack(f"{len(values)}d", *values))
         return cls(doubles, kinds == _INTS, sum_floats(doubles))
 
 

@@ -108,7 +108,7 @@ def to_float(text: str) -> float:
 
 
 def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
-    """Check that `bound` is within the limits of what it is compared with.
+    """Check that the bound of a condition is a possible value of its metric.
 
     Raises:
         UsageError: it is not. The message begins with `name`.

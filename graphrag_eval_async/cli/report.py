@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.until import Decision
 
 LISTED_REJECTS = 10  # how many rejects are listed where no file takes them
+# reasons that say what a file is, as all of its lines do
 OF_FILE = {
     "not_a_response",
     "not_a_result",
-}  # reasons that say what a file is, as all of its lines do
+}
 WORST_QUESTIONS = 5
 
 

@@ -292,10 +292,11 @@ def draw(tables: Iterable[str], stream: TextIO | None = None) -> str:
 
 def folded(lines: Iterable[str]) -> list[str]:
     """Lines wrapped at `WIDTH`."""
+    # Ids stay whole.
     options: dict[str, Any] = {
         "subsequent_indent": "  ",
         "break_on_hyphens": False,
-    }  # Ids stay whole.
+    }
     return [part for line in lines for part in wrap(one_line(line), WIDTH, **options)]
 
 

@@ -50,9 +50,8 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     if given.reference is None:
         raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
     try:
-        with catch_warnings(
-            action="ignore", category=GraphragEvalWarning
-        ):  # They are listed below.
+        # They are listed below.
+        with catch_warnings(action="ignore", category=GraphragEvalWarning):
             reference = load_reference(given.reference, strict=given.strict)
     except ReferenceDataError as error:
         tell(sys.stdout, describe(error))

@@ -27,9 +27,8 @@ Key = Annotated[
 Header = Annotated[str, Meta(pattern=r"\A[ -~]*\Z", description="printable ASCII, on one line")]
 Headers: TypeAlias = dict[Key, Header]
 
-GENERATION = (
-    "generation"  # The judge that `llm.generation` configures, among those that a metric names.
-)
+# The judge that `llm.generation` configures, among those that a metric names.
+GENERATION = "generation"
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -137,10 +137,11 @@ def load_part(path: str, key: str) -> Config:
 
 def read_config(source: str) -> Any:
     """Read a configuration file; raises `ConfigError` if it cannot be read."""
+    # YAML takes long to import
     from graphrag_eval_async.records.yaml_file import (
         UnreadableFile,
         read_file,
-    )  # YAML takes long to import
+    )
 
     try:
         return read_file(source)
@@ -354,8 +355,7 @@ def wrong_with_url(text: str) -> str | None:
         has_place and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text
     ):
         return "expected a URL that begins with http:// or https://"
-    if (
-        "@" in parts.netloc or "?" in text or "#" in text
-    ):  # Transports log them, and paths are appended.
+    # Transports log them, and paths are appended.
+    if "@" in parts.netloc or "?" in text or "#" in text:
         return "may hold no user, password, query or fragment; a key belongs in api_key"
     return None

@@ -44,10 +44,11 @@ def configure(
     aliases = {} if step_aliases is None else step_aliases
     if config is None and judge is None and not metrics:
         return Configured(None, Rules(steps_groups or "last"), aliases)
+    # which most streams do not need
     from graphrag_eval_async.config import (
         LimitsConfig,
         load_config,
-    )  # which most streams do not need
+    )
     from graphrag_eval_async.metrics import Judging
 
     checked = load_config({} if config is None else config, judge=judge is not None)

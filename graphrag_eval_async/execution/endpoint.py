@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
+# Minimum seconds between the attempts if a server is overloaded or does not answer.
 PAUSES = (
     0.2,
     1.0,
-)  # Minimum seconds between the attempts if a server is overloaded or does not answer.
+)
 
 MAX_WAIT_SECONDS = 60.0
 """Maximum seconds between two attempts; a server that asks for more is not asked again."""
@@ -48,9 +49,8 @@ SUSPECT = frozenset({408, 502, 503, 504})
 first only.
 """
 
-OF_THE_QUERY = frozenset(
-    {400, 413, 414, 422, 500}
-)  # Status codes that mean that the query cannot be run.
+# Status codes that mean that the query cannot be run.
+OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
 
 MAX_REDIRECTS = 3
 MAX_CONNECT_SECONDS = 10.0
@@ -67,9 +67,8 @@ class Connections:
         import httpx
 
         user = None if config.username is None else (str(config.username), str(config.password))
-        connect = min(
-            MAX_CONNECT_SECONDS, config.timeout_sec / 2
-        )  # Else the query would be to blame.
+        # Else the query would be to blame.
+        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)
         self.calls = 0  # For the caller to count.
         self._max_bytes = config.max_bytes
         self._client = httpx.AsyncClient(
@@ -122,11 +121,12 @@ class Connections:
                         (address.scheme, address.host, address.port),
                         ("https", address.host, None),
                     }
+                    # The request may hold secrets.
                     if (
                         new.scheme,
                         new.host,
                         new.port,
-                    ) not in places:  # The request may hold secrets.
+                    ) not in places:
                         raise QueryFailed(
                             "unavailable", "it redirects to another host, which is not followed"
                         )

@@ -128,10 +128,11 @@ def _limit(memory_bytes: int) -> None:
         import resource
     except ImportError:
         return
+    # Open files stay open; no socket can be.
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 0,
-    }  # Open files stay open; no socket can be.
+    }
     with suppress(OSError), open("/proc/self/statm", "rb") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = used + memory_bytes
@@ -143,9 +144,8 @@ def _limit(memory_bytes: int) -> None:
 
 def _set_alarm(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
-        signal.signal(
-            signal.SIGALRM, signal.SIG_DFL
-        )  # Ends the process even if it holds the interpreter.
+        # Ends the process even if it holds the interpreter.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 

@@ -33,9 +33,8 @@ Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavaila
 is not its fault.
 """
 
-Place: TypeAlias = tuple[
-    int, int
-]  # The indices of the group of a reference step, and of the step in it.
+# The indices of the group of a reference step, and of the step in it.
+Place: TypeAlias = tuple[int, int]
 
 
 class Answer(NamedTuple):

@@ -71,9 +71,8 @@ class Processes:
         """The reply of an idle process to a request, or only that it has loaded the graph."""
         process = await self._idle.get()
         try:
-            if (
-                process is None or process.returncode is not None
-            ):  # Somebody ended it, such as the system.
+            # Somebody ended it, such as the system.
+            if process is None or process.returncode is not None:
                 process = None
                 command = sys.executable, "-P", "-m", engine.__name__
                 pipes: dict[str, Any] = {

@@ -108,9 +108,8 @@ class ExecutionSession:
         self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
         self._opening: asyncio.Task[None] | None = None
         self._running: dict[tuple[str, bool], asyncio.Task[Answer | QueryFailed]] = {}
-        self._expected: dict[
-            str, Answer | QueryFailed
-        ] = {}  # Of reference queries, for the whole stream.
+        # Of reference queries, for the whole stream.
+        self._expected: dict[str, Answer | QueryFailed] = {}
         self._cache: dict[str, Answer | QueryFailed] = {}
         self._cached_bytes = 0
 
@@ -252,9 +251,8 @@ class ExecutionSession:
         tasks = [*self._running.values(), *filter(None, [self._opening])]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(
-            *tasks, return_exceptions=True
-        )  # They were seen by those who waited for them.
+        # They were seen by those who waited for them.
+        await asyncio.gather(*tasks, return_exceptions=True)
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.aclose()

@@ -127,9 +127,8 @@ def _lower_end(weights: Weights, level: float) -> float:
     while True:
         step = -excess / slope
         low += step
-        if step < min(
-            10 * TOLERANCE, low / 10
-        ):  # Steps get smaller quadratically, near 0 only at the end.
+        # Steps get smaller quadratically, near 0 only at the end.
+        if step < min(10 * TOLERANCE, low / 10):
             return low
         excess, slope = _excess(low, points, known, target)
 

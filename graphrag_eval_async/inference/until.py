@@ -194,9 +194,8 @@ class Deciding:
             return 0.0, 1.0
         low, _ = confidence_sequence(least, level=self._level)
         _, high = confidence_sequence(most, level=self._level)
-        if (
-            self.holds is not None
-        ):  # An end is found to five digits; it may not contradict the decision.
+        # An end is found to five digits; it may not contradict the decision.
+        if self.holds is not None:
             if self.holds == self.condition.is_lower_bound:
                 low = max(low, self.condition.bound)
             else:

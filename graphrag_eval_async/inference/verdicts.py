@@ -67,14 +67,17 @@ Rows: TypeAlias = dict[str, dict[str, Any]]
 def sign_test(wins: int, losses: int) -> float:
     """Return the p-value of the exact two-sided sign test, valid for one look; ties do not count.
 
-    It is twice the binomial probability of at most as many of the rarer kind, capped at 1 (Dixon
-    and Mood 1946, "The statistical sign test").
+    Take the smaller of the two counts. If wins and losses were equally likely, it would be that
+    small or smaller with some binomial probability. The p-value is twice that, but at most 1
+    (Dixon and Mood 1946, "The statistical sign test").
     """
-    n, ways, total = wins + losses, 1, 1
+    count = wins + losses
+    ways = 1  # To choose so many of the questions, first of none.
+    ways_in_all = 1
     for size in range(min(wins, losses)):
-        ways = ways * (n - size) // (size + 1)
-        total += ways
-    return min(1.0, 2 * total / (1 << n))
+        ways = ways * (count - size) // (size + 1)
+        ways_in_all += ways
+    return min(1.0, 2 * ways_in_all / (1 << count))
 
 
 def lower_is_better(metric: str) -> bool:

@@ -88,9 +88,8 @@ class CallCache:
             row = self._db.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             self.failures += 1
-            if isinstance(
-                error, sqlite3.OperationalError
-            ):  # Wait for a locked file once, not for every key.
+            # Wait for a locked file once, not for every key.
+            if isinstance(error, sqlite3.OperationalError):
                 self._db.execute("PRAGMA busy_timeout = 0")
             return None
         return row[0] if row and isinstance(row[0], bytes) else None
@@ -113,9 +112,8 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA:
                     db.execute(statement)
-            with suppress(
-                sqlite3.OperationalError
-            ):  # Some file systems lack WAL; the file may be locked.
+            # Some file systems lack WAL; the file may be locked.
+            with suppress(sqlite3.OperationalError):
                 db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.Error:

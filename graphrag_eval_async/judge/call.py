@@ -32,12 +32,10 @@ class Way:
     """How the requests of a call are written: one step down for each refusal of the server."""
 
     place: int = 0  # Of the format in `LADDER`.
-    names: dict[str, str | None] = field(
-        default_factory=dict
-    )  # Of default parameters; None if left out.
-    reasons: dict[str, str] = field(
-        default_factory=dict
-    )  # What the server said of these, and of "format".
+    # Of default parameters; None if left out.
+    names: dict[str, str | None] = field(default_factory=dict)
+    # What the server said of these, and of "format".
+    reasons: dict[str, str] = field(default_factory=dict)
     is_guess: bool = False  # It did not say that it refuses the formats before.
     errors: int = 0  # How often it answered this format with an internal error.
     is_repaired: bool = False  # Other text was removed from the reply.

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"
-NO_KEY = (
-    "unused"  # Sent to self-hosted servers: most need no key, but some require a header with one.
-)
+# Sent to self-hosted servers: most need no key, but some require a header with one.
+NO_KEY = "unused"
 IDLE_SECONDS = 5.0  # How long an idle connection is kept: few servers close one earlier.
 MAX_ERROR_BYTES = 1 << 16  # Maximum bytes read from the body of an error response.
 

@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
 
 SHORT_PAUSE = 5.0  # Seconds; longer pauses are logged.
-MAX_DENIED = (
-    10  # Refusals of the key or the model in a row that end a run in which requests have succeeded.
-)
-LONG_PAUSE = (
-    60.0  # Seconds; a longer pause also stops the clocks of results, and counts as no attempt.
-)
+# Refusals of the key or the model in a row that end a run in which requests have succeeded.
+MAX_DENIED = 10
+# Seconds; a longer pause also stops the clocks of results, and counts as no attempt.
+LONG_PAUSE = 60.0
 
 
 class TokenBucket:
@@ -36,9 +34,8 @@ class TokenBucket:
 
     def __init__(self, per_minute: float | None) -> None:
         self._full = inf if per_minute is None else max(1.0, per_minute / 60)
-        self._each = (
-            0.0 if per_minute is None else 60 / per_minute
-        )  # Seconds until one more is there.
+        # Seconds until one more is there.
+        self._each = 0.0 if per_minute is None else 60 / per_minute
         self._full_at = -inf
 
     def wait(self, now: float, wanted: float) -> float:

@@ -79,9 +79,8 @@ class ResponseFormat(NamedTuple, Generic[T]):
     """The format of a structured reply."""
 
     schema: Mapping[str, Any]  # With a title, made by `strict`.
-    read: Callable[
-        [Any], T
-    ]  # Parses the decoded reply; raises a `ValueError` that describes the problem.
+    # Parses the decoded reply; raises a `ValueError` that describes the problem.
+    read: Callable[[Any], T]
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 """Kinds of failures after which a request is sent again."""
 
+# Maximum characters quoted from a server's text, and from an unreadable body.
 MAX_TEXT, EXCERPT = (
     300,
     100,
-)  # Maximum characters quoted from a server's text, and from an unreadable body.
+)
 
 MAX_SCRUBBED = 1 << 16
 """Maximum characters of a server's text that are searched for secrets before it is quoted."""
@@ -41,12 +42,13 @@ probabilities.
 
 MIN_SECRET_CHARACTERS = 4  # Shorter texts are no secrets, and occur in every message.
 SPECIAL = re.compile(r"\\+|[^A-Za-z0-9]")  # Parts of a secret that a server may escape.
+# How forms, and JSON after a backslash, write these.
 LETTERS = {
     " ": "+",
     "\n": "n",
     "\r": "r",
     "\t": "t",
-}  # How forms, and JSON after a backslash, write these.
+}
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
 NO_QUOTA = re.compile(

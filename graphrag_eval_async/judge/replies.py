@@ -31,9 +31,8 @@ REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
 REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
 """The end and the start of the reasoning before a reply."""
 
-MIN_HIDDEN = (
-    16  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
-)
+# Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+MIN_HIDDEN = 16
 MAX_BRACES = 20  # Maximum opening braces at which an object is looked for in the text of a reply.
 
 
@@ -142,9 +141,8 @@ def json_of(text: str) -> tuple[Any, bool]:
     except InvalidRecord as error:
         problem = error
     else:
-        if text.count('"') != orjson.dumps(value).count(
-            b'"'
-        ):  # A key is missing, or a quote was escaped.
+        # A key is missing, or a quote was escaped.
+        if text.count('"') != orjson.dumps(value).count(b'"'):
             DECODER.decode(text)
         return value, False
     answer = REASONED.split(text)[-1]

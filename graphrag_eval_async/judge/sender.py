@@ -61,12 +61,10 @@ class JudgeSetup(NamedTuple):
     llm: LLMConfig
     name: str  # In the configuration.
     model: str  # Its name in results.
-    identities: Mapping[
-        str, Any
-    ]  # JSON that identifies it in cache keys, for "complete" and "embed".
-    fingerprint: Mapping[
-        str, Any
-    ]  # The same for results and journals: without values of the environment.
+    # JSON that identifies it in cache keys, for "complete" and "embed".
+    identities: Mapping[str, Any]
+    # The same for results and journals: without values of the environment.
+    fingerprint: Mapping[str, Any]
     own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
     prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
 
@@ -178,10 +176,11 @@ class Sender:
         while True:
             epoch = call.epoch
             sent_in = await self._admitted(call, tokens)
+            # It waited for the end of an outage, and begins again.
             if epoch not in {
                 None,
                 call.epoch,
-            }:  # It waited for the end of an outage, and begins again.
+            }:
                 failures = 0
             try:
                 return await self._attempt(call, tokens, sent_in)
@@ -246,18 +245,16 @@ class Sender:
             self._account(call, tokens, used, reply)
         except Exception as error:  # noqa: BLE001  (a judge may raise anything)
             cause, failure = error, self._failure(error, sent_in)
-            if isinstance(
-                error, TimeoutError | ConnectionLost
-            ):  # It may be billed, but nobody says so.
+            # It may be billed, but nobody says so.
+            if isinstance(error, TimeoutError | ConnectionLost):
                 self._usage.timed_out_dollars += (
                     self.prices.cost(self.kind, TokenUsage(tokens)) or 0.0
                 )
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 self._account(call, tokens, failure.usage, failure.reply)
-            failure = self._failed(
-                failure, is_attempt=True
-            )  # If the run ends, no other is admitted.
+            # If the run ends, no other is admitted.
+            failure = self._failed(failure, is_attempt=True)
         finally:
             self._limiter.release()
         if failure is None:
@@ -299,10 +296,11 @@ class Sender:
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self._limiter.slow_down(sent_in)
+            # The server accepts the key and knows the model.
             if error.kind in {
                 "refused",
                 "invalid_reply",
-            }:  # The server accepts the key and knows the model.
+            }:
                 self.breaker.replied()
             if pause := self._pause_of(error):
                 self._limiter.pause(pause)

@@ -208,9 +208,8 @@ class ResultCalls(Clock):
     def __init__(self, session: JudgeSession) -> None:
         super().__init__(session.clocks)
         self.session = session
-        self.written: set[str] = (
-            set()
-        )  # In what other ways than by default its requests were written.
+        # In what other ways than by default its requests were written.
+        self.written: set[str] = set()
         self._replies: dict[bytes, asyncio.Future[Any]] = {}
 
     async def reply(self, sender: Sender, call: Call) -> Any:

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Message
 
 MESSAGE_TOKENS = 4  # Tokens that delimit a message.
-FEW_TOKENS = (
-    1000  # Tokens for which list prices are looked up: long prompts cost more with some models.
-)
+# Tokens for which list prices are looked up: long prompts cost more with some models.
+FEW_TOKENS = 1000
 
 SUMMED = (
     *(

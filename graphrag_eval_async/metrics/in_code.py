@@ -108,9 +108,8 @@ class CodeMetrics:
                     raise value
                 values = _values(metric, value, (result, keys, RESULT_KEYS))
             except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
-                values = {
-                    key: None for key in metric.outputs if key not in keys
-                }  # Those are of another.
+                # Those are of another.
+                values = {key: None for key in metric.outputs if key not in keys}
                 told = str(error) if isinstance(error, JudgeError) else describe_exception(error)
                 keys |= values | {f"{metric.name}_error": in_utf8(told)[:2000]}  # In this order.
             keys |= values
@@ -157,9 +156,8 @@ def _values(metric: CodeMetric, value: Any, taken: Sequence[Collection[str]]) ->
 
 def _number(value: Any, range_: Range) -> float:
     low, high = range_ or (-inf, inf)
-    number: Any = (
-        value.item() if callable(getattr(value, "item", None)) else value
-    )  # Of NumPy or PyTorch.
+    # Of NumPy or PyTorch.
+    number: Any = value.item() if callable(getattr(value, "item", None)) else value
     is_number = isinstance(number, Real)
     if is_number and -inf < number < inf and low <= number <= high:
         return (

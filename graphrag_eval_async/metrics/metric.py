@@ -34,18 +34,16 @@ class Case(NamedTuple):
     reference_steps: Sequence[Sequence[Mapping[str, Any]]] | None = None  # In groups.
     actual_answer: str | None = None
     actual_steps: Sequence[Mapping[str, Any]] | None = None
-    matches: Mapping[
-        int, Mapping[str, Any]
-    ] = {}  # Matched reference steps, by index of the actual step.
+    # Matched reference steps, by index of the actual step.
+    matches: Mapping[int, Mapping[str, Any]] = {}
 
 
 class Task(NamedTuple):
     """A metric, or a part of one, to compute for a response or one of its steps."""
 
     metric: str  # The metric's name in the configuration.
-    score: (
-        Callable[[Calls], Awaitable[Keys]] | None
-    )  # May raise `JudgeError`. None: an input is missing.
+    # May raise `JudgeError`. None: an input is missing.
+    score: Callable[[Calls], Awaitable[Keys]] | None
     part: str = ""  # Such as "_recall".
     step: int | None = None  # The index of the actual step.
 
@@ -54,9 +52,8 @@ class Metric(NamedTuple):
     """A configured metric."""
 
     name: str  # In the configuration.
-    prompts: Sequence[
-        str
-    ]  # All that the judge is sent except the data; hashed as `prompts` of the results.
+    # All that the judge is sent except the data; hashed as `prompts` of the results.
+    prompts: Sequence[str]
     tasks: Callable[[Case], list[Task]]
 
     @classmethod

@@ -85,9 +85,8 @@ class Panel(NamedTuple):
             if None in values:
                 continue
             if any(isinstance(value, str) for value in values):
-                known[key] = Counter(values).most_common(1)[0][
-                    0
-                ]  # The first of those equally frequent.
+                # The first of those equally frequent.
+                known[key] = Counter(values).most_common(1)[0][0]
                 apart = float(len({*values}) > 1)
             else:
                 known[key] = fmean(values) if self.vote == "mean" else median(values)

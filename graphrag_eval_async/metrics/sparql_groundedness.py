@@ -143,9 +143,8 @@ def _read(
         is_value = len(name) >= MIN_CHARACTERS and occurs(name.casefold(), rest)
         if is_value and not _is_number(name) and not occurs(name.casefold(), asked_text):
             names.append(name)
-    for name in sorted(
-        names, key=len, reverse=True
-    ):  # Numbers in names are no values of their own.
+    # Numbers in names are no values of their own.
+    for name in sorted(names, key=len, reverse=True):
         rest = rest.replace(name.casefold(), " ")
     asked = numbers_in(question)
     digits = {*re.findall(r"\d+", question)}  # Also those of fractions and ranges.

@@ -34,9 +34,8 @@ TOKEN = "GRAPHRAG_EVAL_WEB_TOKEN"  # noqa: S105
 """The environment variable with the secret in addresses that other machines can reach."""
 
 PING_SECONDS = 15.0  # Time without news after which a comment keeps the connection open.
-CLOSING_SECONDS = (
-    0.5  # How long connections may take to end by themselves, and how long after being told to.
-)
+# How long connections may take to end by themselves, and how long after being told to.
+CLOSING_SECONDS = 0.5
 
 MAX_CLIENTS = 200
 

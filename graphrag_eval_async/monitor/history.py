@@ -29,16 +29,18 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.records.evaluation import Evaluation
 
+# most points of the course of all results, and of a template's; both even
 POINTS, TEMPLATE_POINTS = (
     40,
     16,
-)  # most points of the course of all results, and of a template's; both even
+)
 RECENT = 200  # how many of all results count as recent if the window is one of time
 EVERY = 50  # after how many results there is a start
+# how many starts are kept of all results, and of a template: the latest
 STARTS, TEMPLATE_STARTS = (
     200,
     10,
-)  # how many starts are kept of all results, and of a template: the latest
+)
 MAX_TEMPLATES = 500  # templates that have a course: the first ones
 
 NOTHING = (0, 0.0)
@@ -240,9 +242,8 @@ class History:
 
 
 SHOWN = 4  # Maximum number of changes that are named.
-OF_ERRORS = (
-    0.1  # The share of the error probability that the error rate has; the scores share the rest.
-)
+# The share of the error probability that the error rate has; the scores share the rest.
+OF_ERRORS = 0.1
 
 
 class Change(NamedTuple):

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 60_000  # of a page; GitHub refuses comments of more than 65,536
 MAX_ROWS = 300  # of each table or list
 SHOWN_SCORES = 6  # columns in the table of templates
+# of a sentence about a gate or a line, and of a question
 SENTENCE_CHARACTERS, TEXT_CHARACTERS = (
     500,
     100,
-)  # of a sentence about a gate or a line, and of a question
+)
 OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
 FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
 CHANGE = [">change", ">interval of the change", ">p", "verdict"]
@@ -75,9 +76,8 @@ class Section(NamedTuple):
 
 def code(text: str, *, limit: int = NAME_CHARACTERS) -> str:
     """Return text from data as a code span: nothing in it is markup, a link or a mention."""
-    shown = one_line(text, limit=limit).replace(
-        "##[", r"##\x5b"
-    )  # A command to GitHub Actions, if printed.
+    # A command to GitHub Actions, if printed.
+    shown = one_line(text, limit=limit).replace("##[", r"##\x5b")
     if not shown:
         return "(empty)"
     ticks = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))

@@ -216,9 +216,8 @@ class Summary:
     comparison: Mapping[str, Any] | None = None
     rejected: Mapping[str, int] = field(default_factory=dict)  # by reason
     rejects: Sequence[str] = ()  # the first, with their places and reasons
-    places: Mapping[str, str] = field(
-        default_factory=dict
-    )  # ``NAME:LINE`` of results of listed questions
+    # ``NAME:LINE`` of results of listed questions
+    places: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)  # of listed questions
     listed: int = LISTED  # the most questions in each list of the worst
     lowest: Sequence[QuestionScore] = ()  # the worst, whether they passed or not

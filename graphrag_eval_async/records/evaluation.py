@@ -71,9 +71,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     outcomes: Outcomes = ()
     outcomes_of_error: Outcomes = ()  # The same if the values of failed responses do not count.
     fractions: tuple[str, ...] = ()  # Outputs of custom evaluations defined to be from 0 to 1.
-    votes: tuple[
-        tuple[str, Mapping[str, float]], ...
-    ] = ()  # Scores that several judges gave a metric.
+    # Scores that several judges gave a metric.
+    votes: tuple[tuple[str, Mapping[str, float]], ...] = ()
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
     is_answered: bool = False  # Whether there is an answer that is not blank.
     tags: Tags = ()  # Those of its question.
@@ -87,9 +86,8 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     # Of each reference step matched in part: its group, its index there, and what differs.
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
     score: float | None = None  # Steps score, from 0 to 1; None if no steps were compared.
-    of_steps: Mapping[str, float | None] = (
-        NOTHING  # `TOOL_CALLS` and `VALUES`, those that are asked for.
-    )
+    # `TOOL_CALLS` and `VALUES`, those that are asked for.
+    of_steps: Mapping[str, float | None] = NOTHING
     errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
     failure: str | None = None  # Why the steps or the answer are wrong; None if nothing decides.
     facts: Any = None  # What `failure` is derived from, again after judging.
@@ -99,13 +97,11 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     provenance: dict[str, Any] | None = None  # What the result records about its judge.
     execution: Mapping[str, Any] | None = None  # Where and when queries were run; None if none was.
     execution_error: str | None = None  # Why its steps have no score, as queries could not be run.
-    executed_steps: Mapping[int, Mapping[str, Any]] = (
-        NOTHING  # What running queries adds to actual steps.
-    )
+    # What running queries adds to actual steps.
+    executed_steps: Mapping[int, Mapping[str, Any]] = NOTHING
     source: dict[str, Any] | None = None  # File and position of the response.
-    result: Mapping[str, Any] | None = (
-        None  # Once `as_dict` has built it, or what this was read from.
-    )
+    # Once `as_dict` has built it, or what this was read from.
+    result: Mapping[str, Any] | None = None
 
     @property
     def values(self) -> list[tuple[str, float]]:

@@ -204,9 +204,8 @@ def _plain(value: Any) -> Any:
         if not value.is_finite():
             raise ValueError(f"{value} is not a finite number")
         return int(value) if value == value.to_integral_value() else float(value)
-    if (
-        isinstance(value, date) and value == value
-    ):  # Of pandas, whose missing time does not equal itself.
+    # Of pandas, whose missing time does not equal itself.
+    if isinstance(value, date) and value == value:
         return value.isoformat()
     for method in ("tolist", "model_dump"):  # NumPy's scalars and arrays; pydantic's models.
         if callable(convert := getattr(value, method, None)) and not isinstance(value, type):

@@ -112,9 +112,10 @@ class Reference:
         """
         contents = read_templates(templates, comparators or {})
         if source is not None and (contents.problems or contents.doubts):
+            # YAML takes long to import
             from graphrag_eval_async.records.yaml_file import (
                 with_lines,
-            )  # YAML takes long to import
+            )
 
             contents.problems = with_lines(contents.problems, Path(source))
             contents.doubts = with_lines(contents.doubts, Path(source))
@@ -294,9 +295,10 @@ def load_reference(
         UsageError: an argument has an invalid value.
     """
     if format is not None:
+        # YAML takes long to import
         from graphrag_eval_async.reference.benchmarks import (
             read_benchmark,
-        )  # YAML takes long to import
+        )
 
         reference = read_benchmark(reference, format, language=language, score=score)
     elif language is not None or score is not None:

@@ -67,9 +67,8 @@ class Contents:
     questions: dict[str, Question] = field(default_factory=dict)
     templates: list[str] = field(default_factory=list)
     step_names: set[str] = field(default_factory=set)
-    last_names: dict[str, set[str]] = field(
-        default_factory=dict
-    )  # By template; filled when needed.
+    # By template; filled when needed.
+    last_names: dict[str, set[str]] = field(default_factory=dict)
     tags: dict[Tags, Tags] = field(default_factory=dict)  # Each once; many questions share them.
     lacks_output: bool = False
     problems: list[str] = field(default_factory=list)

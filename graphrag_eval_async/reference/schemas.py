@@ -167,7 +167,6 @@ def json_schema(name: str) -> dict[str, Any]:
             model["properties"]["api_base"] = model["properties"]["base_url"]
     if name == "results":  # Those of other programs may lack these keys.
         schema["$defs"]["Result"]["required"] += ["steps_score", "failure"]
-    text = (
-        orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")
-    )  # As ECMAScript has them.
+    # As ECMAScript has them.
+    text = orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **orjson.loads(text)}

@@ -55,9 +55,8 @@ class Contents:
 
     def __init__(self) -> None:
         self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self._counts: dict[
-            int, int
-        ] = {}  # Of contents that were counted several times, by their hashes.
+        # Of contents that were counted several times, by their hashes.
+        self._counts: dict[int, int] = {}
 
     def has(self, sha256: str, number: int = 1) -> bool:
         """Whether an occurrence is there."""

@@ -200,9 +200,8 @@ class OpenJournal:
         # Others can predict the usual name and make it a link to some other file.
         flags = 0 if rejects else os.O_NOFOLLOW
         self._files.append(LockedFile(rejects or f"{self.path}.rejects", flags=flags))
-        if (
-            before != now and not self._files[0].size
-        ):  # They belong to a journal that no longer exists.
+        # They belong to a journal that no longer exists.
+        if before != now and not self._files[0].size:
             self._files[1].truncate(0)
         with suppress(OSError):  # Not every directory can be opened and flushed.
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)

@@ -127,9 +127,8 @@ class JsonlFiles:
         With `tables`, Parquet files are read, too.
         """
         self.consumed = 0  # Bytes on disk read so far.
-        self.lines: int | None = (
-            None  # Number of lines that are not blank; None unless lines are shuffled.
-        )
+        # Number of lines that are not blank; None unless lines are shuffled.
+        self.lines: int | None = None
         self.shard = shard  # The part that is read, if not all.
         self.is_part = is_part or shard is not None
         self._window = window

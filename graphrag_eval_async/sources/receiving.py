@@ -221,9 +221,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None) or -1
-        why = (
-            os.strerror(number) if number > 0 else error
-        )  # `create_server` adds the address once more.
+        # `create_server` adds the address once more.
+        why = os.strerror(number) if number > 0 else error
         raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
 
 

@@ -77,9 +77,8 @@ class RemoteFile(RawIOBase):
             info["size"],
             *(f"{key}={info[key]}" for key in VERSION_KEYS if info.get(key) is not None),
         ]
-        self.key = hashlib.sha256(f"{name} {version}".encode()).hexdigest()[
-            :32
-        ]  # Identifies the version.
+        # Identifies the version.
+        self.key = hashlib.sha256(f"{name} {version}".encode()).hexdigest()[:32]
         self._file = _ask(name, unopened.open)
 
     def readable(self) -> bool:

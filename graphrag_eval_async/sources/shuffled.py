@@ -47,9 +47,8 @@ class ShuffledLines:
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max_line_bytes = max_line_bytes
-        self._files: list[
-            tuple[FileId, int]
-        ] = []  # Each with the index of its first line among all.
+        # Each with the index of its first line among all.
+        self._files: list[tuple[FileId, int]] = []
         self._starts = array("Q")  # Of the lines of each file, and of one more after the last.
         self._order = array("Q")
         self._descriptors: dict[int, int] = {}

@@ -54,9 +54,8 @@ from 0 to 1.
 class PreparedStep(msgspec.Struct, frozen=True):
     """A reference step, read once."""
 
-    step: Mapping[
-        str, Any
-    ]  # With its media type and its output decoded, if that is SPARQL results in JSON.
+    # With its media type and its output decoded, if that is SPARQL results in JSON.
+    step: Mapping[str, Any]
     names: frozenset[str]  # Of the actual steps that `compare` accepts.
     compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
     partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
@@ -247,9 +246,8 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
 }
 """By media type, the comparators that also give partial credit."""
 
-_CHARACTERS_PER_STEP = (
-    4  # Of a reference step that is copied for a user's comparator, per step of a budget.
-)
+# Of a reference step that is copied for a user's comparator, per step of a budget.
+_CHARACTERS_PER_STEP = 4
 
 _JSON = ("application/json", None)
 """Media types of outputs that are SPARQL results if they have the keys of such results."""

@@ -80,9 +80,8 @@ class Facts(NamedTuple):
     """The facts that decide the failure of a result."""
 
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
-    unanswered: bool = (
-        False  # The answer is missing or blank, although there is a reference answer.
-    )
+    # The answer is missing or blank, although there is a reference answer.
+    unanswered: bool = False
     has_steps: bool = True  # Whether there are reference steps; else the answer alone decides.
     detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 

@@ -46,12 +46,10 @@ class StepsScore(msgspec.Struct, frozen=True):
     """How well an agent's steps match the reference steps."""
 
     score: float  # From 0 to 1.
-    matches: tuple[
-        tuple[int, int, int], ...
-    ] = ()  # Indices: the group, its step, the actual step it took.
-    errors: tuple[
-        str, ...
-    ] = ()  # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
+    # Indices: the group, its step, the actual step it took.
+    matches: tuple[tuple[int, int, int], ...] = ()
+    # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
+    errors: tuple[str, ...] = ()
     facts: Facts = Facts()
     diffs: tuple[tuple[int, int, list[Difference]], ...] = ()  # Of steps that are matched in part.
     shares: tuple[tuple[float, ...], ...] = ()  # `VALUES` of each matched step that asks for them.
@@ -296,9 +294,8 @@ class _Matcher:
             index for index, each in found.items() if each.score > 0 and index not in taken
         ]:
             detail = f"actual_steps[{free[0]}] ({steps[free[0]]['name']}) is out of order"
-            return Facts(
-                "wrong_step_order", detail=detail
-            )  # Otherwise the step would have taken it.
+            # Otherwise the step would have taken it.
+            return Facts("wrong_step_order", detail=detail)
         differing = {i: each.differences for i, each in found.items() if each.reason == WRONG_ARGS}
         blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
         if blamed in invalid:

@@ -106,9 +106,8 @@ class _Frame:
     label: str = ""  # "filter" and "bind" of an expression, "values" of the rows of VALUES.
     path: list[str] = field(default_factory=list)  # Predicates of the current triples.
     depth: int = 0  # Round brackets open in an expression or a path.
-    expression: list[Token] = field(
-        default_factory=list
-    )  # Tokens of an expression without outer brackets.
+    # Tokens of an expression without outer brackets.
+    expression: list[Token] = field(default_factory=list)
 
 
 class _Reader:

@@ -44,9 +44,8 @@ _TOKEN = re.compile(
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
 _CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
-FORMS = frozenset(
-    {"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"}
-)  # The forms of queries that only read.
+# The forms of queries that only read.
+FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})
 GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
 
 UPDATES = frozenset(
@@ -69,9 +68,8 @@ def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """
     position = 0
     while position < len(text):
-        for match in _TOKEN.finditer(
-            text, position
-        ):  # Any character is a symbol, so that none is left out.
+        # Any character is a symbol, so that none is left out.
+        for match in _TOKEN.finditer(text, position):
             kind = match.lastgroup
             if kind == "iri" and not lenient_iris and ")" in match[0]:
                 position = match.start() + 1

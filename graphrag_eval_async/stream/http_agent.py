@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 PATHS = {"answer": "$.answer", "query": "$.query", "steps": "$.steps"}
 MAX_REPLY_BYTES = 16 << 20
 RETRIED = frozenset({429, 502, 503, 504})  # Status codes that another attempt may change.
-MIN_HIDDEN = (
-    8  # Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
-)
+# Minimum length of secrets that are hidden in replies; shorter ones may occur by chance.
+MIN_HIDDEN = 8
 
 _TOKEN = re.compile(r"\{\{|\}\}|(\$?)\{([^{}\"',:\s]+)\}")
 _PATH, _KEY = re.compile(r"\$(?:\.[^.\[\]*]+|\[-?\d{1,9}\])*"), re.compile(r"\.([^.\[]+)|\[(-?\d+)")
@@ -113,16 +112,14 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._where = re.sub("^[^/]*//([^/?#]*@)?|[/?#].*", "", str(url))  # Host and port.
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         written = [method, re.sub("//[^/?#]*@", "//", str(url)), template.written, self._paths]
-        self.fingerprint = sha256(
-            f"{written}".encode()
-        ).hexdigest()  # Of all but headers and login.
+        # Of all but headers and login.
+        self.fingerprint = sha256(f"{written}".encode()).hexdigest()
         user, own = _secrets(template.url, self._config.headers)
         read = {*template.variables.values()}
         own |= {text for text in read if not _IRI.fullmatch(text)}
         self._hide = partial(Scrubber(own).hide, min_characters=MIN_HIDDEN)
-        self._scrub = Scrubber(
-            secrets(self._config) | own | read | {user}
-        )  # The first are all headers.
+        # The first are all headers.
+        self._scrub = Scrubber(secrets(self._config) | own | read | {user})
         self._connections: dict[Any, Connections] = {}  # By event loop.
 
     async def __call__(self, question: Question) -> dict[str, Any]:
@@ -171,9 +168,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             raise QueryFailed("failed", f"HTTP {status}: {said}", wait=wait)
         try:
             document = decode(body)
-            if re.search(
-                rb"\d{19}", body
-            ):  # For these, decode again: orjson rounds integers beyond 64 bits.
+            # For these, decode again: orjson rounds integers beyond 64 bits.
+            if re.search(rb"\d{19}", body):
                 document = json.loads(
                     body, parse_int=lambda t: n if type(n := orjson.loads(t)) is int else t
                 )
@@ -253,9 +249,8 @@ class _Template:
         if self._names:
             raise UsageError("url: placeholders belong in params")
         self.url = self._filled(url, {})
-        if (wrong := wrong_with_url(self.url) or "").startswith(
-            "expected"
-        ):  # Else what is allowed here.
+        # Else what is allowed here.
+        if (wrong := wrong_with_url(self.url) or "").startswith("expected"):
             raise UsageError(f"url: {wrong}")
         in_url = parse_qs(urlsplit(self.url).query, keep_blank_values=True)
         self._added = [name for name in ("dataset", "question") if name not in in_url]
@@ -351,9 +346,8 @@ def _secrets(url: str, headers: Mapping[str, object]) -> tuple[str, set[str]]:
         own.update(getattr(value, "read", ()))
         if re.search("(?i)auth|cookie|key|secret|token", name):
             words = [part.rpartition(" ")[2] for part in f"{value}".split(";")]
-            own.update(
-                [f"{value}", *words, *(word.partition("=")[2] for word in words)]
-            )  # Of cookies.
+            # Of cookies.
+            own.update([f"{value}", *words, *(word.partition("=")[2] for word in words)])
     return user, own
 
 

@@ -90,9 +90,8 @@ class ReadAhead(Generic[R]):
         self._owner: asyncio.Task[None] | None = None
         self._reading: asyncio.Timeout | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._error: BaseException | None = (
-            None  # Raised once all results before it are handed out.
-        )
+        # Raised once all results before it are handed out.
+        self._error: BaseException | None = None
         self._is_stopped = False  # Nothing more is read.
         self._is_aborted = False  # Nothing more is worked on.
         self._is_closed = False  # Nothing more comes out.

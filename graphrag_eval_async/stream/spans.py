@@ -139,9 +139,8 @@ class _SpanReader:
                 others.append(record)
             self._skipped += skipped
             file = record.file
-            if (
-                file is not None and file.followed
-            ):  # Without places: a trace has lines in many places.
+            # Without places: a trace has lines in many places.
+            if file is not None and file.followed:
                 file = self._files.setdefault(file, FileId(file.path, file.key))
             found += self._groups.add(
                 spans, Line(record.number, record.offset, b"", file), self._now()

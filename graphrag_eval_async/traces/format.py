@@ -34,12 +34,13 @@ FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
 
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
+# How kinds of items of OpenAI end.
 _ITEMS = (
     "_call",
     "_call_output",
     "_call_item",
     "_output_item",
-)  # How kinds of items of OpenAI end.
+)
 _LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
 _OPENAI = {"tool_calls", "function_call"}
 
@@ -248,9 +249,8 @@ class TraceFormat:
         """
         place = (self.select or "").partition(".")[0]
         if place and isinstance(value, dict) and value.get("error") and not value.get(place):
-            value = value | {
-                "question": _asked(value.get("inputs"))
-            }  # It failed before it had a trace.
+            # It failed before it had a trace.
+            value = value | {"question": _asked(value.get("inputs"))}
             return replace(self, name=PLAIN, select=None).convert(
                 value, questions, question_id=question_id
             )

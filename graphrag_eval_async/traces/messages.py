@@ -53,9 +53,8 @@ _HISTORIES = ("pydantic_ai.all_messages", "all_messages_events", "events")
 _EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _EVENTS["gen_ai.choice"] = "assistant"
 
-Messages = list[
-    tuple[str, str, Any]
-]  # Where they are, the role that they have by default, and the messages.
+# Where they are, the role that they have by default, and the messages.
+Messages = list[tuple[str, str, Any]]
 
 
 def is_message(value: dict[str, Any]) -> bool:
@@ -239,9 +238,8 @@ def _result_of(value: dict[str, Any], key: Any, output: Any) -> Call:
     elif not isinstance(failed, bool):
         failed = {"success": False, "error": True, "failed": True}.get(str(value.get("status")))
         failed = outcome != "success" if isinstance(outcome, str) else failed
-    if (
-        isinstance(output, dict) and output.get("error_code") is not None
-    ):  # Of servers of Anthropic.
+    # Of servers of Anthropic.
+    if isinstance(output, dict) and output.get("error_code") is not None:
         output, failed = output["error_code"], True
     return call_of(first(value, "name", "tool_name"), key).end(output, failed)
 

@@ -142,9 +142,8 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
     _read_calls(calls_of(spans, histories, parents, trace.problem), question, trace)
     for _, history in histories:
         trace.problems |= history.problems
-    ends = sorted(
-        histories, key=lambda each: each[0].done, reverse=True
-    )  # The last that ended tells.
+    # The last that ended tells.
+    ends = sorted(histories, key=lambda each: each[0].done, reverse=True)
     answers = (history.answer for _, history in ends if history.answer is not None)
     trace.answer = next(answers, told["output.value"])
 

@@ -19,9 +19,8 @@ from graphrag_eval_async.records.line import repr_of
 from graphrag_eval_async.records.outputs import decoded
 
 MAX_DEPTH = 200  # How deep a trace may nest; deeper parts are cut off as text.
-MAX_ATTRIBUTE_DEPTH = (
-    100  # How deep JSON text in an attribute of a span may nest; deeper text stays text.
-)
+# How deep JSON text in an attribute of a span may nest; deeper text stays text.
+MAX_ATTRIBUTE_DEPTH = 100
 
 
 def history_of(value: Any) -> Any:

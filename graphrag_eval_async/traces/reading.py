@@ -76,11 +76,12 @@ def read(value: Any, trace: Trace) -> None:
                 trace.problem(f"a message that is no object: {json_of(item)}")
     if keys:
         answers = (whole_answer(value.get(key)) for key in ("response", "output", "completion"))
+        # Those of a `RunState`.
         for holder in (
             value,
             *answers,
             *list_at(value, "model_responses"),
-        ):  # Those of a `RunState`.
+        ):
             if isinstance(holder, dict) and "role" not in holder:
                 trace.use(holder.get("usage"))
 
@@ -90,12 +91,10 @@ class _Reader:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.asked: Counter[str | None] = (
-            Counter()
-        )  # By name, calls of models that have not started.
-        self.runs: dict[
-            str, Call | None
-        ] = {}  # Of LangChain; those that no model asked for are calls.
+        # By name, calls of models that have not started.
+        self.asked: Counter[str | None] = Counter()
+        # Of LangChain; those that no model asked for are calls.
+        self.runs: dict[str, Call | None] = {}
         self.root: Any = None  # The run that everything is a part of, as long as it lasts.
 
     def read(self, item: dict[str, Any]) -> None:

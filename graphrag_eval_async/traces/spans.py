@@ -42,9 +42,8 @@ class Span:
     name: str = ""
     start: int | None = None
     end: int | None = None
-    kind: str | None = (
-        None  # "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
-    )
+    # "tool", "retrieval", "rerank", "model" or "other"; None if no agent wrote it.
+    kind: str | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     is_error: bool = False  # By its status, or an `error.type`.

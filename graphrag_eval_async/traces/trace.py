@@ -31,10 +31,11 @@ ANSWERED = "Final result processed."
 arguments.
 """
 
+# How many problems a response lists, and how long the text of one is.
 MAX_PROBLEMS, MAX_CHARACTERS = (
     20,
     200,
-)  # How many problems a response lists, and how long the text of one is.
+)
 
 Failed = Callable[[str, str], bool] | Sequence[str]
 
@@ -66,9 +67,8 @@ class Call:
     failed: bool | None = None  # None if the trace does not say.
     ended: bool = False
     turn: int = 0  # Number of the user's message that it follows.
-    is_new: bool = (
-        False  # Whether the span that tells of it is about its making, not passing it on.
-    )
+    # Whether the span that tells of it is about its making, not passing it on.
+    is_new: bool = False
     is_before: bool = False  # Whether a history of a span has it before the user's last message.
     place: tuple[float, float] = (inf, 0)  # Orders calls of spans: a time, and a number.
 
@@ -115,9 +115,8 @@ class Trace:
     problems: Counter[str] = field(default_factory=Counter)
     turns: int = 0  # How often the user spoke.
     repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
-    early: dict[Hashable, Call] = field(
-        default_factory=dict
-    )  # Results before calls, by id and number.
+    # Results before calls, by id and number.
+    early: dict[Hashable, Call] = field(default_factory=dict)
     _came: Counter[Hashable] = field(default_factory=Counter)  # By id, how many of these came.
     _taken: Counter[Hashable] = field(default_factory=Counter)  # And for how many the call came.
     _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)

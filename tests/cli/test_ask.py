@@ -226,9 +226,8 @@ def test_ctrl_c_stops_asking(
         return right(text, request)
 
     agent.answer = interrupt
-    handler = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # A shell's job may ignore it.
+    # A shell's job may ignore it.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert ask(folder, agent, "--max-concurrency", "1", "--repeats", "50") == 130
     finally:

@@ -67,9 +67,8 @@ def test_broken_and_unused_labels(folder: Folder, capfd: pytest.CaptureFixture[s
     out, err = capfd.readouterr()
     assert f"{labels}: line 4 (byte " in err
     assert "value: must be a number from 0 to 1" in err
-    assert (
-        "... and 2 more\nrejected: 1 invalid_field, 11 invalid_json" in err
-    )  # It has no --rejects.
+    # It has no --rejects.
+    assert "... and 2 more\nrejected: 1 invalid_field, 11 invalid_json" in err
     told = " ".join(out.split())
     assert (
         "not used: 1 label for a question that the results do not have; check `question_id`" in told

@@ -42,9 +42,8 @@ def test_a_configuration_names_them(
     folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.path)
-    monkeypatch.setattr(
-        "sys.path", [*sys.path]
-    )  # As of a console script: without the working directory.
+    # As of a console script: without the working directory.
+    monkeypatch.setattr("sys.path", [*sys.path])
     page = folder.file("page.html")
     gates = ("--gate", "brevity >= 0.5", "--gate", "sizes_steps < 2", "--report", page)
     assert evaluate(folder, *gates) == 1
@@ -60,10 +59,11 @@ def test_a_configuration_names_them(
     assert folder.read("results.jsonl") == first
     config = folder.write("primary.yaml", b"custom_metrics: {a: nowhere:a}\nprimary: [sizes_steps]")
     other = folder.lines(*({**each, "sizes_steps": 9, "brevity": 1} for each in first), name="b")
+    # Primary ones come first.
     for more, worst in (
         ((), "brevity"),
         (("--config", config), "sizes_steps"),
-    ):  # Primary ones come first.
+    ):
         assert run("compare", other, results, *more, "--worst", "1") == 0
         assert capfd.readouterr().out.partition("got worse")[2].split()[6] == worst
     assert evaluate(folder, "--dry-run", "--gate", "brevity >= 0.5") == 0

@@ -258,9 +258,8 @@ async def test_cancelling_and_breaking_out_kill_the_queries(tmp_path: Path) -> N
     async with evaluate_stream(templates(), responses[1:] * 3, config=config) as stream:
         task = asyncio.ensure_future(anext(stream))
         await until(engines)
-        assert all(
-            os.getsid(int(engine)) != os.getsid(0) for engine in engines()
-        )  # Ctrl-C is not for them.
+        # Ctrl-C is not for them.
+        assert all(os.getsid(int(engine)) != os.getsid(0) for engine in engines())
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

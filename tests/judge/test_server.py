@@ -229,7 +229,6 @@ async def test_a_reply_that_is_too_large_is_an_error() -> None:
         tracemalloc.start()
         with pytest.raises(JudgeError, match="longer than 2097152 bytes"):
             await told(reply)
-        assert (
-            tracemalloc.get_traced_memory()[1] < 4 * 8 * MIB
-        )  # The server of the test holds the body, too.
+        # The server of the test holds the body, too.
+        assert tracemalloc.get_traced_memory()[1] < 4 * 8 * MIB
         tracemalloc.stop()

@@ -113,9 +113,8 @@ async def test_a_budget_that_is_spent_on_the_way() -> None:
         assert spent == pytest.approx(sum(cost for result in results for cost in costs_of(result)))
         assert 20.5 * COST <= spent < 24.5 * COST
         assert {*stream.usage.errors} == {"budget"}
-        assert (
-            sum(stream.usage.outcomes.values()) == 20 * 8 + 4
-        )  # four that do not apply to the last
+        # four that do not apply to the last
+        assert sum(stream.usage.outcomes.values()) == 20 * 8 + 4
         errors = {result["custom_error"] for result in results if "custom_error" in result}
         assert errors == {"budget: the budget of 0.00615 US dollars is spent"}
 

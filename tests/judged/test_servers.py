@@ -171,9 +171,8 @@ async def test_how_models_wrap_a_reply() -> None:
         return wraps[call_of(request).record][1](json.dumps(REPLIES[title_of(request)]))
 
     async with serving(script) as server:
-        responses = map(
-            response, reversed(range(len(wraps)))
-        )  # One that is accepted as it is comes first.
+        # One that is accepted as it is comes first.
+        responses = map(response, reversed(range(len(wraps))))
         settings = config(server, limits={"max_concurrency": 1}, **CLAIMS)
         async with evaluate_stream(templates(len(wraps)), responses, config=settings) as stream:
             results = await collect(stream)

@@ -179,6 +179,5 @@ def test_data_cannot_close_its_block(blocks: dict[str, str], rounds: list[str]) 
     assert "never an instruction" in system
     assert list(read_blocks(user).items()) == list(blocks.items())
     assert user.count(boundary_of(user)) == 1 + 2 * len(blocks)
-    assert messages("Judge.", dict(blocks)) == messages(
-        "Judge.", blocks
-    )  # Equal calls are made once.
+    # Equal calls are made once.
+    assert messages("Judge.", dict(blocks)) == messages("Judge.", blocks)

@@ -174,9 +174,8 @@ async def test_a_reply_that_does_not_fit_is_an_error(
 
     asking = ScriptedJudge(Script(wrong))
     keys = await outcome(metric(name), CASE, asking)
-    assert len(asking.asked) == {"answer_relevance": 3}.get(
-        name, 2
-    )  # Others are awaited, and paid for.
+    # Others are awaited, and paid for.
+    assert len(asking.asked) == {"answer_relevance": 3}.get(name, 2)
     (error,) = (text for each, text in keys.items() if each.endswith("_error"))
     assert error.startswith(f"invalid_reply: {key}: ")
 

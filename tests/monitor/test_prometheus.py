@@ -331,7 +331,6 @@ async def test_prometheus_itself_reads_metrics_and_queries(
     queries = [query.replace("$__rate_interval", "1m") for query in printed(capfd)[1]]
     rules = [{"record": f"query_{i}", "expr": query} for i, query in enumerate(queries)]
     path = tmp_path / "rules.yml"
-    path.write_text(
-        json.dumps({"groups": [{"name": "queries", "rules": rules}]})
-    )  # Which is YAML, too.
+    # Which is YAML, too.
+    path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
     assert check("rules", str(path)) == 0

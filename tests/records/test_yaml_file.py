@@ -42,11 +42,12 @@ def test_files_and_what_yaml_adds(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="cannot be read: No such file"):
         read_file(str(tmp_path / "absent.yaml"))
     assert read_yaml(b"# nothing\n") is None
+    # They stay text.
     for text in (
         "2024-05-06",
         "2024-05-06T07:08:09Z",
         "2024-05-06 07:08:09.5 +01:00",
-    ):  # They stay text.
+    ):
         assert read_yaml(f"- {text}\n- {text}: 1".encode()) == [text, {text: 1}]
     merged = b"- &a {x: 1, y: 2}\n- *a\n- {<<: *a, y: 3}\n- {<<: [*a, {z: 4}]}"
     pair = {"x": 1, "y": 2}

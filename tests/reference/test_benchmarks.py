@@ -204,9 +204,8 @@ def test_questions_of_qald_without_text_or_query(tmp_path: Path) -> None:
     assert [*reference.questions] == ["3", "4", "5"]
     with pytest.raises(ReferenceDataError, match=r"in language 'fr'; the file has \['de', 'en'\]"):
         load_reference(path, format="qald", language="fr")
-    load_reference(
-        written(path, questions=questions[4:]), format="qald"
-    )  # It tells of none if all are so.
+    # It tells of none if all are so.
+    load_reference(written(path, questions=questions[4:]), format="qald")
     written(path, questions=questions[1:2])
     with pytest.raises(
         ReferenceDataError, match="no question with a query or answers in language 'en'"

@@ -228,9 +228,8 @@ def test_one_change_of_many_leaves_the_rest() -> None:
 def test_differences_name_nodes_of_the_reference() -> None:
     nearly = turtle(":b :p _:own", "_:own :q 3 ; :r 'x'", ":a :p [ :q 1 ; :r 'x' ]")
     found = [agreement(read(EXPECTED), read(nearly), Budget()) for _ in range(3)]
-    assert (
-        found[0] == found[1] == found[2]
-    )  # Although the parser gives anonymous nodes random labels.
+    # Although the parser gives anonymous nodes random labels.
+    assert found[0] == found[1] == found[2]
     missing, extra = found[0].differences
     label = missing["triple"].split()[0]
     integer = "<http://www.w3.org/2001/XMLSchema#integer>"

@@ -122,9 +122,8 @@ async def thinking(question: Question) -> Any:
 
 
 async def guarded(leave: Callable[[], Awaitable[None]]) -> None:
-    asyncio.get_running_loop().slow_callback_duration = (
-        10  # Else a debugging loop tells of a slow machine.
-    )
+    # Else a debugging loop tells of a slow machine.
+    asyncio.get_running_loop().slow_callback_duration = 10
     async with leaving_nothing(), asyncio.timeout(WAIT_SECONDS):
         await leave()
         gc.collect()
@@ -137,9 +136,8 @@ def test_leaving(
     for leave in SCENARIOS:
         with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
             runner.run(guarded(leave))
-    assert (
-        caplog.text == ""
-    )  # Of tasks that are destroyed, and of exceptions that nobody retrieved.
+    # Of tasks that are destroyed, and of exceptions that nobody retrieved.
+    assert caplog.text == ""
 
 
 @each("new_loop", LOOPS)

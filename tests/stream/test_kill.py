@@ -57,9 +57,8 @@ class Log:
         if self._file.tell() >= ROTATED_BYTES and self._draw.random() < 0.2:
             self._rotations += 1
             self._path.rename(f"{self._path}.{self._rotations}")
-            late = self._draw.choice(
-                [0, self._draw.randint(0, 2000)]
-            )  # This much still goes to the old file.
+            # This much still goes to the old file.
+            late = self._draw.choice([0, self._draw.randint(0, 2000)])
             self.write(self._rest.find(b"\n", late) + 1 or len(self._rest))
             self._file.close()
             self._file = self._path.open("ab", buffering=0)
@@ -94,9 +93,8 @@ def test_killed_at_any_moment(tmp_path: Path, kills: int) -> None:
     first = start()
     beside, end = tmp_path / "results.jsonl.run", time.monotonic() + WAIT_SECONDS
     while not beside.exists() or b'"followed"' not in beside.read_bytes():
-        assert time.monotonic() < end, (
-            "the first run has not met the log"
-        )  # Else rotated files are no part.
+        # Else rotated files are no part.
+        assert time.monotonic() < end, "the first run has not met the log"
         time.sleep(0.001)
     kill(first)
     for _ in range(kills):

@@ -232,9 +232,8 @@ async def test_inputs_are_never_changed_and_results_share_nothing() -> None:
     reference = load_reference(raw)
     first, second = await collect(evaluate_stream(reference, responses))
     pristine = copy.deepcopy(second)
-    first["reference_steps"][0][0]["args"] = (
-        "changed"  # What is in it belongs to the reference set.
-    )
+    # What is in it belongs to the reference set.
+    first["reference_steps"][0][0]["args"] = "changed"
     first["reference_steps"][0].append("x")
     first["actual_steps"][0]["output"] = "changed"
     first["metadata"]["x"].append(2)

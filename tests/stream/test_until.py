@@ -216,16 +216,16 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
     tmp_path: Path, stop_after: int
 ) -> None:
     path, journal = tmp_path / "r.jsonl", tmp_path / "results.jsonl"
-    lines = write(
-        path, [1] * 105 + [0] * 195
-    )  # Files are shuffled, or the first lines would decide.
+    # Files are shuffled, or the first lines would decide.
+    lines = write(path, [1] * 105 + [0] * 195)
     path.write_bytes(b"\n".join([lines[0], lines[0], b"{", *lines[1:]]))
     whole = stream_of(path, Judge())
     results = await collect(whole)
+    # One is rejected, maybe later.
     assert (decision_of(whole).remaining or 0) + len(results) in {
         301,
         302,
-    }  # One is rejected, maybe later.
+    }
     first = stream_of(path, Judge(), journal=journal, max_in_flight=7)
     async with leaving_nothing(), first:
         for _ in range(stop_after):

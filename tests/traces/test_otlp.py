@@ -94,9 +94,8 @@ def test_one_field_that_is_not_otlp_costs_nothing_else(data: st.DataObject) -> N
     else:
         (resource if field == "resource" else span)[field] = bad
     [response] = responses_from_otlp(lines)
-    steps = sorted(
-        response["actual_steps"], key=lambda step: str(step["id"])
-    )  # Their times may be lost.
+    # Their times may be lost.
+    steps = sorted(response["actual_steps"], key=lambda step: str(step["id"]))
     steps[1]["output"] = PROBLEM  # The text of an exception may be lost.
     assert (steps, response["actual_answer"]) == (STEPS, ANSWER)
     assert response["trace_problems"]

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks import LineFile
 
 DRAW_SECONDS = 0.25
-DRAW_SHARE = (
-    0.1  # of the time that drawing may take: with thousands of templates, it happens less often
-)
+# Share of the time that drawing may take: with thousands of templates, it happens less often
+DRAW_SHARE = 0.1
 MAX_MESSAGES = 1000  # how many messages wait while nobody reads; older ones are lost
 PRINTED_RESULTS = 10  # in each line of JSON
 TEMPLATE_LINES = 6  # of a template with its intervals

@@ -42,9 +42,8 @@ _TRIED, _TRIED_NODES = 1 << 17, 8
 most this.
 """
 
-_Statement: TypeAlias = tuple[
-    str, tuple[str, ...]
-]  # A statement without its blank nodes, and these.
+# A statement without its blank nodes, and these.
+_Statement: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 class BlankNodes:

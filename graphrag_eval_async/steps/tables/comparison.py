@@ -35,9 +35,8 @@ class Reference:
     results: SparqlResults
     names: tuple[str, ...]  # The required columns.
     columns: Sequence[Column]  # Those of them that are bound in at least one row.
-    rows_as: type[
-        list[Any] | frozenset[Any] | Counter[Any]
-    ]  # A list if in order, a set, or a multiset.
+    # A list if in order, a set, or a multiset.
+    rows_as: type[list[Any] | frozenset[Any] | Counter[Any]]
     rows: Collection[tuple[Value, ...]]  # Of `columns`, by value.
 
 

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.columns import Value
     from graphrag_eval_async.steps.tables.comparison import Classes, Reference
 
-SEARCH_STEPS = (
-    4_000_000  # Steps after which no more pairings of columns are tried. At least one is.
-)
+# Steps after which no more pairings of columns are tried. At least one is.
+SEARCH_STEPS = 4_000_000
 
 _Chosen: TypeAlias = "tuple[int | None, ...]"
 """The actual column for each required one, by index; None for those without partner."""
@@ -215,9 +214,8 @@ class _Search:
         """
         taken, seen = {*chosen}, set[int]()
         for column in self._options[self._order[len(chosen)]]:
-            if (
-                column not in taken and self._alike[column] not in seen
-            ):  # One of equal columns is enough.
+            # One of equal columns is enough.
+            if column not in taken and self._alike[column] not in seen:
                 seen.add(self._alike[column])
                 yield column
         if len(self._order) - [*chosen].count(None) > len(self._found):

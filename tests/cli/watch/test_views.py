@@ -47,9 +47,8 @@ class Emulated(Terminal):
 
     def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
         super().draw(render, above)
-        self.emulator.feed(
-            self._written.getvalue().replace("\n", "\r\n")
-        )  # As terminals are set to do.
+        # As terminals are set to do.
+        self.emulator.feed(self._written.getvalue().replace("\n", "\r\n"))
         self._written.seek(0)
         self._written.truncate()
 
