@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps import Budget, Comparator
     from graphrag_eval_async.traces.format import TraceFormat
 
-RESULTS_VERSION = "8"
+RESULTS_VERSION = "9"
 """To be raised with each change by which an equal response gets another result: part of
 `fingerprints`.
 """

@@ -24,13 +24,15 @@ from graphrag_eval_async.records.aliases import meant_name, plain_name
 from graphrag_eval_async.records.outputs import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.records.question import Question
 
-NO_FAILURE = "none"  # The class of results that are right.
+NO_FAILURE = "none"
+"""The class of results that are right."""
 
-FORBIDDEN_STEP, TOO_MANY_STEPS = "forbidden_step", "too_many_steps"
+FORBIDDEN_STEP = "forbidden_step"
+TOO_MANY_STEPS = "too_many_steps"
 
 CLASSES = (
     FORBIDDEN_STEP,
@@ -60,20 +62,51 @@ CLASSES = (
 )
 """All values of `failure`, including `NO_FAILURE`. The first that holds counts."""
 
-
 DETAIL_CHARACTERS = 500
 """Maximum length of the line that is quoted of an error's text."""
 
-ERROR_KEYS = ("message", "error", "detail", "text", "content")
-"""Keys under which the objects of tools, protocols and frameworks hold the text of an error."""
+ERROR_KEYS = (
+    "message",
+    "error",
+    "exception",
+    "detail",
+    "text",
+    "content",
+    "errors",
+    "msg",
+    "reason",
+)
+"""Keys under which the objects of tools, protocols and frameworks hold the text of an error.
+
+The first that has a text counts. `errors` is of GraphQL, `msg` of FastAPI, `reason` of
+Elasticsearch.
+"""
 
 ERROR_LEVELS = 5
 """How deep the text of an error is looked for in objects and lists."""
+
+KEYS_OF_STEP_ERRORS = ("execution_error", "error", "exception", "output", "message")
+"""Keys of a step that failed which may hold its error: why its query could not be run, what the
+step says itself, or what it returned. The first that has a text counts.
+"""
 
 TRACEBACK = "Traceback (most recent call last):\n"
 """First line of a traceback, as Python prints it. The last one in a text is of the error that
 was raised.
 """
+
+PAGE_CHARACTERS = 4_000
+"""Characters of a page of HTML in which its title or its first text is looked for.
+
+They are fewer than the digits that Python converts to a number, as a page may write a character by
+a number of any length.
+"""
+
+# None of these patterns backtracks, whatever the text.
+_find_page = re.compile(r"(?<!\S)<(?:!doctype html|html|\?xml)\b", re.IGNORECASE).search
+_TAG = re.compile(r"<([^<>]*)>")
+_says_something = re.compile(r"\w").search
+_is_heading = re.compile(r"[\w.]+:").fullmatch
 
 
 class Facts(NamedTuple):
@@ -110,12 +143,10 @@ def agent_error(response: Mapping[str, Any]) -> Facts:
 def step_error(steps: Sequence[Mapping[str, Any]], index: int) -> Facts:
     """Return the facts of a step that failed: which one, and the first line of its error, if it has
     one.
-
-    The error is why its query could not be run, the step's own `error`, or else what it returned.
     """
     step = steps[index]
     detail = f"actual_steps[{index}] ({str(step.get('name'))[:200]})"
-    for key in ("execution_error", "error", "output"):
+    for key in KEYS_OF_STEP_ERRORS:
         line = error_line(step.get(key))
         if line is not None:
             return Facts("step_error", detail=f"{detail}: {line}")
@@ -123,7 +154,7 @@ def step_error(steps: Sequence[Mapping[str, Any]], index: int) -> Facts:
 
 
 def error_line(error: Any) -> str | None:
-    """Return the first line of an error's text; None if it has none.
+    """Return the first line of an error's text that says something; None if it has no text.
 
     Agents and tools write an error as text, or as an object or a list that holds its text. That may
     itself be JSON text. An object without a text under one of `ERROR_KEYS` is quoted as JSON.
@@ -132,7 +163,12 @@ def error_line(error: Any) -> str | None:
     if text is None and error is not None:
         quoted = error if isinstance(error, str) else orjson.dumps(error).decode()
         text = " ".join(quoted.split())
-    return None if text is None else _first_line(text)
+    if text is None:
+        return None
+    line = _first_line(_with_text_of_page(text))
+    if line is not None and len(line) > DETAIL_CHARACTERS:
+        return f"{line[:DETAIL_CHARACTERS]}..."
+    return line
 
 
 def _error_text(error: Any, levels: int) -> str | None:
@@ -157,82 +193,152 @@ def _error_text(error: Any, levels: int) -> str | None:
     return None
 
 
-def _first_line(text: str) -> str | None:
-    """Return the first line that is not blank, shortened; None if all are blank.
-
-    Of a traceback, it is the line with the exception, which follows the indented lines.
+def _with_text_of_page(text: str) -> str:
+    """Return a text in which a page of HTML, as servers and proxies send it, is replaced by its
+    title.
     """
+    page = _find_page(text)
+    if page is None:
+        return text
+    text_of_page = _text_of_page(text[page.start() : page.start() + PAGE_CHARACTERS])
+    if text_of_page is None:
+        return text
+    return text[: page.start()] + text_of_page
+
+
+def _text_of_page(page: str) -> str | None:
+    """Return the title of a page of HTML, or else its first text, on one line; None if it has
+    neither.
+    """
+    from html import unescape  # Takes a millisecond to import, and few errors are pages.
+
+    first_text: str | None = None
+    tag_name = ""
+    # Texts and tags take turns; the first is the text before the first tag.
+    for index, part in enumerate(_TAG.split(page)):
+        is_tag = index % 2 == 1
+        if is_tag:
+            tag_name = part.partition(" ")[0].lower()
+            continue
+        text = " ".join(unescape(part).split())
+        if not text or tag_name in ("script", "style"):
+            continue
+        if tag_name == "title":
+            return text
+        first_text = first_text or text
+    return first_text
+
+
+def _first_line(text: str) -> str | None:
+    """Return the first line that says something; None if all are blank.
+
+    Of a traceback, it is the line with the exception, which follows the indented lines. A heading
+    such as "ValueError:" says nothing without the line after it, so both are returned as one.
+    """
+    lines = _telling_lines(text.splitlines())
     _, header, traceback = text.rpartition(TRACEBACK)
-    lines = [line for line in text.splitlines() if line.strip()]
     if header:
-        unindented = [line for line in traceback.splitlines() if line.strip() and line[0] != " "]
-        lines = unindented or lines
+        unindented = [line for line in traceback.splitlines() if not line.startswith(" ")]
+        lines = _telling_lines(unindented) or lines
     if not lines:
         return None
-    line = lines[0].strip()
-    return line if len(line) <= DETAIL_CHARACTERS else f"{line[:DETAIL_CHARACTERS]}..."
+    if len(lines) > 1 and _is_heading(lines[0]):
+        return f"{lines[0]} {lines[1]}"
+    return lines[0]
+
+
+def _telling_lines(lines: Iterable[str]) -> list[str]:
+    """Return the lines that hold a letter or a digit; if none does, those that are not blank."""
+    stripped = [line.strip() for line in lines]
+    telling = [line for line in stripped if _says_something(line)]
+    return telling or [line for line in stripped if line]
 
 
 def broken_limit(
     question: Question, steps: Sequence[Mapping[str, Any]], names: Mapping[str, str]
 ) -> Facts | None:
-    """Return which limit of a question the steps, renamed by `names`, break, if any; failed
-    steps count.
+    """Return which limit of a question the steps break; None if they break none.
+
+    Args:
+        question: the question, which may forbid steps or limit their number.
+        steps: the actual steps; those that failed count, too.
+        names: the names of steps by all spellings that mean them.
     """
-    forbidden = {plain_name(meant_name(name, names) or name) for name in question.forbidden_steps}
-    for index, step in enumerate(steps) if forbidden else ():
-        if (name := step.get("name")) is not None and plain_name(name) in forbidden:
-            return Facts(FORBIDDEN_STEP, detail=f"actual_steps[{index}] ({name[:200]})")
+    if question.forbidden_steps:
+        forbidden = {
+            plain_name(meant_name(name, names) or name) for name in question.forbidden_steps
+        }
+        for index, step in enumerate(steps):
+            name = step.get("name")
+            if name is not None and plain_name(name) in forbidden:
+                return Facts(FORBIDDEN_STEP, detail=f"actual_steps[{index}] ({name[:200]})")
     if question.max_steps is not None and len(steps) > question.max_steps:
         return Facts(TOO_MANY_STEPS, detail=f"steps: {len(steps)}, allowed: {question.max_steps}")
     return None
 
 
 def _is_right(metrics: Mapping[str, Any]) -> bool | None:
-    """Whether an answer is right by its metrics; None without one that decides."""
+    """Return whether an answer is right by its metrics; None if no metric decides."""
     if "answer_eval_error" in metrics and metrics.get(ANSWER_MATCH) is None:
         return None
-    scores = [metrics[name] for name in ANSWER_SCORES if metrics.get(name) is not None]
-    return scores[0] >= RIGHT_ANSWER if scores else None
+    for name in ANSWER_SCORES:
+        score = metrics.get(name)
+        if score is not None:
+            return bool(score >= RIGHT_ANSWER)
+    return None
 
 
 def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
-    """How many results of a group of aggregates are wrong, by class, the most frequent first."""
-    wrong = ((name, count) for name, count in group.get(REASON, {}).items() if name != NO_FAILURE)
-    return dict(sorted(wrong, key=lambda each: (-each[1], each[0])))
+    """Return how many results of a group of aggregates are wrong, by class, the most frequent
+    first.
+    """
+    counts = [(name, count) for name, count in group.get(REASON, {}).items() if name != NO_FAILURE]
+    return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
 
+
+IRI_CHARACTERS = 50_000
+"""Characters of an output in which IRIs are looked for, which takes a few milliseconds."""
 
 _is_absolute = re.compile(r"urn:|.*?://").match
-MAX_CHARACTERS = 50_000  # Characters of an output whose IRIs are looked at: a few milliseconds.
 
 # Escapes of JSON, and the names of datatypes after a literal, are no part of an IRI.
 _split = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+").split
 
 
 def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Say if an output has an expected IRI with http for https or the other way round, or with a
-    prefix.
+    """Return which IRI of an expected output the actual output has in another form; None if it has
+    none.
+
+    The form differs in http and https, or one of the two is an IRI with a prefix.
     """
     if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
         return None
-    wanted, found = _iris(expected.get("output")), _iris(actual.get("output"))
-    others = [text for text in found if text not in wanted]
-    forms = {text.partition(":")[2]: text for text in others if not _is_absolute(text)}
-    forms |= {_with_http(text): text for text in others}
-    for text in wanted:
-        if "://" in text and text not in found:
-            other = forms.get(_with_http(text)) or forms.get(re.split("[/#]", text)[-1])
-            if other:
-                return f"{other[:200]} and {text[:200]} differ only in http/https or the prefix"
+    expected_iris = _iris(expected.get("output"))
+    actual_iris = _iris(actual.get("output"))
+    unexpected = [iri for iri in actual_iris if iri not in expected_iris]
+    # Those with a prefix by their local name, those without by their address with http.
+    by_form = {iri.partition(":")[2]: iri for iri in unexpected if not _is_absolute(iri)}
+    by_form |= {_with_http(iri): iri for iri in unexpected}
+    for iri in expected_iris:
+        if "://" not in iri or iri in actual_iris:
+            continue
+        local_name = re.split("[/#]", iri)[-1]
+        other_iri = by_form.get(_with_http(iri)) or by_form.get(local_name)
+        if other_iri:
+            return f"{other_iri[:200]} and {iri[:200]} differ only in http/https or the prefix"
     return None
 
 
 def _iris(output: Any) -> dict[str, None]:
-    """All in an output that may be an IRI, in whatever format."""
-    parts = _split((output if isinstance(output, str) else str(output))[:MAX_CHARACTERS])
-    return dict.fromkeys(
-        text for part in parts if ":" in part and ":" in (text := part.strip("':.;()[]"))
-    )
+    """Return all parts of an output, in whatever format, that may be IRIs, in order."""
+    text = output if isinstance(output, str) else str(output)
+    iris: dict[str, None] = {}
+    for part in _split(text[:IRI_CHARACTERS]):
+        if ":" in part:
+            iri = part.strip("':.;()[]")
+            if ":" in iri:
+                iris[iri] = None
+    return iris
 
 
 def _with_http(text: str) -> str:

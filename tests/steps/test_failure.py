@@ -210,7 +210,57 @@ Traceback (most recent call last):
 ValueError: no such city
 in the map
 """
+NGINX = """<html>\r
+<head><title>502 Bad Gateway</title></head>\r
+<body>\r
+<center><h1>502 Bad Gateway</h1></center>\r
+<hr><center>nginx</center>\r
+</body>\r
+</html>\r
+"""
+UNTITLED = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><style>p { color: red }</style><title> </title></head>
+<body>
+<!-- served by b7 -->
+<script>start()</script>
+<pre>Cannot&nbsp;GET
+/sparql</pre>
+<p>Ask your administrator.</p>
+</body>
+"""
 FIRST_LINES: list[tuple[Any, str | None]] = [
+    # The first line that says something.
+    ("ValueError: \nno such city", "ValueError: no such city"),
+    ("errors.NotFound:\n\n  no such city\nin the map", "errors.NotFound: no such city"),
+    ("ValueError: \n \n", "ValueError:"),
+    ("----------\nno such city\n----------", "no such city"),
+    ("???", "???"),
+    (
+        f"{TRACEBACK.rpartition('ValueError')[0]}ValueError: \nno such city",
+        "ValueError: no such city",
+    ),
+    # Pages.
+    (NGINX, "502 Bad Gateway"),
+    (f"HTTP 502: {NGINX}", "HTTP 502: 502 Bad Gateway"),
+    (" ".join(f"HTTP 502: {NGINX}".split()), "HTTP 502: 502 Bad Gateway"),
+    (f"the endpoint failed\n{NGINX}", "the endpoint failed"),
+    ({"code": 502, "message": NGINX}, "502 Bad Gateway"),
+    (UNTITLED, "Cannot GET /sparql"),
+    ("<HTML><BODY>No service &amp; no hope", "No service & no hope"),
+    ('<?xml version="1.0"?>\n<error><message>no such city</message></error>', "no such city"),
+    ("<html>\n<body></body></html>", "<html>"),
+    (f"<html>&#{'9' * 100_000}", "\N{REPLACEMENT CHARACTER}"),
+    ("<html" * 100_000, "<html" * 100 + "..."),
+    ("expected '<html>'\nat the start", "expected '<html>'"),
+    # Objects of servers and tools.
+    ({"exception": "no such city\nin the map"}, "no such city"),
+    ({"code": 7, "exception": {"type": "KeyError", "message": "no such city"}}, "no such city"),
+    ({"exception": "KeyError", "message": "no such city"}, "no such city"),
+    ('{"exception": "no such city", "path": "/sparql"}', "no such city"),
+    ({"errors": [{"message": "no such city"}], "data": None}, "no such city"),
+    ({"detail": [{"loc": ["body"], "msg": "field required"}]}, "field required"),
+    ({"error": {"type": "parsing_exception", "reason": "no such city"}}, "no such city"),
     ("TimeoutError: no answer within 60 s", "TimeoutError: no answer within 60 s"),
     ("ValueError: no such city\nin the map\n", "ValueError: no such city"),
     ("\r\n \n  502 Bad Gateway \r\n<html>", "502 Bad Gateway"),
@@ -286,6 +336,13 @@ async def test_an_agent_error_has_the_first_line_of_the_error(
             {"error": None, "output": "Error: no such table", "status": "error"},
             "Error: no such table",
         ),
+        (
+            {"error": "", "exception": "no such table\n...", "output": None, "status": "error"},
+            "no such table",
+        ),
+        ({"exception": {"message": "no such table"}, "status": "error"}, "no such table"),
+        ({"message": "no such table", "output": " ", "status": "error"}, "no such table"),
+        ({"message": "asking", "output": "no such table", "status": "error"}, "no such table"),
         (
             {"isError": True, "output": [{"type": "text", "text": "no\nmore"}], "status": "error"},
             "no",

@@ -130,6 +130,7 @@ ERRORS: list[tuple[Exception, str]] = [
         "ExceptionGroup: two (1 sub-exception): KeyError: 'b'",
     ),
     (ValueError("x" * 100_000), f"ValueError: {'x' * MAX_ERROR_CHARACTERS}..."),
+    (ValueError("\nno such city"), "ValueError: \nno such city"),
 ]
 
 
@@ -147,6 +148,7 @@ async def test_an_exception_is_an_error(blocking: bool) -> None:
     assert [(result["status"], result["error"]) for result in results] == [
         ("error", text) for _, text in ERRORS
     ]
+    assert results[-1]["failure_detail"] == "ValueError: no such city"
     assert all("elapsed_sec" in result for result in results)
     assert stream.missing == []
 
