@@ -81,7 +81,7 @@ class Dashboard:
         self._stream = stream
         self._counting = Counting(window or Last(200), "last", parsed)
         stream.tell_restored(self._counting.restore)
-        stream._tell(self._counting.add)
+        stream._observe(self._counting.add)
         self._board = Board(
             Facts(stream, self._counting, level=level), self._counting, title, output
         )

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.stream.options import StreamKeywords
 
+IN_FLIGHT_PER_CALL = 4
+"""Questions of an agent that may be asked and not yet handed out, for each call at a time."""
+
+LEAST_IN_FLIGHT = 8
+"""Least number of questions of an agent that may be asked and not yet handed out."""
+
 __all__ = ["MAX_IN_FLIGHT", "EvaluationStream", "evaluate_agent", "evaluate_stream"]
 
 
@@ -98,10 +104,20 @@ def evaluate_stream(
         ExecutionUnavailable: on iteration, after the finished results: the configured queries
             cannot be run.
     """
-    options = dict(locals())
-    for name in ("reference", "responses", "evaluator"):
-        del options[name]
-    return EvaluationStream(Evaluator(reference, **evaluator), responses, StreamOptions(**options))
+    return EvaluationStream(
+        Evaluator(reference, **evaluator),
+        responses,
+        StreamOptions(
+            ordered=ordered,
+            max_in_flight=max_in_flight,
+            aggregates=aggregates,
+            on_reject=on_reject,
+            stages=stages,
+            journal=journal,
+            dedupe=dedupe,
+            until=until,
+        ),
+    )
 
 
 @without_removed("max_line_bytes", "rejudge")
@@ -150,13 +166,26 @@ def evaluate_agent(
     Returns:
         a stream of results, which raises the same errors as `evaluate_stream`.
     """
-    given: dict[str, Any] = dict(options)
-    own = {name: given.pop(name) for name in EvaluatorOptions.__annotations__ if name in given}
+    stream_keywords: dict[str, Any] = dict(options)
+    evaluator_keywords: dict[str, Any] = {}
+    for name in EvaluatorOptions.__annotations__:
+        if name in stream_keywords:
+            evaluator_keywords[name] = stream_keywords.pop(name)
     check_integer("max_concurrency", max_concurrency)
-    if given.get("max_in_flight") is None:
-        given["max_in_flight"] = max(8, 4 * max_concurrency)
-    evaluator, checked = Evaluator(reference, **own), StreamOptions(**given)
+    if stream_keywords.get("max_in_flight") is None:
+        stream_keywords["max_in_flight"] = max(
+            LEAST_IN_FLIGHT, IN_FLIGHT_PER_CALL * max_concurrency
+        )
+
+    evaluator = Evaluator(reference, **evaluator_keywords)
+    stream_options = StreamOptions(**stream_keywords)
     questions = Questions(
-        agent, evaluator, checked, max_concurrency, repeats, timeout, retry_errors
+        agent,
+        evaluator,
+        max_concurrency=max_concurrency,
+        repeats=repeats,
+        timeout=timeout,
+        retry_errors=retry_errors,
+        is_shuffled=stream_options.until is not None,
     )
-    return EvaluationStream(evaluator, questions, checked)
+    return EvaluationStream(evaluator, questions, stream_options)

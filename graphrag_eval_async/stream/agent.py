@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Mapping
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from math import inf
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Question, Reason, Record
-    from graphrag_eval_async.stream.options import StreamOptions
 
 LOGGER = logging.getLogger("graphrag_eval_async.agent")
 
 MAX_CONCURRENCY = 8
+"""How many calls of an agent may run at a time, unless an option says otherwise."""
 
 MAX_ERROR_CHARACTERS = 10_000
 """Characters of an exception's message that a response keeps."""
 
-HELD = (
+SLOT_IS_TAKEN = (
     "question %r: the call of the agent timed out and takes one of %d slots until it returns. "
     "Give the agent a timeout of its own: a plain function cannot be stopped, an async one has "
     "to let a cancellation through"
@@ -52,54 +53,73 @@ class Questions:
     answers.
 
     A journal recognizes answered questions by these lines. A question is read only when there is a
-    slot for it, so whatever stops the reading stops the asking. For the arguments, see
-    `evaluate_agent`.
+    slot for it, so whatever stops the reading stops the asking.
 
     Attributes:
         lines: how many questions there are, repeats included.
         retry_errors: whether to ask again the questions whose responses in the journal failed.
-        closing: the agent, if its connections are to be closed at the end.
-
-    Raises:
-        UsageError: an argument has an invalid value.
+        http_agent: the agent, if its connections are to be closed at the end.
     """
 
     def __init__(
         self,
         agent: Callable[[Question], Any],
         evaluator: Evaluator,
-        options: StreamOptions,
+        *,
         max_concurrency: int,
         repeats: int,
         timeout: float | None,
         retry_errors: bool,
+        is_shuffled: bool,
     ) -> None:
+        """Prepare to ask the questions.
+
+        Args:
+            agent: the agent; see `evaluate_agent`.
+            evaluator: what evaluates the answers; it has the questions.
+            max_concurrency: how many calls may run at a time.
+            repeats: how often to ask each question.
+            timeout: limit of one call in seconds; None for no limit.
+            retry_errors: whether to ask again the questions whose responses in the journal failed.
+            is_shuffled: whether to ask in random order, which is the same in each run.
+
+        Raises:
+            UsageError: an argument has an invalid value.
+        """
         if not callable(agent):
             raise UsageError(f"agent: expected a function of a question, got {agent!r}")
         check_integer("repeats", repeats)
         if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < inf):
             raise UsageError(f"timeout: expected seconds, more than 0, or None, got {timeout!r}")
         check_boolean("retry_errors", retry_errors)
-        self._agent, self._format, self._timeout = agent, evaluator.trace_format, timeout
-        call = getattr(agent, "__call__", None)  # noqa: B004  (of an object, what is called)
-        self.closing = agent if isinstance(agent, http_agent) else None
-        self._blocks = not iscoroutinefunction(agent) and not iscoroutinefunction(call)
+
+        self._agent = agent
+        self._is_blocking = not _is_asynchronous(agent)
+        self._timeout = timeout
+        self._trace_format = evaluator.trace_format
+        self._max_concurrency = max_concurrency
+        self._slots = asyncio.Semaphore(max_concurrency)
         self._questions = tuple(evaluator.reference.questions.values())
-        self._shuffled = options.until is not None
-        self._concurrency, self._slots = max_concurrency, asyncio.Semaphore(max_concurrency)
+        self._is_shuffled = is_shuffled
         self.lines = len(self._questions) * repeats
         self.retry_errors = retry_errors
+        self.http_agent = agent if isinstance(agent, http_agent) else None
+
+    # The lines
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield the questions, all once before any repeats; in random order with `until`."""
-        order: Sequence[int] = range(self.lines)
-        if self._shuffled:
-            order = random.Random(SEED).sample(order, self.lines)  # noqa: S311  (no secret)
-        for place in order:
+        """Yield a line for each question, all once before any repeats, when there is a slot for
+        it.
+        """
+        numbers: Sequence[int] = range(1, self.lines + 1)
+        if self._is_shuffled:
+            generator = random.Random(SEED)  # noqa: S311  (no secret)
+            numbers = generator.sample(numbers, self.lines)
+        for number in numbers:
             await self._slots.acquire()
-            question, repeat = self.at(place + 1)
-            key = json.dumps({"question_id": question.id, "repeat": repeat}).encode()
-            yield [Line(place + 1, 0, key)]
+            question, repeat = self.at(number)
+            content = json.dumps({"question_id": question.id, "repeat": repeat})
+            yield [Line(number, 0, content.encode())]
 
     def at(self, number: int) -> tuple[Question, int]:
         """Return the question of a line, and the repeat, from 1."""
@@ -110,112 +130,181 @@ class Questions:
         """Give back the slot of a question that was read and is not asked."""
         self._slots.release()
 
+    # The answers
+
     async def answer(self, number: int) -> Record:
-        """Ask the question of a line; return the agent's response."""
+        """Ask the question of a line; return the agent's response as a line of this number.
+
+        A response that cannot be written as JSON, or is none, is returned as an `Unwritable`.
+        """
         question, _ = self.at(number)
-        started, left = perf_counter(), list[object]()
-        call = asyncio.create_task(self._call(question, left))
+        call = _Call(
+            self._agent,
+            question,
+            is_blocking=self._is_blocking,
+            to_response=partial(self._to_response, question_id=question.id),
+            release_slot=self._slots.release,
+        )
+
+        # Wait for the answer, and end the call if it takes too long or this stream is left.
+        started = perf_counter()
+        task = asyncio.create_task(call.outcome())
         try:
-            await asyncio.wait([call], timeout=self._timeout)
+            await asyncio.wait([task], timeout=self._timeout)
             elapsed = perf_counter() - started
-            is_late = not call.done()
+            is_late = not task.done()
         finally:
-            if not call.done():
-                call.cancel()
-                await outlast(call, CLOSING_SECONDS)
-        response: dict[str, Any] = {}
-        raised = error = None
+            if not task.done():
+                task.cancel()
+                await outlast(task, CLOSING_SECONDS)
+
+        # Make a response of what the call came to.
         if is_late:
-            if left or not call.done():
-                LOGGER.warning(HELD, question.id, self._concurrency)
-            error = f"TimeoutError: the agent gave no answer within {self._timeout:g} s"
-        elif call.cancelled():  # By itself: nobody else has.
-            error = "CancelledError: the agent cancelled its call"
+            if call.holds_slot:
+                LOGGER.warning(SLOT_IS_TAKEN, question.id, self._max_concurrency)
+            problem = f"TimeoutError: the agent gave no answer within {self._timeout:g} s"
+            response: dict[str, Any] = {"question_id": question.id, "error": problem}
+        elif task.cancelled():  # By itself: nobody else has.
+            problem = "CancelledError: the agent cancelled its call"
+            response = {"question_id": question.id, "error": problem}
         else:
-            response, raised = call.result()
-        if isinstance(raised, _NoResponse):
-            return Unwritable(number, 0, raised.data, raised.reason, str(raised))
-        if raised is not None:
-            LOGGER.debug("question %r: the agent failed", question.id, exc_info=raised)
-            error = _message_of(raised)
-        if error is not None:
-            response = {"question_id": question.id, "error": error}
+            outcome = task.result()
+            error = outcome.error
+            if isinstance(error, _NoResponse):
+                return Unwritable(number, 0, error.data, error.reason, str(error))
+            response = outcome.response
+            if error is not None:
+                LOGGER.debug("question %r: the agent failed", question.id, exc_info=error)
+                response = {"question_id": question.id, "error": _message_of(error)}
         if response.get("elapsed_sec") is None:
             response["elapsed_sec"] = elapsed
-        record = write_line(response, number, 0)
-        return line_of(record.data, number, 0) if isinstance(record, Line) else record
 
-    async def _call(
-        self, question: Question, left: list[object]
-    ) -> tuple[dict[str, Any], BaseException | None]:
-        """Call the agent; its slot stays taken until it returns. `left` gets a thread that goes
-        on.
+        record = write_line(response, number, 0)
+        if isinstance(record, Unwritable):
+            return record
+        return line_of(record.data, number, 0)  # It may be too long.
+
+    def _to_response(self, answer: Any, *, question_id: str) -> dict[str, Any]:
+        """Return the response for what an agent returned.
+
+        Raises:
+            _NoResponse: it cannot be a response.
         """
-        thread = None
+        if isinstance(answer, str):
+            return {"question_id": question_id, "actual_answer": answer}
+        if self._trace_format is not None:
+            try:
+                return self._trace_format.convert(as_json(answer), question_id=question_id)
+            except TraceError as error:
+                message = f"the agent returned no trace: {error}"
+                raise _NoResponse(answer, "not_a_trace", message) from None
+        if isinstance(answer, list | tuple):
+            return {"question_id": question_id, "actual_steps": answer}
+        if not isinstance(answer, Mapping):
+            message = (
+                f"the agent returned {type(answer).__name__}; "
+                "expected a response as a dict, a list of steps or a str"
+            )
+            raise _NoResponse(answer, "not_an_object", message)
+
+        response = {**answer}
+        named_id = response.get("question_id")
+        if named_id is None:
+            response["question_id"] = question_id
+        elif named_id != question_id:
+            message = (
+                f"question_id: the agent names {named_id!r}; leave it out, or name the question "
+                "that was asked"
+            )
+            raise _NoResponse(answer, "invalid_field", message)
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a call of an agent came to.
+
+    An error is kept as a value, since a future cannot hold every exception that an agent may raise.
+    """
+
+    response: dict[str, Any] = field(default_factory=dict)
+    error: BaseException | None = None  # What the agent raised, or a `_NoResponse`.
+
+
+class _Call:
+    """One call of an agent, which takes a slot until the agent has returned.
+
+    Attributes:
+        holds_slot: whether the slot is still taken.
+    """
+
+    def __init__(
+        self,
+        agent: Callable[[Question], Any],
+        question: Question,
+        *,
+        is_blocking: bool,
+        to_response: Callable[[Any], dict[str, Any]],
+        release_slot: Callable[[], None],
+    ) -> None:
+        self.holds_slot = True
+        self._agent = agent
+        self._question = question
+        self._is_blocking = is_blocking
+        self._to_response = to_response
+        self._release_slot = release_slot
+
+    async def outcome(self) -> _Outcome:
+        """Call the agent, and return what that came to. A cancellation passes through."""
+        thread: asyncio.Future[tuple[Any, BaseException | None]] | None = None
         try:
-            if self._blocks:
-                call = partial(copy_context().run, _outcome, self._agent, question)
-                thread = run_abandonable(call)
-                value, error = await asyncio.shield(thread)
+            if self._is_blocking:
+                # Context variables have the values that they would have in an async agent.
+                run_in_context = copy_context().run
+                thread = run_abandonable(
+                    partial(run_in_context, _result_or_error, self._agent, self._question)
+                )
+                # A cancellation ends the waiting, not the thread.
+                result, error = await asyncio.shield(thread)
                 if error is not None:
-                    return {}, error
+                    return _Outcome(error=error)
             else:
-                value = self._agent(question)
-            answer = await value if isawaitable(value) else value
-            return self._as_response(answer, question.id), None
+                result = self._agent(self._question)
+            answer = await result if isawaitable(result) else result
+            return _Outcome(self._to_response(answer))
         except Exception as error:  # noqa: BLE001  (whatever an agent raises is an answer)
-            return {}, error
+            return _Outcome(error=error)
         finally:
             if thread is None or thread.done():
-                self._slots.release()
+                self._end()
             else:
-                left.append(thread)
-                thread.add_done_callback(lambda _: self._slots.release())
+                thread.add_done_callback(lambda _: self._end())
 
-    def _as_response(self, value: Any, question_id: str) -> dict[str, Any]:
-        """Return the response for what an agent returned: a history, if there is a format of
-        traces.
-        """
-        if isinstance(value, str):
-            return {"question_id": question_id, "actual_answer": value}
-        if self._format is not None:
-            try:
-                return self._format.convert(as_json(value), question_id=question_id)
-            except TraceError as error:
-                raise _NoResponse(
-                    value, "not_a_trace", f"the agent returned no trace: {error}"
-                ) from None
-        if isinstance(value, list | tuple):
-            return {"question_id": question_id, "actual_steps": value}
-        if not isinstance(value, Mapping):
-            kind = type(value).__name__
-            text = (
-                f"the agent returned {kind}; expected a response as a dict, a list of steps or a "
-                "str"
-            )
-            raise _NoResponse(value, "not_an_object", text)
-        response = {**value}
-        if (named := response.get("question_id")) is None:
-            response["question_id"] = question_id
-        elif named != question_id:
-            text = f"the agent names {named!r}; leave it out, or name the question that was asked"
-            raise _NoResponse(value, "invalid_field", f"question_id: {text}")
-        return response
+    def _end(self) -> None:
+        """Give back the slot."""
+        self.holds_slot = False
+        self._release_slot()
 
 
 class _NoResponse(Exception):  # noqa: N818
     """The agent returned something that is not a response."""
 
-    def __init__(self, value: Any, reason: Reason, message: str) -> None:
+    def __init__(self, answer: Any, reason: Reason, message: str) -> None:
         super().__init__(message)
-        self.data = in_utf8(repr(value)).encode()
+        self.data = in_utf8(repr(answer)).encode()
         self.reason = reason
 
 
-def _outcome(
+def _is_asynchronous(agent: Callable[[Question], Any]) -> bool:
+    """Return whether an agent is an async function, or an object that is called like one."""
+    method = getattr(agent, "__call__", None)  # noqa: B004  (of an object, what is called)
+    return iscoroutinefunction(agent) or iscoroutinefunction(method)
+
+
+def _result_or_error(
     function: Callable[[Question], Any], question: Question
 ) -> tuple[Any, BaseException | None]:
-    """Return what a function returns, or what it raises."""
+    """Return what a function returns and None, or else None and what it raises."""
     try:
         return function(question), None
     except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever an agent raises is an answer)
@@ -223,17 +312,20 @@ def _outcome(
 
 
 def _message_of(error: BaseException) -> str:
-    """Return the type and the message of an exception."""
+    """Return the type and the message of an exception; of a group, with those of its first one."""
     try:
-        text = str(error)
+        message = str(error)
     except Exception:  # noqa: BLE001  (it is the agent's)
-        text = ""
-    inner = error
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    if inner is not error:  # A group by itself says how many there are.
-        text = f"{text}: {_message_of(inner)}"
-    if len(text) > MAX_ERROR_CHARACTERS:
-        text = f"{text[:MAX_ERROR_CHARACTERS]}..."
+        message = ""
+
+    # A group by itself says only how many exceptions there are.
+    first_error = error
+    while isinstance(first_error, BaseExceptionGroup):
+        first_error = first_error.exceptions[0]
+    if first_error is not error:
+        message = f"{message}: {_message_of(first_error)}"
+
+    if len(message) > MAX_ERROR_CHARACTERS:
+        message = f"{message[:MAX_ERROR_CHARACTERS]}..."
     name = type(error).__name__
-    return in_utf8(f"{name}: {text}" if text else name)
+    return in_utf8(f"{name}: {message}" if message else name)

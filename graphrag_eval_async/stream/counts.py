@@ -25,24 +25,47 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.options import OnReject
     from graphrag_eval_async.stream.until import UntilDecided
 
-LOOK_AT_NAMES = 20
-"""Number of results after which the names of steps are looked at, before the end of the stream."""
+RESULTS_BEFORE_NAMES = 20
+"""Number of results after which the names of steps are checked for the first time."""
 
 LOGGER = logging.getLogger("graphrag_eval_async")
 
 
 @dataclass(eq=False)
+class Observers:
+    """Functions that see results besides the consumer of a stream. They must not raise.
+
+    Attributes:
+        of_results: called with the evaluation of each result that is handed out, after it is
+            counted.
+        of_restored: called with each result of an earlier run, after it is counted.
+    """
+
+    of_results: list[Callable[[Evaluation], object]] = field(default_factory=list)
+    of_restored: list[Callable[[Mapping[str, Any]], object]] = field(default_factory=list)
+
+
+@dataclass(eq=False, kw_only=True)
 class Counts:
     """The results and rejects of a stream so far; a journal restores those of earlier runs.
 
     Attributes:
+        aggregates: running aggregates of the results.
+        usage: counts of the judge's calls, to which the costs of earlier runs are added.
+        reference: the reference set.
+        until: the condition that ends the stream, if there is one.
+        on_reject: what to do with a reject; see `evaluate_stream`.
+        is_numbered: whether results have the number of their sample. Those of a part of a larger
+            run have none.
+        retries_failed: whether results of earlier runs in which a metric failed count only in what
+            was spent, as their lines are evaluated again.
+        observers: functions that see each result.
+        rejects: the rejects so far.
         samples: number of the last sample of each answered question; with gaps, of the last before
             a gap.
-        add: counts a result that is handed out.
-        on_restored: called with each result of an earlier run after the aggregates count it.
-        retry_failed: whether results of earlier runs with a failed metric only count in what was
-            spent.
-        rejects_are_read: whether the caller has asked for the rejects.
+        rejects_are_read: whether the caller has asked for the rejects, or gets them anyway.
+        warns_at_close: whether to warn of rejects when the stream is closed instead of after the
+            last result, as the caller may still ask for them in between.
     """
 
     aggregates: RunningAggregates
@@ -51,48 +74,60 @@ class Counts:
     until: UntilDecided | None
     on_reject: OnReject
     is_numbered: bool
-    retry_failed: bool = False
+    retries_failed: bool
+    observers: Observers
     rejects: Rejects = field(default_factory=Rejects)
     samples: dict[str, int] = field(default_factory=dict)
-    on_restored: list[Callable[[Mapping[str, Any]], object]] = field(default_factory=list)
+    rejects_are_read: bool = False
+    warns_at_close: bool = False
 
     def __post_init__(self) -> None:
-        self.add: Callable[[Evaluation], None] = self._add_first
-        self._count: Callable[[Evaluation], None] = self.aggregates.add
         self.rejects_are_read = self.on_reject != "collect"
-        self._scattered: dict[str, set[int]] = {}  # Samples of earlier runs beyond a gap.
-        self._left, self._is_warned = LOOK_AT_NAMES, False
+        # Samples of earlier runs beyond a gap, by question.
+        self._samples_beyond_gaps: dict[str, set[int]] = {}
+        self._results_before_names = RESULTS_BEFORE_NAMES
+        self._has_warned_of_names = False
 
-    def tell(self, call: Callable[[Evaluation], object]) -> None:
-        """Call a function with each result that is handed out, after it is counted."""
-        count = self._count
+    # Results of this run
 
-        def count_and_tell(result: Evaluation) -> None:
-            count(result)
-            call(result)
+    def add(self, result: Evaluation) -> None:
+        """Count a result that is handed out, and show it to the observers."""
+        self.aggregates.add(result)
+        if self._results_before_names:
+            self._results_before_names -= 1
+            if not self._results_before_names:
+                self._warn_of_names("so far, ")
+        for observer in self.observers.of_results:
+            observer(result)
 
-        self._count = count_and_tell
-        if self._left <= 0:
-            self.add = count_and_tell
+    def finish(self, *, is_complete: bool) -> None:
+        """Note that the last result was handed out, and warn of what the caller may not have seen.
 
-    def _add_first(self, result: Evaluation) -> None:
-        self._count(result)
-        self._left -= 1
-        if not self._left:
-            self.add = self._count
-            self.warn_of_names("so far, ")
+        Args:
+            is_complete: whether all responses were read and evaluated.
+        """
+        if is_complete and self.until is None:
+            self.aggregates.finish()
+        self._warn_of_names()
+        if not self.warns_at_close:
+            self.warn_of_rejects()
 
-    def warn_of_names(self, when: str = "") -> None:
+    def _warn_of_names(self, when: str = "") -> None:
         """Warn once if the agent's tools seem to have other names than the reference steps."""
-        told = misnamed_steps(self.reference, self.aggregates._step_names())
-        if told and not self._is_warned:
-            self._is_warned = True
-            warn_or_log(when + told)
+        if self._has_warned_of_names:
+            return
+        warning = misnamed_steps(self.reference, self.aggregates._step_names())
+        if warning is not None:
+            self._has_warned_of_names = True
+            warn_or_log(when + warning)
+
+    # Rejects of this run
 
     def reject(self, reject: Reject) -> None:
         """Count a reject and give it to the caller."""
         if self.on_reject == "collect":
-            if not self.rejects_are_read and reject.reason not in self.rejects.counts:
+            is_first_of_reason = reject.reason not in self.rejects.counts
+            if is_first_of_reason and not self.rejects_are_read:
                 LOGGER.warning("rejected: %s", reject.described())
             self.rejects.add(reject)
             return
@@ -112,11 +147,14 @@ class Counts:
             f"{reason} {count}" for reason, count in self.rejects.counts.most_common()
         )
         total = self.rejects.total
+        subject = "response was" if total == 1 else "responses were"
         warn_or_log(
-            f"{total} {'response was' if total == 1 else 'responses were'} rejected: {counts}. "
+            f"{total} {subject} rejected: {counts}. "
             f"The first: {self.rejects[0].described()}. "
             "All are in the rejects of the stream; on_reject gets each."
         )
+
+    # Samples
 
     def take_sample(self, question_id: str) -> int | None:
         """Return the number of the next sample of a question, the lowest that is free, if it has
@@ -125,7 +163,7 @@ class Counts:
         if not self.is_numbered:
             return None
         sample = self.samples.get(question_id, 0) + 1
-        if self._scattered:
+        if self._samples_beyond_gaps:
             self._add_sample(question_id, sample)
         else:
             self.samples[question_id] = sample
@@ -133,63 +171,84 @@ class Counts:
 
     def _add_sample(self, question_id: str, sample: int) -> None:
         """Record the number of a sample; those of earlier runs may leave gaps."""
-        if sample != self.samples.setdefault(question_id, 0) + 1:
-            self._scattered.setdefault(question_id, set()).add(sample)
+        last = self.samples.setdefault(question_id, 0)
+        if sample != last + 1:
+            self._samples_beyond_gaps.setdefault(question_id, set()).add(sample)
             return
-        beyond = self._scattered.get(question_id, set())
-        while sample + 1 in beyond:
-            sample += 1
-            beyond.remove(sample)
-        self.samples[question_id] = sample
+        beyond_gap = self._samples_beyond_gaps.get(question_id, set())
+        last = sample
+        while last + 1 in beyond_gap:
+            last += 1
+            beyond_gap.remove(last)
+        self.samples[question_id] = last
 
     def give_back_sample(self, question_id: str) -> None:
         """Undo counting one answer to a question; its samples keep their numbers."""
-        if self.is_numbered and question_id not in self._scattered:  # Else the journal has others.
-            self.samples[question_id] -= 1
-            if not self.samples[question_id]:
-                del self.samples[question_id]
+        # With samples beyond a gap, the journal has other answers to the question.
+        if not self.is_numbered or question_id in self._samples_beyond_gaps:
+            return
+        self.samples[question_id] -= 1
+        if not self.samples[question_id]:
+            del self.samples[question_id]
+
+    # Earlier runs
 
     def restore_result(self, line: DoneLine, result: dict[str, Any]) -> bool:
-        """Count a result from an earlier run, and return whether a metric failed.
+        """Count a result of an earlier run.
 
-        Raises an error, and counts nothing, if it is none.
+        Args:
+            line: the line that the result is of.
+            result: the result, unchecked.
+
+        Returns:
+            whether a metric failed. With `retries_failed`, only what it cost is counted then.
+
+        Raises:
+            ValueError: it is not a complete result. Nothing is counted.
+            KeyError: it lacks a key. Nothing is counted.
+            AggregationError: a value is invalid. Nothing is counted.
         """
         question_id = result["question_id"]
         sample = result["sample"] if self.is_numbered else 1
-        if (
-            type(question_id) is not str
-            or type(sample) is not int
-            or sample < 1
-            or "pending" in result
-        ):
+        is_named = type(question_id) is str
+        is_numbered = type(sample) is int and sample >= 1
+        if not is_named or not is_numbered or "pending" in result:
             raise ValueError("no whole result")
-        seen = observe(result)
-        has_failed = not RETRYABLE.isdisjoint(
-            kind for what, kind in seen.outcomes if what != REASON
-        )
+
+        evaluation = observe(result)
+        causes = {cause for metric, cause in evaluation.outcomes if metric != REASON}
+        has_failed = not RETRYABLE.isdisjoint(causes)
         if "judge" in result:
-            metrics = observe(result, include_errors=True).values
-            self.usage.restored_dollars += sum(
-                value for name, value in metrics if is_counted_cost(name)
-            )
-        if has_failed and self.retry_failed:
+            self.usage.restored_dollars += _dollars_of(result)
+        if has_failed and self.retries_failed:
             return True
-        self.aggregates.add(seen)
+
+        self.aggregates.add(evaluation)
         if self.is_numbered:
             self._add_sample(question_id, sample)
         if self.until is not None:
             self.until.restore(line, result)
-        for call in self.on_restored:
-            call(result)
+        for observer in self.observers.of_restored:
+            observer(result)
         return has_failed
 
     def restore_reject(self, line: DoneLine, reason: Any) -> None:
-        """Count a reject from an earlier run; raise a ValueError if it is none."""
+        """Count a reject of an earlier run.
+
+        Raises:
+            ValueError: `reason` is not that of a reject.
+        """
         if reason not in get_args(Reason):
             raise ValueError("no reject")
         self.rejects.counts[reason] += 1
         if self.until is not None:
             self.until.restore(line, None)
+
+
+def _dollars_of(result: Mapping[str, Any]) -> float:
+    """Return what the judge's calls for a result cost, in US dollars."""
+    values = observe(result, include_errors=True).values
+    return sum(value for name, value in values if is_counted_cost(name))
 
 
 def warn_or_log(text: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sinks.journal import Journal
 
 MAX_IN_FLIGHT = 256
+"""How many responses may be read and not yet handed out, unless an option says otherwise."""
 
 OnReject = Literal["collect", "raise"] | Callable[[Reject], object]
 
@@ -47,10 +48,11 @@ class StreamOptions:
             check_boolean(name, getattr(self, name))
         if not isinstance(self.aggregates, RunningAggregates | None):
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
-        own = self.on_reject
-        if iscoroutinefunction(own) or not (callable(own) or own in ("collect", "raise")):
+        on_reject = self.on_reject
+        is_plain_function = callable(on_reject) and not iscoroutinefunction(on_reject)
+        if not is_plain_function and on_reject not in ("collect", "raise"):
             raise UsageError(
-                f'on_reject: expected "collect", "raise" or a plain function, got {own!r}'
+                f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}'
             )
         if self.dedupe not in ("position", "content"):
             raise UsageError(f'dedupe: expected "position" or "content", got {self.dedupe!r}')

@@ -22,7 +22,7 @@ from graphrag_eval_async.sources import (
     read_jsonl,
 )
 from graphrag_eval_async.stream.agent import Questions
-from graphrag_eval_async.stream.counts import Counts
+from graphrag_eval_async.stream.counts import Counts, Observers
 from graphrag_eval_async.stream.intake import Intake
 from graphrag_eval_async.stream.read_ahead import ReadAhead
 from graphrag_eval_async.stream.spans import grouped
@@ -57,9 +57,19 @@ class EvaluationStream:
     def __init__(
         self, evaluator: Evaluator, responses: Responses | Questions, options: StreamOptions
     ) -> None:
-        """See `evaluate_stream`."""
+        """Wire the parts of a stream. Nothing is opened or read before the first result is asked
+        for.
+
+        Args:
+            evaluator: what evaluates the responses.
+            responses: the responses, as `evaluate_stream` takes them, or the questions of an agent.
+            options: the options of `evaluate_stream`.
+
+        Raises:
+            UsageError: the options cannot be combined with these responses.
+        """
         self._is_part = getattr(responses, "is_part", False)
-        _check(responses, options, is_part=self._is_part)
+        _check_combination(responses, options, is_part=self._is_part)
         journal = options.journal
         if not isinstance(journal, Journal | None):
             journal = Journal(journal)
@@ -67,26 +77,29 @@ class EvaluationStream:
         if options.until is not None and isinstance(responses, str | os.PathLike):
             responses = _shuffled(responses)
 
-        # What is known of the stream while it runs.
+        # What the caller may look at while the stream runs.
         self.reference = evaluator.reference
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
-        trace_format = evaluator.trace_format
-        self.late = LateSpans(None if trace_format is None else trace_format.late)
         self._session = evaluator.session()
         self.usage = JudgeUsage(FREE) if self._session is None else self._session.usage
+        late_file = None if evaluator.trace_format is None else evaluator.trace_format.late
+        self.late = LateSpans(late_file)
+
+        # What is counted.
         self._until = None if options.until is None else UntilDecided(options.until, evaluator)
-        self._source = responses if isinstance(responses, JsonlFiles | Questions) else None
-        self._is_entered = False
+        self._counted_source = responses if isinstance(responses, JsonlFiles | Questions) else None
+        self._observers = Observers()
         self._counts = Counts(
-            self.aggregates,
-            self.usage,
-            self.reference,
-            self._until,
-            options.on_reject,
+            aggregates=self.aggregates,
+            usage=self.usage,
+            reference=self.reference,
+            until=self._until,
+            on_reject=options.on_reject,
             is_numbered=not self._is_part,
-            retry_failed=journal is not None and journal.retry_failed,
+            retries_failed=journal is not None and journal.retry_failed,
+            observers=self._observers,
         )
 
         # What earlier runs, or earlier lines, have evaluated.
@@ -96,23 +109,32 @@ class EvaluationStream:
             self._done = Done(options.dedupe)
         if journal is not None and self._done is not None:
             self._journal = OpenJournal(
-                journal,
-                self._done,
-                self._counts.restore_result,
-                self._counts.restore_reject,
-                partial(_fingerprints, evaluator, responses, options),
+                options=journal,
+                done=self._done,
+                count_result=self._counts.restore_result,
+                count_reject=self._counts.restore_reject,
+                fingerprints=partial(_fingerprints, evaluator, responses, options),
                 retry_errors=questions is not None and questions.retry_errors,
             )
 
-        # From the source to the results.
+        # Where the lines come from.
         if questions is not None:
             source = Source(questions.batches(), None)
         else:
-            source = _open(responses, journal, self._done, evaluator, self.late)
+            source = _open(
+                responses, evaluator=evaluator, journal=journal, done=self._done, late=self.late
+            )
         if journal is not None and self._done is not None and self._journal is not None:
-            follower = responses if isinstance(responses, Follower) else None
-            batches = _resume(source, follower, journal, self._done, self._journal)
+            batches = _batches_after_restoring(
+                source,
+                follower=responses if isinstance(responses, Follower) else None,
+                journal=journal,
+                open_journal=self._journal,
+                done=self._done,
+            )
             source = Source(batches, source)
+
+        # How each line becomes a result.
         execution = evaluator.execution_session()
         intake = Intake(
             evaluator=evaluator,
@@ -125,7 +147,7 @@ class EvaluationStream:
             options=options,
             hands_on_rejects=self._journal is not None,
         )
-        closing = [self._journal, self._session, execution, questions and questions.closing]
+        agent = None if questions is None else questions.http_agent
         self._results: ReadAhead[Evaluation | Rejected] = ReadAhead(
             source,
             intake.evaluate,
@@ -134,7 +156,7 @@ class EvaluationStream:
             ordered=options.ordered or self._until is not None,
             until=self._until,
             commit=None if self._journal is None else self._journal.commit,
-            finish=partial(_close, closing),
+            finish=partial(_close_all, [self._journal, self._session, execution, agent]),
         )
 
     @property
@@ -151,7 +173,7 @@ class EvaluationStream:
         answered: Collection[str] = self._counts.samples
         if self._until is not None:
             answered = self._until.answered
-        return [each for each in self.reference.questions if each not in answered]
+        return [question for question in self.reference.questions if question not in answered]
 
     @property
     def in_flight(self) -> int:
@@ -172,13 +194,13 @@ class EvaluationStream:
         """Call a function, which must not raise, with each result of an earlier run of the
         journal.
         """
-        self._counts.on_restored.append(call)
+        self._observers.of_restored.append(call)
 
-    def _tell(self, call: Callable[[Evaluation], object]) -> None:
+    def _observe(self, call: Callable[[Evaluation], object]) -> None:
         """Call a function, which must not raise, with the evaluation of each result that is
         handed out.
         """
-        self._counts.tell(call)
+        self._observers.of_results.append(call)
 
     @property
     def skipped(self) -> int:
@@ -192,7 +214,8 @@ class EvaluationStream:
         """What is known so far about the condition of `until`; None without one."""
         if self._until is None:
             return None
-        return self._until.decision(None if self._source is None else self._source.lines)
+        lines = None if self._counted_source is None else self._counted_source.lines
+        return self._until.decision(lines)
 
     def stop(self) -> None:
         """Stop reading; results in progress are still delivered. Safe to call at any time."""
@@ -225,19 +248,15 @@ class EvaluationStream:
         return self
 
     async def __anext__(self) -> dict[str, Any]:
-        results, counts, aggregates = self._results, self._counts, self.aggregates
-        is_whole, is_entered = self._until is None, self._is_entered
+        results = self._results
+        counts = self._counts
         del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
         result: Any = results.take()  # Never a reject: none comes out of `commit`.
         if result is None:
             try:
                 result = await anext(results)
             except StopAsyncIteration:
-                if is_whole and results.is_exhausted:
-                    aggregates.finish()
-                counts.warn_of_names()
-                if not is_entered:  # Else the caller may read them yet.
-                    counts.warn_of_rejects()
+                counts.finish(is_complete=results.is_exhausted)
                 raise
         counts.add(result)
         return result.result or result.as_dict()  # type: ignore[no-any-return]
@@ -248,29 +267,32 @@ class EvaluationStream:
         self._counts.warn_of_rejects()
 
     async def __aenter__(self) -> Self:
-        self._is_entered = True
+        self._counts.warns_at_close = True
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
     def __del__(self) -> None:
-        if (results := getattr(self, "_results", None)) is not None:
+        # Without results if `__init__` raised.
+        results = getattr(self, "_results", None)
+        if results is not None:
             results.drop()
 
 
-def _check(responses: object, options: StreamOptions, *, is_part: bool) -> None:
-    """Check that responses of this kind can be read with these options."""
+def _check_combination(responses: object, options: StreamOptions, *, is_part: bool) -> None:
+    """Check that responses of this kind can be read with these options.
+
+    Raises:
+        UsageError: they cannot.
+    """
     if is_part and (options.until is not None or options.stages):
         name = "stages" if options.stages else "until"
         raise UsageError(
             f"{name}: cannot be combined with responses that are a part of a larger run"
         )
-    if (
-        options.until is not None
-        and options.journal is not None
-        and isinstance(responses, Follower)
-    ):
+    is_resumed = options.journal is not None
+    if options.until is not None and is_resumed and isinstance(responses, Follower):
         raise UsageError(
             "until: cannot be combined with a journal of followed files, whose old lines are not "
             "read again; read_jsonl reads them from their start"
@@ -287,47 +309,74 @@ def _shuffled(path: str | os.PathLike[str]) -> JsonlFiles:
 
 def _open(
     responses: Any,
+    *,
+    evaluator: Evaluator,
     journal: Journal | None,
     done: Done | None,
-    evaluator: Evaluator,
     late: LateSpans,
 ) -> Source:
-    """Return the records of any responses, without the files of the journal; of spans, a record
-    for each trace.
+    """Return the records of responses of any kind; of spans, a record for each trace.
+
+    Args:
+        responses: the responses, as `evaluate_stream` takes them.
+        evaluator: what evaluates them, which knows their format.
+        journal: the journal, whose own files are not read.
+        done: the lines that earlier runs have evaluated.
+        late: gets the counts of spans that came too late.
     """
+    trace_format = evaluator.trace_format
     source = open_source(
         responses,
         exclude=[] if journal is None else journal.paths,
-        documents=evaluator.trace_format is None or evaluator.trace_format.is_listed,
+        documents=trace_format is None or trace_format.is_listed,
     )
-    if evaluator.trace_format is None:
+    if trace_format is None:
         return source
-    follower = responses if isinstance(responses, Follower) else None
+
+    def was_stopped() -> bool:
+        # A later run with the journal sees the rest of traces that are incomplete.
+        return isinstance(responses, Follower) and (journal is not None or responses._is_stopped())
+
+    is_finished = isinstance(responses, str | os.PathLike | JsonlFiles | list)
     return grouped(
         source,
-        evaluator.trace_format,
+        trace_format,
         evaluator.reference,
-        is_live=not isinstance(responses, str | os.PathLike | JsonlFiles | list),
-        # A later run with the journal sees the rest of traces that are incomplete.
-        is_stopped=lambda: follower is not None and (journal is not None or follower._is_stopped()),
-        is_known=done.knows if done is not None else lambda _: False,
+        is_live=not is_finished,
+        is_stopped=was_stopped,
+        is_known=(lambda _: False) if done is None else done.knows,
         late=late,
     )
 
 
-async def _resume(
-    source: Source, follower: Follower | None, journal: Journal, done: Done, opened: OpenJournal
+async def _batches_after_restoring(
+    source: Source,
+    *,
+    follower: Follower | None,
+    journal: Journal,
+    open_journal: OpenJournal,
+    done: Done,
 ) -> AsyncGenerator[list[Record]]:
-    """Open a journal and count what it holds, then yield the batches of a source."""
-    await opened.open()
+    """Open a journal and count what it holds, then yield the batches of a source.
+
+    Args:
+        source: the source.
+        follower: what the source reads, if it follows files. It begins after the lines that the
+            journal has.
+        journal: the options of the journal.
+        open_journal: the journal.
+        done: the lines that the journal has, once it is open.
+    """
+    await open_journal.open()
     if follower is not None:
-        # With a journal, lines rotated before the first run began are read, too.
+        conditions = open_journal.conditions
         await follower.begin(
-            done.files(opened.conditions.origins),
+            done.files(conditions.origins),
             journal.paths,
-            is_first=not opened.conditions.followed and follower.start != "beginning",
-            copies=opened.conditions.copies,
-            keep=opened.note,
+            # With a journal, lines rotated before the first run began are read, too.
+            is_first=not conditions.followed and follower.start != "beginning",
+            copies=conditions.copies,
+            keep=open_journal.note,
         )
     async for batch in source:
         yield batch
@@ -336,20 +385,24 @@ async def _resume(
 def _fingerprints(
     evaluator: Evaluator, responses: object, options: StreamOptions
 ) -> dict[str, str]:
-    """Return what must be the same in all runs of a journal."""
+    """Return what must be the same in all runs of a journal, by name."""
+    fingerprints = evaluator.fingerprints()
+    fingerprints["dedupe"] = options.dedupe
     # The maximum length of a line was an option: journals that were written with another are not
     # resumed.
-    own = {"dedupe": options.dedupe, "max_line_bytes": str(MAX_LINE_BYTES)}
+    fingerprints["max_line_bytes"] = str(MAX_LINE_BYTES)
     if isinstance(responses, Questions):
-        own["source"] = "agent"
-        if responses.closing is not None:
-            own["agent"] = responses.closing.fingerprint
+        fingerprints["source"] = "agent"
+        if responses.http_agent is not None:
+            fingerprints["agent"] = responses.http_agent.fingerprint
     if isinstance(responses, JsonlFiles) and responses.shard is not None:
-        own["shard"] = str(responses.shard)
-    return evaluator.fingerprints() | own
+        fingerprints["shard"] = str(responses.shard)
+    return fingerprints
 
 
-async def _close(closing: Iterable[Any]) -> None:
+async def _close_all(parts: Iterable[Any]) -> None:
+    """Close all parts that are not None, the last one first, even if closing one raises."""
     async with AsyncExitStack() as stack:
-        for each in filter(None, closing):
-            stack.push_async_callback(each.aclose)
+        for part in parts:
+            if part is not None:
+                stack.push_async_callback(part.aclose)

@@ -9,14 +9,15 @@ from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH, BOUNDED_METRICS,
 from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Sample, Until, unknown_metric
+from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.sinks.done import sha256_of
-from graphrag_eval_async.sinks.rejects import Rejected
 
 if TYPE_CHECKING:
+    from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.records import Record
-    from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.done import DoneLine
+    from graphrag_eval_async.sinks.rejects import Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +56,40 @@ class Decision:
 
 
 class Restored(NamedTuple):
-    """Stands in an ordered stream for a line whose result an earlier run has: what that counts."""
+    """The sample of a line that an earlier run evaluated; stands for it in an ordered stream."""
 
-    sample: Sample | None
+    sample: Sample | None  # None if the result is of another template, or the line was rejected.
 
 
 class UntilDecided:
-    """Counts the results of an ordered stream until they decide; drops those behind the one that
+    """Counts the results of an ordered stream until they decide, and drops those after the one that
     decides.
 
-    Quick answers are not a fair sample, so results count in the order of their lines. `answered`
-    has the ids of their questions.
+    Quick answers are not a fair sample, so results count in the order of their lines.
+
+    Attributes:
+        answered: ids of the questions that the results answer, those of earlier runs included.
     """
 
     def __init__(self, until: str | Until, evaluator: Evaluator) -> None:
+        """Check the condition of a stream.
+
+        Args:
+            until: the condition.
+            evaluator: what evaluates the responses of the stream.
+
+        Raises:
+            UsageError: the condition is invalid, or `evaluator` never decides it.
+        """
         self._until = until if isinstance(until, Until) else Until(until)
         self._deciding = Deciding(self._until)
-        self._restored: dict[str, dict[int, Sample | None]] = {}
-        self._kept = self._out = 0
+        _check_condition(self._deciding.condition, evaluator)
         self.answered: set[str] = set()
-        metric, template = self._deciding.condition.metric, self._deciding.condition.template
-        templates, fractions = evaluator.reference.templates, evaluator.fractions
-        if template is not None and templates and template not in templates:
-            raise UsageError(f"until: no template {template!r}; there are: {', '.join(templates)}")
-        if metric not in BOUNDED_METRICS and metric not in fractions:
-            raise unknown_metric(metric, fractions)
-        judged = {each for name in evaluator.judged for each in VALUES_BY_METRIC.get(name, ())}
-        if metric not in {*STEP_METRICS, ANSWER_MATCH, *judged, *fractions}:
-            raise UsageError(
-                f"until: {metric} is not judged; the configuration says which metrics are"
-            )
+
+        # What earlier runs have of a line, by its content and by which line of this content it is.
+        self._samples_of_earlier_runs: dict[str, dict[int, Sample | None]] = {}
+        self._lines_of_earlier_runs = 0
+        self._lines_of_this_run = 0
 
     @property
     def is_over(self) -> bool:
@@ -92,43 +97,68 @@ class UntilDecided:
         return self._deciding.holds is not None
 
     def restore(self, line: DoneLine, result: dict[str, Any] | None) -> None:
-        """Keep what a line of an earlier run counts until the line is read again."""
+        """Keep the sample of a line of an earlier run until the line is read again.
+
+        `result` is None if the line was rejected.
+        """
         assert line.occurrence is not None  # noqa: S101  (a part of a file has no condition)
-        sample = None if result is None else self._deciding.read(result)
-        self.answered.update([] if result is None else [result["question_id"]])
-        self._restored.setdefault(line.sha256, {})[line.occurrence] = sample
-        self._kept += 1
+        sample = None
+        if result is not None:
+            sample = self._deciding.read(result)
+            self.answered.add(result["question_id"])
+        samples = self._samples_of_earlier_runs.setdefault(line.sha256, {})
+        samples[line.occurrence] = sample
+        self._lines_of_earlier_runs += 1
 
     def restored(self, record: Record) -> Restored | None:
-        """Return what stands for a line that has no result in this run, if an earlier run has
-        one.
+        """Return what an earlier run has of a line that was skipped; None if it has nothing.
+
+        Of equal lines, the first that was kept is taken first.
         """
-        found = self._restored.get(sha256_of(record)) if self._restored else None
-        return Restored(found.pop(min(found))) if found else None
+        if not self._samples_of_earlier_runs:
+            return None
+        samples = self._samples_of_earlier_runs.get(sha256_of(record))
+        if not samples:
+            return None
+        first_occurrence = min(samples)
+        return Restored(samples.pop(first_occurrence))
 
     def count(
         self, result: Evaluation | Rejected | Restored | None, *, failed: bool
     ) -> Evaluation | Rejected | None:
-        """Count the next result, unless work has `failed`; return it if it is new, and needed to
-        decide.
+        """Count the outcome of the next line.
+
+        Args:
+            result: the outcome; None if the line has none.
+            failed: whether the stream has failed, so that lines before this one may be missing.
+
+        Returns:
+            the outcome, unless an earlier run has it, or the condition is already decided.
         """
         if self.is_over:
             return None
-        own = None if isinstance(result, Restored) else result
-        if own is not None and not isinstance(own, Rejected):
-            self.answered.add(own.question_id)
-        if not failed:
-            self._out += not isinstance(result, Restored)
-            if isinstance(result, Restored):
+        if isinstance(result, Restored):
+            if not failed:
                 self._deciding.add(result.sample)
-            elif result is not None and not isinstance(result, Rejected):
+            return None
+
+        if isinstance(result, Evaluation):
+            self.answered.add(result.question_id)
+        if not failed:
+            self._lines_of_this_run += 1
+            if isinstance(result, Evaluation):
                 self._deciding.add(self._deciding.read(result))
-        return own
+        return result
 
     def decision(self, lines: int | None) -> Decision:
         """Return the decision so far, given the number of lines of the source, if it is known."""
         deciding = self._deciding
         low, high = deciding.interval
+        remaining = None
+        if lines is not None:
+            # All lines of earlier runs are subtracted, whether they were read again by now or not.
+            unread = lines - self._lines_of_earlier_runs - self._lines_of_this_run
+            remaining = max(0, unread)
         return Decision(
             condition=self._until.condition,
             level=self._until.level,
@@ -139,6 +169,29 @@ class UntilDecided:
             failed=deciding.failed,
             low=low,
             high=high,
-            # All that a journal has is subtracted, whether it came again by now or not.
-            remaining=None if lines is None else max(0, lines - self._kept - self._out),
+            remaining=remaining,
         )
+
+
+def _check_condition(condition: Condition, evaluator: Evaluator) -> None:
+    """Check that the results of an evaluator can decide a condition.
+
+    Raises:
+        UsageError: its template does not exist, its metric has no range from 0 to 1, or nothing
+            computes the metric.
+    """
+    template = condition.template
+    templates = evaluator.reference.templates
+    if template is not None and templates and template not in templates:
+        raise UsageError(f"until: no template {template!r}; there are: {', '.join(templates)}")
+
+    metric = condition.metric
+    fractions = evaluator.fractions
+    if metric not in BOUNDED_METRICS and metric not in fractions:
+        raise unknown_metric(metric, fractions)
+
+    computed = {*STEP_METRICS, ANSWER_MATCH, *fractions}
+    for judged_metric in evaluator.judged:
+        computed.update(VALUES_BY_METRIC.get(judged_metric, ()))
+    if metric not in computed:
+        raise UsageError(f"until: {metric} is not judged; the configuration says which metrics are")
