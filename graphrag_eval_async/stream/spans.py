@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 NOT_JSON = "lines that are not JSON"
+"""The key under which `spans_of_line` counts a line that it cannot read."""
 
 
 class TraceLine(Line):
@@ -57,105 +58,142 @@ def grouped(
 ) -> Source:
     """Return the source; for formats whose traces span several lines, a source of their responses.
 
-    Of a source that is not live, such as a file, all spans of a trace are waited for. Of one that
-    has ended because it was stopped, traces without their root span make no response. Of a trace
-    whose identity is known from an earlier run, which is skipped later, no response is made. `late`
-    counts late spans.
+    Args:
+        source: the lines.
+        format: the format of the traces.
+        questions: the questions, by whose texts traces find their question.
+        is_live: whether spans come as time passes. Of a source that is not live, such as a file,
+            all spans of a trace are waited for.
+        is_stopped: returns whether the source has ended because it was stopped. Then traces without
+            their root span make no response.
+        is_known: returns whether an earlier run has evaluated the trace of this identity, so that
+            its line is skipped later, and needs no response.
+        late: gets the counts of late spans.
     """
     if not format.is_grouped:
         return source
     texts = None
     if questions is not None and format.question_id is None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-    reader = _SpanReader(format, texts, is_live, is_known, late or LateSpans())
-    return Source(reader.batches(aiter(source), is_stopped), source)
+    reader = _SpanReader(
+        format=format,
+        texts=texts,
+        is_live=is_live,
+        is_stopped=is_stopped,
+        is_known=is_known,
+        late=late or LateSpans(),
+    )
+    return Source(reader.batches(aiter(source)), source)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _SpanReader:
-    """Groups the spans of a source by trace and turns each trace into a response."""
+    """Groups the spans of a source by trace and turns each trace into a response; see `grouped`."""
 
     format: TraceFormat
     texts: QuestionTexts | None
     is_live: bool
+    is_stopped: Callable[[], bool]
     is_known: Callable[[bytes], bool]
     late: LateSpans
 
     def __post_init__(self) -> None:
-        grace = self.format.grace if self.is_live else 1.0  # Without a clock, none is over.
-        idle = self.format.trace_idle
-        self._groups = TraceGroups[Line](grace=grace, trace_idle=idle, late=self.late)
+        # Without a clock, the time is always 0, so no wait is ever over.
+        grace = self.format.grace if self.is_live else 1.0
+        self._groups = TraceGroups[Line](
+            grace=grace, trace_idle=self.format.trace_idle, late=self.late
+        )
         self._skipped: Counter[str] = Counter()
-        self._files: dict[FileId, FileId] = {}
+        self._unfollowed_files: dict[FileId, FileId] = {}
 
     def _now(self) -> float:
         return monotonic() if self.is_live else 0.0
 
-    async def batches(
-        self, source: AsyncIterator[list[Record]], is_stopped: Callable[[], bool]
-    ) -> AsyncGenerator[list[Record]]:
+    def _seconds_to_next_trace(self) -> float | None:
+        """Return when the next trace is complete if no span comes; None if that never happens."""
+        due = self._groups.next_due
+        if due is None or not self.is_live:
+            return None
+        return max(0.0, due - monotonic())
+
+    async def batches(self, source: AsyncIterator[list[Record]]) -> AsyncGenerator[list[Record]]:
         """Yield batches of responses, and of lines that are not spans, which are rejected later."""
-        waiting: asyncio.Future[list[Record] | None] | None = None
+        reading: asyncio.Future[list[Record] | None] | None = None
         try:
             while True:
-                waiting = waiting or asyncio.ensure_future(anext(source, None))
-                due = self._groups.next_due if self.is_live else None
-                left = None if due is None else max(0.0, due - monotonic())
-                await asyncio.wait([waiting], timeout=left)
-                others: list[Record] = []
-                if not waiting.done():
-                    found = self._groups.due(self._now())
-                elif (batch := waiting.result()) is None:
-                    break
+                if reading is None:
+                    reading = asyncio.ensure_future(anext(source, None))
+                await asyncio.wait([reading], timeout=self._seconds_to_next_trace())
+                if reading.done():
+                    batch = reading.result()
+                    reading = None
+                    if batch is None:
+                        break
+                    records = await self._add(batch)
                 else:
-                    waiting = None
-                    found = await self._add(batch, others)
-                if lines := [*others, *await self._respond(found)]:
-                    yield lines
-            if lines := await self._respond(self._groups.finish(only_ended=is_stopped())):
-                yield lines
-        finally:
-            await self._respond(self._groups.finish(only_late=True))
-            self._warn()
-            if waiting is not None:
-                waiting.cancel()
-                with suppress(Exception):
-                    await outlast(waiting, CLOSING_SECONDS)
+                    records = await self._lines_of(self._groups.due(self._now()))
+                if records:
+                    yield records
 
-    async def _add(self, batch: list[Record], others: list[Record]) -> list[TraceGroup[Line]]:
-        """Add the spans of lines; return the traces that are complete. Append to `others` what
-        is no span.
+            remaining = self._groups.finish(only_ended=self.is_stopped())
+            records = await self._lines_of(remaining)
+            if records:
+                yield records
+        finally:
+            # Traces that were evaluated before are written whole, however the stream ends.
+            await self._lines_of(self._groups.finish(only_late=True))
+            self._warn_of_losses()
+            if reading is not None:
+                reading.cancel()
+                with suppress(Exception):
+                    await outlast(reading, CLOSING_SECONDS)
+
+    async def _add(self, batch: list[Record]) -> list[Record]:
+        """Add the spans of a batch of lines.
+
+        Returns:
+            the lines that are not spans, and then those of the traces that are complete now.
         """
-        found: list[TraceGroup[Line]] = []
+        no_spans: list[Record] = []
+        complete: list[TraceGroup[Line]] = []
         for record in batch:
             if not isinstance(record, Line):
-                others.append(record)
+                no_spans.append(record)
                 continue
-            read = partial(spans_of_line, record.data, skipped := Counter[str]())
-            spans: list[Span] = (
-                await run_in_thread(read) if len(record.data) >= LARGE_BYTES else read()
-            )
+            skipped: Counter[str] = Counter()
+            read = partial(spans_of_line, record.data, skipped)
+            is_large = len(record.data) >= LARGE_BYTES
+            spans: list[Span] = await run_in_thread(read) if is_large else read()
             if skipped.pop(NOT_JSON, 0):
-                others.append(record)
+                no_spans.append(record)
             self._skipped += skipped
-            file = record.file
-            # Without places: a trace has lines in many places.
-            if file is not None and file.followed:
-                file = self._files.setdefault(file, FileId(file.path, file.key))
-            found += self._groups.add(
-                spans, Line(record.number, record.offset, b"", file), self._now()
-            )
-        return found
+            place = Line(record.number, record.offset, b"", self._unfollowed(record.file))
+            complete += self._groups.add(spans, place, self._now())
+        return [*no_spans, *await self._lines_of(complete)]
 
-    async def _respond(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
+    def _unfollowed(self, file: FileId | None) -> FileId | None:
+        """Return a file as one that is not followed.
+
+        A trace has lines in many places, so a journal knows it by its identity, not by its place.
+        """
+        if file is None or not file.followed:
+            return file
+        return self._unfollowed_files.setdefault(file, FileId(file.path, file.key))
+
+    async def _lines_of(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
+        """Return a line for each trace that is to be evaluated.
+
+        The lines of traces that were evaluated before are written to the file of late traces, if
+        there is one.
+        """
         lines: list[Record] = []
         for group in groups:
             if group.reason == "full" and not any(span.is_root for span in group.spans):
                 self._skipped["traces cut because too many were open"] += 1
-            make = partial(self._response, group)
-            line = await run_in_thread(make) if group.size >= LARGE_BYTES else make()
+            convert = partial(self._line_of, group)
+            line = await run_in_thread(convert) if group.size >= LARGE_BYTES else convert()
             if line is None:
-                group.reason = None
+                group.reason = None  # Late spans may make it a trace of an agent.
             elif group.reason != "late":
                 lines.append(line)
             elif self.late.file is not None:
@@ -163,32 +201,34 @@ class _SpanReader:
                     file.write(line.data + b"\n")
         return lines
 
-    def _response(self, group: TraceGroup[Line]) -> Line | None:
-        format_, place = self.format, group.place
-        response: dict[str, Any] | None = {}
+    def _line_of(self, group: TraceGroup[Line]) -> Line | None:
+        """Return the line of a trace; None if the trace has no span of an agent."""
         identity = group.trace_id.encode(errors="surrogatepass")
+        response: dict[str, Any] | None = {}
         if not self.is_known(identity):
             response = response_of_spans(
                 group.spans,
-                question_id=format_.question_id,
+                question_id=self.format.question_id,
                 questions=self.texts,
-                failed=format_.failed,
-                step_names=format_.step_names or {},
-                turn=format_.turn,
+                failed=self.format.failed,
+                step_names=self.format.step_names or {},
+                turn=self.format.turn,
             )
         if response is None:
             self._skipped["traces without a span of an agent"] += 1
             return None
+        place = group.place
         line = TraceLine(place.number, place.offset, orjson.dumps(response), place.file)
         line.identity = identity
         return line
 
-    def _warn(self) -> None:
-        """Log what was dropped."""
-        if (late := self.late.facts()) is not None:
-            LOGGER.warning("%s", late["text"])
-        counts = self._skipped + Counter({"traces that were open at the stop": len(self._groups)})
+    def _warn_of_losses(self) -> None:
+        """Log which spans were late, and what was skipped."""
+        late_facts = self.late.facts()
+        if late_facts is not None:
+            LOGGER.warning("%s", late_facts["text"])
+        open_traces = Counter({"traces that were open at the stop": len(self._groups)})
+        counts = self._skipped + open_traces
         if counts:
-            LOGGER.warning(
-                "skipped: %s", ", ".join(f"{count} {what}" for what, count in counts.items())
-            )
+            listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+            LOGGER.warning("skipped: %s", listed)
