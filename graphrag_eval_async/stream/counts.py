@@ -33,7 +33,8 @@ LOGGER = logging.getLogger("graphrag_eval_async")
 
 @dataclass(eq=False)
 class Observers:
-    """Functions that see results besides the consumer of a stream. They must not raise.
+    """Functions that see results besides the consumer of a stream. They must not raise, and are
+    added before the first result is asked for.
 
     Attributes:
         of_results: called with the evaluation of each result that is handed out, after it is
@@ -87,18 +88,26 @@ class Counts:
         self._samples_beyond_gaps: dict[str, set[int]] = {}
         self._results_before_names = RESULTS_BEFORE_NAMES
         self._has_warned_of_names = False
+        self._is_watched = True
 
     # Results of this run
 
     def add(self, result: Evaluation) -> None:
         """Count a result that is handed out, and show it to the observers."""
         self.aggregates.add(result)
+        if self._is_watched:
+            self._watch(result)
+
+    def _watch(self, result: Evaluation) -> None:
+        """Check names after the first results, and show a result to the observers."""
         if self._results_before_names:
             self._results_before_names -= 1
             if not self._results_before_names:
                 self._warn_of_names("so far, ")
         for observer in self.observers.of_results:
             observer(result)
+        # For most results, nothing is left to do here, and nothing is called.
+        self._is_watched = bool(self._results_before_names or self.observers.of_results)
 
     def finish(self, *, is_complete: bool) -> None:
         """Note that the last result was handed out, and warn of what the caller may not have seen.
