@@ -52,13 +52,20 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class FileId:
-    """A file, shared by all lines that are read from it."""
+    """A file, shared by all lines that are read from it.
 
-    path: str  # When it was opened.
-    # Identifies it, even if it is renamed. That of a followed file changes when it is truncated.
+    Attributes:
+        path: its path when it was opened.
+        key: identifies it, even if it is renamed. That of a followed file changes when it is
+            truncated.
+        followed: whether it is read as it grows.
+        is_part: whether only a part of it is read, so that numbers of lines are not known.
+    """
+
+    path: str
     key: str
-    followed: bool = False  # Whether it is read as it grows.
-    is_part: bool = False  # Whether a part of it is read, so that numbers of lines are not known.
+    followed: bool = False
+    is_part: bool = False
 
 
 class Position(NamedTuple):
@@ -81,11 +88,17 @@ class Position(NamedTuple):
 
 
 class Known(NamedTuple):
-    """How far an earlier run has read a followed file."""
+    """How far an earlier run has read a followed file.
 
-    begin: int  # Offset of the line at which to resume.
-    number: int  # Number of that line.
-    last: Position | None  # The last line that was read, by which the file is recognised.
+    Attributes:
+        begin: offset of the line at which to resume.
+        number: number of that line, from 1.
+        last: the last line that was read, by which the file is recognised.
+    """
+
+    begin: int
+    number: int
+    last: Position | None
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -123,12 +136,27 @@ class Line(NamedTuple):
     @property
     def position(self) -> Position | None:
         """Position after which reading can resume; None if the file is not known."""
-        sha256 = None if self.file is None else hashlib.sha256(self.data).hexdigest()
-        return _position(self.file, self.offset, len(self.data), sha256)
+        if self.file is None:
+            return None
+        return Position(
+            path=self.file.path,
+            file=self.file.key,
+            offset=self.offset,
+            length=len(self.data),
+            sha256=hashlib.sha256(self.data).hexdigest(),
+        )
 
 
 class LongLine(NamedTuple):
-    """A line over the limit, of which only the head is kept."""
+    """A line over the limit, of which only the head is kept.
+
+    Attributes:
+        number: as in `Line`; so are `offset`, `file` and `whole`.
+        head: its first bytes.
+        length: length of the line in bytes, without the newline.
+        limit: the length that it exceeds.
+        sha256: hexadecimal digest of the whole line, without the newline.
+    """
 
     number: int
     offset: int
@@ -137,21 +165,30 @@ class LongLine(NamedTuple):
     limit: int
     sha256: str
     file: FileId | None = None
-    whole: bool = True  # See `Line.whole`.
+    whole: bool = True
 
     @property
     def position(self) -> Position | None:
         """Position after which reading can resume; None if the file is not known."""
-        return _position(self.file, self.offset, self.length, self.sha256)
-
-
-def _position(file: FileId | None, *rest: Any) -> Position | None:
-    return None if file is None else Position(file.path, file.key, *rest)
+        if self.file is None:
+            return None
+        return Position(
+            path=self.file.path,
+            file=self.file.key,
+            offset=self.offset,
+            length=self.length,
+            sha256=self.sha256,
+        )
 
 
 class Unwritable(NamedTuple):
-    """A record that has no JSON text, such as a Python object that cannot be written; `data`
-    shows it.
+    """A record that has no JSON text, such as a Python object that cannot be written.
+
+    Attributes:
+        number: as in `Line`; so are `offset` and `file`.
+        data: shows the record, in UTF-8.
+        reason: why it has none.
+        message: what is wrong, and where.
     """
 
     number: int
@@ -164,54 +201,8 @@ class Unwritable(NamedTuple):
 
 Record = Line | LongLine | Unwritable
 
-
-def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
-    """A Python object as a line of JSON text; an `Unwritable` if it cannot be written as JSON.
-
-    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums,
-    `Decimal` as a number, and the scalars and arrays of NumPy.
-    """
-    reason: Reason = "invalid_field"
-    try:
-        data = orjson.dumps(item, default=_plain)
-        if (
-            b"null" not in data
-            or not _may_hold_infinity(item)
-            or (message := _problem(item, "")) is None
-        ):
-            return Line(number, offset, data)
-    except (TypeError, ValueError) as error:
-        message = str(error)
-        if message.endswith(_TOO_DEEP):
-            reason = "too_deep"
-        else:
-            with suppress(RecursionError):
-                message = _problem(item, "") or message
-    return Unwritable(
-        number, offset, repr_of(item).encode(errors="backslashreplace"), reason, message
-    )
-
-
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
 """Ends of orjson's messages, for types that it knows and for types that `_plain` converts."""
-
-
-def _plain(value: Any) -> Any:
-    """A value that orjson can write, for an object of a type that it does not know."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise ValueError(f"{value} is not a finite number")
-        return int(value) if value == value.to_integral_value() else float(value)
-    # Of pandas, whose missing time does not equal itself.
-    if isinstance(value, date) and value == value:
-        return value.isoformat()
-    for method in ("tolist", "model_dump"):  # NumPy's scalars and arrays; pydantic's models.
-        if callable(convert := getattr(value, method, None)) and not isinstance(value, type):
-            return convert()
-    raise TypeError(f"no JSON form for {type(value).__name__}")
-
 
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers
@@ -219,46 +210,126 @@ may.
 """
 
 
+def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
+    """Return a Python object as a line of JSON text.
+
+    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums,
+    `Decimal` as a number, and the scalars and arrays of NumPy.
+
+    Args:
+        item: the object.
+        number: the number of the line.
+        offset: its offset.
+
+    Returns:
+        the line, or an `Unwritable` if the object cannot be written as JSON.
+    """
+    try:
+        data = orjson.dumps(item, default=_plain)
+        problem = None
+        # orjson writes NaN and infinity as null.
+        if b"null" in data and _may_hold_infinity(item):
+            problem = _first_problem(item)
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        if message.endswith(_TOO_DEEP):
+            return _unwritable(item, number, offset, "too_deep", message)
+        with suppress(RecursionError):
+            # It says where the problem is, unlike the message.
+            message = _first_problem(item) or message
+        return _unwritable(item, number, offset, "invalid_field", message)
+    if problem is not None:
+        return _unwritable(item, number, offset, "invalid_field", problem)
+    return Line(number, offset, data)
+
+
+def _unwritable(item: Any, number: int, offset: int, reason: Reason, message: str) -> Unwritable:
+    """Return what stands for an object that cannot be written as JSON."""
+    shown = repr_of(item).encode(errors="backslashreplace")
+    return Unwritable(number=number, offset=offset, data=shown, reason=reason, message=message)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that orjson can write, for an object of a type that it does not know.
+
+    Raises:
+        TypeError: the object has no JSON form.
+        ValueError: it is a number that is not finite.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"{value} is not a finite number")
+        is_whole = value == value.to_integral_value()
+        return int(value) if is_whole else float(value)
+    if isinstance(value, date):
+        # The missing time of pandas does not equal itself.
+        is_missing = value != value
+        if not is_missing:
+            return value.isoformat()
+    # NumPy's scalars and arrays have the first; pydantic's models have the second.
+    for method_name in ("tolist", "model_dump"):
+        method = getattr(value, method_name, None)
+        if callable(method) and not isinstance(value, type):
+            return method()
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
 def _may_hold_infinity(item: Any) -> bool:
-    """Whether an item may contain NaN or infinity, which orjson writes as null. A quick check."""
+    """Return whether an item may contain NaN or infinity; a quick check."""
     try:
         return _NOT_FINITE.search(msgspec.msgpack.encode(item, enc_hook=_plain)) is not None
     except Exception:  # noqa: BLE001  (whatever orjson can write and msgspec cannot)
         return True
 
 
-def _problem(value: Any, place: str) -> str | None:
-    """Place and problem of the first part of a value that cannot be written as JSON; None if all
-    can.
+def _first_problem(value: Any, place: str = "") -> str | None:
+    """Return place and problem of the first part of a value that cannot be written as JSON; None if
+    all can.
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
-    elif not isinstance(value, str | int | float | list | tuple | None):
-        with suppress(Exception):  # What orjson knows, or what cannot be written.
-            value = _plain(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{place or 'the response'}: {value} is not a finite number"
+    shown_place = place or "the response"
+    plain = _members_or_plain(value)
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return f"{shown_place}: {plain} is not a finite number"
+
     parts: Iterable[tuple[str, Any]] = ()
-    if isinstance(value, dict):
+    if isinstance(plain, dict):
         parts = (
             (f"{place}.{key}" if place else key, part)
-            for key, part in value.items()
+            for key, part in plain.items()
             if type(key) is str
         )
-    elif isinstance(value, list | tuple):
-        parts = ((f"{place}[{index}]", part) for index, part in enumerate(value))
-    for name, part in parts:
-        if found := _problem(part, name):
-            return found
+    elif isinstance(plain, list | tuple):
+        parts = ((f"{place}[{index}]", part) for index, part in enumerate(plain))
+    for place_of_part, part in parts:
+        problem = _first_problem(part, place_of_part)
+        if problem is not None:
+            return problem
+
+    # All parts can be written, so the problem may be the value itself, such as a key of a dict.
     try:
-        orjson.dumps(value, default=_plain)
+        orjson.dumps(plain, default=_plain)
     except (TypeError, ValueError) as error:
-        return f"{place or 'the response'}: {error.__cause__ or error}"
+        return f"{shown_place}: {error.__cause__ or error}"
     return None
 
 
+def _members_or_plain(value: Any) -> Any:
+    """Return the fields of a dataclass as a dict, or what `_plain` makes of a value; a value that
+    has no other form is returned as it is.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, str | int | float | list | tuple | None):
+        return value
+    with suppress(Exception):  # What orjson knows, or what cannot be written.
+        return _plain(value)
+    return value
+
+
 def repr_of(value: Any) -> str:
-    """`repr`, or the name of the type where that fails."""
+    """Return `repr` of a value, or the name of its type where that fails."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001  (`repr` of a foreign object may raise anything)

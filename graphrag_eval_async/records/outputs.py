@@ -12,15 +12,23 @@ import orjson
 from graphrag_eval_async.catalogue.media_types import CSV
 
 _is_empty_list = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*\][ \t\n\r]*").fullmatch
-_has_no_rows = re.compile(r'"bindings"\s*:\s*\[\s*\]').match
 _is_tsv_header = re.compile(r"[?$]\w+(?:\t[?$]\w+)*(?:\r?\n)?").fullmatch
+
+_BINDINGS = '"bindings"'
+"""Key of the rows in SPARQL results in JSON."""
+
+_has_no_bindings = re.compile(r'"bindings"\s*:\s*\[\s*\]').match
+
 _SPARQL_XML = "http://www.w3.org/2005/sparql-results#"
-_find_results = re.compile(r"<(?:[\w.-]+:)?results(/|\s[^<>]*)?>").search
-_closes = re.compile(r"\s*</").match
+_find_results_tag = re.compile(r"<(?:[\w.-]+:)?results(/|\s[^<>]*)?>").search
+_is_closing_tag = re.compile(r"\s*</").match
+
+_NO_CSV_STARTS = "<|[{`?$"
+"""Characters that begin text in other formats: XML, tables in Markdown, JSON, code, and TSV."""
 
 
 def returned_nothing(step: Mapping[str, Any]) -> bool:
-    """Whether what a step returned `is_empty`, or is a header alone if it is said to be CSV.
+    """Return whether what a step returned `is_empty`, or is a header alone if it is said to be CSV.
 
     What the agent saw counts; without it, what its query returned when it was run again.
     """
@@ -29,14 +37,16 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
         return is_empty_json(output)
     if output is None:
         output = step.get("executed_output")
-    return is_empty(output) or (step.get("output_media_type") == CSV and _is_csv_header(output))
+    if is_empty(output):
+        return True
+    return step.get("output_media_type") == CSV and _is_csv_header(output)
 
 
 def is_empty(output: Any) -> bool:
-    """Whether the output of a step, as text or decoded, is an empty list or SPARQL results without
-    rows.
+    """Return whether the output of a step is an empty list or SPARQL results without rows.
 
-    Results may be JSON, XML or TSV. A header of CSV cannot be told from other text.
+    The output is text or decoded. Results may be JSON, XML or TSV. A header of CSV cannot be told
+    from other text.
     """
     if isinstance(output, Mapping):
         results = output.get("results")
@@ -44,38 +54,57 @@ def is_empty(output: Any) -> bool:
     if not isinstance(output, str):
         return bool(output == [])
     text = output.lstrip("\ufeff \t\r\n")
-    if text[:1] == "<":
-        found = _find_results(text) if _SPARQL_XML in text else None
-        return found is not None and (found[0][-2] == "/" or _closes(text, found.end()) is not None)
+    if text.startswith("<"):
+        return _is_empty_xml(text)
     return is_empty_json(text) or _is_tsv_header(text) is not None
 
 
+def _is_empty_xml(text: str) -> bool:
+    """Return whether text is SPARQL results in XML without rows."""
+    if _SPARQL_XML not in text:
+        return False
+    tag = _find_results_tag(text)
+    if tag is None:
+        return False
+    is_closed_by_itself = tag[0].endswith("/>")
+    return is_closed_by_itself or _is_closing_tag(text, tag.end()) is not None
+
+
 def is_empty_json(text: str) -> bool:
-    """Whether text is JSON of an empty list, or of SPARQL results without rows. Most is neither."""
-    place = text.find('"bindings"')
-    return (_is_empty_list(text) if place < 0 else _has_no_rows(text, place)) is not None
+    """Return whether text is JSON of an empty list, or of SPARQL results without rows."""
+    place = text.find(_BINDINGS)
+    if place < 0:
+        return _is_empty_list(text) is not None
+    return _has_no_bindings(text, place) is not None
 
 
 def has_no_rows(text: str) -> bool:
-    """Whether text that begins with a brace is JSON of SPARQL results without rows."""
-    place = text.find('"bindings"')
+    """Return whether text that begins with a brace is JSON of SPARQL results without rows."""
+    place = text.find(_BINDINGS)
     if place < 0:
         return False
+    # Most results have a row, and its brace is found in half the time that the pattern takes.
     start = text[place + 10 : place + 40]
     if "{" in start and "]" not in start:
-        return False  # A row, as in most results; looking takes half the time of the pattern.
-    return _has_no_rows(text, place) is not None
+        return False
+    return _has_no_bindings(text, place) is not None
 
 
 def _is_csv_header(text: Any) -> bool:
-    line = text.lstrip("\ufeff").rstrip("\r\n") if isinstance(text, str) else ""
+    """Return whether an output that is said to be CSV is a single line, and no other format."""
+    if not isinstance(text, str):
+        return False
+    line = text.lstrip("\ufeff").rstrip("\r\n")
     if not line or "\n" in line or "\r" in line:
         return False
-    return line[0] not in "<|[{`?$" and line not in ("true", "false")
+    return line[0] not in _NO_CSV_STARTS and line not in ("true", "false")
 
 
 def unwrapped(output: Any) -> Any:
-    """What JSON text of JSON, or an object with one key, holds; all else as it is, decoded."""
+    """Return what JSON text of JSON text, or an object with one key, holds.
+
+    Any other value is returned as it is, decoded.
+    """
     value = decoded(output)
     if isinstance(value, dict) and len(value) == 1:
         [value] = value.values()
@@ -83,7 +112,7 @@ def unwrapped(output: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """What JSON text holds; all else as it is."""
+    """Return the value of JSON text; anything else is returned as it is."""
     if isinstance(value, str):
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(value)

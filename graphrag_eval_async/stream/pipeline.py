@@ -192,13 +192,13 @@ class EvaluationStream:
 
     def tell_restored(self, call: Callable[[Mapping[str, Any]], object]) -> None:
         """Call a function, which must not raise, with each result of an earlier run of the
-        journal. Say so before the first result is asked for.
+        journal. Call this before the first result is asked for.
         """
         self._observers.of_restored.append(call)
 
     def _observe(self, call: Callable[[Evaluation], object]) -> None:
         """Call a function, which must not raise, with the evaluation of each result that is
-        handed out. Say so before the first result is asked for.
+        handed out. Call this before the first result is asked for.
         """
         self._observers.of_results.append(call)
 
