@@ -120,7 +120,7 @@ def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
     # "depth limit exceeded", or "Recursion limit reached" of older versions.
     if " limit " in str(error):
         return too_deep()
-    return InvalidRecord("invalid_json", _without_a_json_form(text, error.pos) or str(error))
+    return InvalidRecord("invalid_json", _problem_of_number(text, error.pos) or str(error))
 
 
 def _wide_encoding(data: bytes) -> str | None:
@@ -136,27 +136,50 @@ def _wide_encoding(data: bytes) -> str | None:
         return "UTF-32"
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or head == _NUL:
         return "UTF-16"
+
     text = head.lstrip(_NUL)
-    if len(head) - len(text) > 3 or _NUL not in text or text.count(_NUL) < len(text) / 4:
+    nuls_of_newline = len(head) - len(text)
+    is_wide = _NUL in text and text.count(_NUL) >= len(text) / 4
+    if nuls_of_newline > 3 or not is_wide:
         return None
     return "UTF-32" if _NUL * 2 in text else "UTF-16"
 
 
-def _without_a_json_form(text: str, place: int) -> str | None:
-    """Return what to do about NaN or an infinity, if it is at this place of a text; else None."""
+def _problem_of_number(text: str, place: int) -> str | None:
+    """Return what to do about NaN or an infinity that the decoder cannot read.
+
+    Args:
+        text: the line.
+        place: the index of the character at which the decoder stopped.
+
+    Returns:
+        None if there is no such number at this place.
+    """
     # The decoder stops after a sign.
     has_sign = place > 0 and text[place - 1] == "-"
     start = place - 1 if has_sign else place
     number = _NOT_FINITE.match(text, start)
     if number is None:
         return None
+
     problem = f"{number[0]} at character {start} is not JSON; write null"
-    before = text[max(0, start - _KEY_CHARACTERS) : start].rstrip()
-    quoted_key = before.removesuffix(":").rstrip()
-    if not before.endswith(":") or not quoted_key.endswith('"'):
+    key = _key_before(text, start)
+    if key is None:
         return problem
-    key = quoted_key[:-1].rpartition('"')[2]
     return f"{key}: {problem}, or leave the key out"
+
+
+def _key_before(text: str, place: int) -> str | None:
+    """Return the key of the value at this index of JSON text; None if it is no member of an
+    object.
+    """
+    before = text[max(0, place - _KEY_CHARACTERS) : place].rstrip()
+    if not before.endswith(":"):
+        return None
+    quoted_key = before.removesuffix(":").rstrip()
+    if not quoted_key.endswith('"'):
+        return None
+    return quoted_key.removesuffix('"').rpartition('"')[2]
 
 
 def nests_deeper(value: Any, limit: int) -> bool:

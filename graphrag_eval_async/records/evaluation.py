@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.question import Question
     from graphrag_eval_async.records.response import Response
 
-RETURNED, EMPTY, FAILED = range(3)
+# What a step came to. Integers, since there are millions of them, in the keys of counts.
+RETURNED = 0
+EMPTY = 1
+FAILED = 2
+
 LONGEST_NAME = 200
 """Maximum length, in characters, of a step name that is counted by name."""
 
@@ -49,7 +53,8 @@ class Alike(tuple[Any, ...]):
     __ne__ = object.__ne__
 
 
-NOTHING: Mapping[Any, Any] = MappingProxyType({})  # A dict would be copied for each evaluation.
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""The default of fields that are mappings. A dict would be copied for each evaluation."""
 
 
 class Evaluation(msgspec.Struct, gc=False, eq=False):
@@ -109,7 +114,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         return list(zip(self.metrics, self.numbers, strict=True))
 
     def without_values(self) -> Evaluation:
-        """A copy without metrics and steps, for when the values of failed responses do not
+        """Return a copy without metrics and steps, for when the values of failed responses do not
         count.
         """
         return msgspec.structs.replace(
@@ -117,51 +122,62 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         )
 
     def as_dict(self) -> Any:
-        """The result dict, built on the first call."""
+        """Return the result dict, which is built on the first call."""
         if self.result is None:
-            self.result = _lay_out(self)
+            self.result = _result_of(self)
         return self.result
 
 
 def step_outcomes(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
-    """The outcomes of steps."""
+    """Return what steps came to, by name. Those after `MANY_STEPS` are counted without names."""
     kinds = []
     for step in steps:
         name = step.get("name")
-        if isinstance(name, str):
-            is_error = step.get("status") == "error"
-            kind = FAILED if is_error else EMPTY if returned_nothing(step) else RETURNED
-            kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
+        if not isinstance(name, str):
+            continue
+        if step.get("status") == "error":
+            kind = FAILED
+        elif returned_nothing(step):
+            kind = EMPTY
+        else:
+            kind = RETURNED
+        kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
+
     if len(kinds) <= MANY_STEPS:
         return tuple(kinds)
-    rest = Counter(kind for _, kind, _ in kinds[MANY_STEPS:])
-    return (*kinds[:MANY_STEPS], *((None, kind, times) for kind, times in rest.items()))
+    times_by_kind = Counter(kind for _, kind, _ in kinds[MANY_STEPS:])
+    unnamed = [(None, kind, times) for kind, times in times_by_kind.items()]
+    return (*kinds[:MANY_STEPS], *unnamed)
 
 
-def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list of keys)
-    """The result dict, its keys in the documented order."""
-    question, response = evaluation.question, evaluation.response
+def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list of keys)
+    """Return the result dict of an evaluation, its keys in the documented order."""
+    question = evaluation.question
+    response = evaluation.response
     assert question is not None and response is not None  # noqa: PT018, S101
+    fields = response.fields
+
+    # The question.
     result: dict[str, Any] = {
         "template_id": question.template_id,
         "question_id": question.id,
         "question_text": question.text,
     }
-    fields = response.fields
-    steps = fields.get("actual_steps")
     if evaluation.reference_steps is not None:
-        result["reference_steps"] = _with_matches(evaluation, steps)
+        result["reference_steps"] = _reference_steps_of(evaluation)
     if question.reference_answer is not None:
         result["reference_answer"] = question.reference_answer
+
+    # The response, and what judges say of its answer and its steps.
     result["status"] = "error" if evaluation.failed else "success"
-    result |= {key: fields[key] for key in ("error", "actual_answer") if key in fields}
+    for key in ("error", "actual_answer"):
+        if key in fields:
+            result[key] = fields[key]
     result |= evaluation.judged
-    if steps is not None:
-        result["actual_steps"] = steps
-        for more in filter(None, (evaluation.executed_steps, evaluation.judged_steps)):
-            result["actual_steps"] = [
-                step | more.get(i, {}) for i, step in enumerate(result["actual_steps"])
-            ]
+    if "actual_steps" in fields:
+        result["actual_steps"] = _actual_steps_of(evaluation)
+
+    # The score of the steps, and why they or the answer are wrong.
     result["steps_score"] = evaluation.score
     if evaluation.errors:
         result["steps_score_error"] = "; ".join(evaluation.errors[:MAX_ERRORS])
@@ -169,12 +185,16 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result |= evaluation.of_steps
     if evaluation.execution_error is not None:
         result[EXECUTION_ERROR] = evaluation.execution_error
-    # The judged answer may change it.
+    # While metrics are pending, the failure is not known: the judged answer may change it.
     result["failure"] = evaluation.failure if evaluation.pending is None else None
     facts = evaluation.facts
     if facts is not None and facts.detail is not None and result["failure"] is not None:
         result["failure_detail"] = facts.detail
-    result |= {key: fields[key] for key in RESOURCES if key in fields}
+
+    # What else the response has.
+    for key in RESOURCES:
+        if key in fields:
+            result[key] = fields[key]
     if evaluation.sample is not None:
         result["sample"] = evaluation.sample
     if "id" in fields:
@@ -183,6 +203,8 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
         result["trace_problems"] = fields["trace_problems"]
     if response.metadata:
         result["metadata"] = response.metadata
+
+    # Where it comes from, and how it was evaluated.
     if evaluation.source is not None:
         result["source"] = evaluation.source
     if question.tags:
@@ -196,21 +218,37 @@ def _lay_out(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list o
     return result
 
 
-def _with_matches(evaluation: Evaluation, steps: Any) -> list[list[dict[str, Any]]]:
-    """Copies of the steps with what was found. Changing a result does not change the reference
-    set.
+def _reference_steps_of(evaluation: Evaluation) -> list[list[dict[str, Any]]]:
+    """Return copies of the reference steps with what matched and what differs.
+
+    So whoever changes a result does not change the reference set.
     """
-    copied = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
-    for group, index, actual in evaluation.matches:
-        copied[group][index]["matches"] = steps[actual].get("id")
-    for group, index, diff in evaluation.diffs:
-        copied[group][index]["diff"] = diff
-    return copied
+    assert evaluation.response is not None  # noqa: S101
+    actual_steps = evaluation.response.fields.get("actual_steps")
+    groups = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
+    for group, index, actual_index in evaluation.matches:
+        groups[group][index]["matches"] = actual_steps[actual_index].get("id")
+    for group, index, differences in evaluation.diffs:
+        groups[group][index]["diff"] = differences
+    return groups
+
+
+def _actual_steps_of(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the actual steps, with what running their queries and judging add to them."""
+    assert evaluation.response is not None  # noqa: S101
+    steps: list[dict[str, Any]] = evaluation.response.fields["actual_steps"]
+    for keys_by_index in (evaluation.executed_steps, evaluation.judged_steps):
+        if keys_by_index:
+            steps = [
+                {**step, **keys_by_index.get(index, NOTHING)} for index, step in enumerate(steps)
+            ]
+    return steps
 
 
 def part_of(evaluation: Evaluation, pending: Sequence[str]) -> Evaluation:
-    """A preliminary copy with `pending` metrics, safe to deliver early: its result shares no
-    data.
+    """Return a preliminary copy with `pending` metrics, which is safe to deliver early.
+
+    Its result shares no data with that of `evaluation`.
     """
     part = msgspec.structs.replace(evaluation, pending=pending, result=None)
     part.result = copy_json(part.as_dict())
