@@ -30,7 +30,7 @@ from graphrag_eval_async.records.decoding import (
     too_deep,
 )
 from graphrag_eval_async.records.line import MAX_RESULT_BYTES
-from graphrag_eval_async.records.misnamed import what_else
+from graphrag_eval_async.records.misnamed import kind_of_no_result
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.records.results import observe, with_outputs
 from graphrag_eval_async.reference import load_reference
@@ -440,7 +440,7 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
     except AggregationError as error:
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))
-        told = what_else(result)
+        told = kind_of_no_result(result)
         return reject(
             record, "not_a_result" if told and told in str(error) else "invalid_field", str(error)
         )

@@ -91,12 +91,12 @@ class CheckedGate(NamedTuple):
     Attributes:
         name: its condition.
         holds: whether it holds.
-        told: why, on one line.
+        explanation: why it holds or not, on one line.
     """
 
     name: str
     holds: bool
-    told: str
+    explanation: str
 
 
 def to_float(text: str) -> float:

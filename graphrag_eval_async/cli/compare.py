@@ -244,7 +244,9 @@ def check_regressions(
     if given.allow_missing or not (lacking := missing(snapshot)):
         return gates
     return [
-        gate._replace(holds=False, told=f"{lacking}; {gate.told}") if gate.holds else gate
+        gate._replace(holds=False, explanation=f"{lacking}; {gate.explanation}")
+        if gate.holds
+        else gate
         for gate in gates
     ]
 

@@ -178,8 +178,8 @@ def check_each(
 
 def failed_and_held(checked: Sequence[CheckedGate]) -> tuple[list[str], list[str]]:
     """Separate the lines of gates that failed from those of gates that held."""
-    return [gate.told for gate in checked if not gate.holds], [
-        gate.told for gate in checked if gate.holds
+    return [gate.explanation for gate in checked if not gate.holds], [
+        gate.explanation for gate in checked if gate.holds
     ]
 
 

@@ -75,7 +75,7 @@ def _check(
     rejects, answered = Rejects(), Counter[str]()
     names: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     by_id = reference.questions  # An `Evaluator` would want queries to be run.
-    read: Callable[[Record], Response | Reject] = partial(read_record, known=by_id)
+    read: Callable[[Record], Response | Reject] = partial(read_record, questions=by_id)
     if (format_ := trace_format(given)) is not None:
         read = record_reader(format_for(by_id, format_), by_id)
     aliases = load_part(given.config, "aliases").aliases if given.config is not None else {}

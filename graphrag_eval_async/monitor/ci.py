@@ -40,7 +40,13 @@ def render_junit(summary: Summary) -> str:
             for gate in summary.gates
         ]
         suites.append(
-            _suite("gates", [_with(case, kind, "gate", g.told, g.told) for case, kind, g in gates])
+            _suite(
+                "gates",
+                [
+                    _with(case, kind, "gate", g.explanation, g.explanation)
+                    for case, kind, g in gates
+                ],
+            )
         )
     root = ET.Element("testsuites", name="graphrag-eval-async")
     for name in ("tests", "failures", "errors"):
@@ -91,7 +97,9 @@ def render_annotations(summary: Summary) -> Iterator[str]:
     Errors are failed gates. Warnings are rejected lines, regressions, and errors among the worst
     questions; notices are the others of these.
     """
-    yield from _commands("error", [("Gate failed", gate.told) for gate in summary.failed_gates])
+    yield from _commands(
+        "error", [("Gate failed", gate.explanation) for gate in summary.failed_gates]
+    )
     yield from _commands("warning", [*_warnings(summary), *_of_worst(summary, errors=True)])
     yield from _commands("notice", [*_of_worst(summary, errors=False)])
 
@@ -112,7 +120,7 @@ def _warnings(summary: Summary) -> Iterator[tuple[str, str]]:
         return
     if lacking := missing(summary.comparison):
         yield "Missing questions", lacking
-    failed = {gate.told for gate in summary.failed_gates}
+    failed = {gate.explanation for gate in summary.failed_gates}
     for reason in regressions(summary.comparison):
         if reason not in failed:
             yield "Regression", reason

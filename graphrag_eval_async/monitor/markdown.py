@@ -145,7 +145,7 @@ def _verdict(summary: Summary) -> Section:
     if nothing := unscored(micro):
         head += ["", f"**{nothing}**"]
     rows = [
-        f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.told)}"
+        f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.explanation)}"
         for gate in sorted(gates, key=lambda gate: gate.holds)
     ]
     if summary.misnamed is not None:

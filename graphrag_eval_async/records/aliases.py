@@ -72,20 +72,20 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
 
 
 def step_names(
-    aliases: Mapping[str, str], known: Collection[str], forbidden: Iterable[str]
+    aliases: Mapping[str, str], reference_names: Collection[str], forbidden: Iterable[str]
 ) -> dict[str, str]:
     """Return the names of steps by all spellings that mean them.
 
     Args:
         aliases: names of steps by their aliases.
-        known: the names of reference steps.
+        reference_names: the names of reference steps.
         forbidden: the names of steps that questions forbid, which are never synonyms of others.
 
     Returns:
         names of steps by plain name of a synonym, by plain name of an alias, by plain name, and by
         alias. Where these are equal, a later one counts.
     """
-    by_plain_name = {plain_name(name): name for name in sorted(known)}
+    by_plain_name = {plain_name(name): name for name in sorted(reference_names)}
     by_plain_alias = {plain_name(alias): name for alias, name in aliases.items()}
     plain_forbidden = {plain_name(name) for name in forbidden}
     by_synonym = {
@@ -97,28 +97,38 @@ def step_names(
 
 
 def meant_name(name: str, names: Mapping[str, str]) -> str | None:
-    """Return the known name of a step that is called `name`, by `step_names`, if there is one."""
+    """Return the name of the step that is meant by `name`; None if it is no spelling of one.
+
+    `names` are the names of steps by all their spellings, as `step_names` returns them.
+    """
     return names.get(name) or names.get(plain_name(name))
 
 
-def rename_steps(response: Response, known: Collection[str], names: Mapping[str, str]) -> None:
-    """Give the steps of a response their `known` names by `step_names`, in place.
+def rename_steps(
+    response: Response, reference_names: Collection[str], names: Mapping[str, str]
+) -> None:
+    """Give the steps of a response the names of the reference steps that they mean, in place.
 
     A renamed step keeps its own name under the key `alias`.
+
+    Args:
+        response: the response.
+        reference_names: the names of reference steps. Steps of these names stay as they are.
+        names: the names of steps by all spellings that mean them, as `step_names` returns them.
     """
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")
-        if name is None or name in known:
+        if name is None or name in reference_names:
             continue
-        known_name = meant_name(name, names)
-        if known_name is None or known_name == name:
+        reference_name = meant_name(name, names)
+        if reference_name is None or reference_name == name:
             continue
-        step["name"] = known_name
+        step["name"] = reference_name
         step.setdefault("alias", name)
-        if known_name == "retrieval":
+        if reference_name == "retrieval":
             set_metrics_aside(step)
         if response.usable[index] is not None and isinstance(response.usable, list):
-            response.usable[index] = known_name
+            response.usable[index] = reference_name
 
 
 def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:

@@ -224,7 +224,7 @@ def _reference_steps_of(evaluation: Evaluation) -> list[list[dict[str, Any]]]:
     So whoever changes a result does not change the reference set.
     """
     assert evaluation.response is not None  # noqa: S101
-    actual_steps = evaluation.response.fields.get("actual_steps")
+    actual_steps: Any = evaluation.response.fields.get("actual_steps")
     groups = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
     for group, index, actual_index in evaluation.matches:
         groups[group][index]["matches"] = actual_steps[actual_index].get("id")

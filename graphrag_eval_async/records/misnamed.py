@@ -72,8 +72,11 @@ def check_is_response(record: Mapping[str, Any]) -> None:
         )
 
 
-def what_else(result: Mapping[str, Any]) -> str:
-    """Return what an object without a template or question is, if it is no result; else ""."""
+def kind_of_no_result(result: Mapping[str, Any]) -> str:
+    """Return what an object without a template or a question is, and what to do with it.
+
+    Empty if it is neither a template of a reference set nor a response.
+    """
     if _is_list_of_objects(result.get("questions")):
         return (
             "this is a template of a reference set, not a result; `evaluate` makes results of "
@@ -145,17 +148,20 @@ def _check_other_names(step: Mapping[str, Any], place: str, key: str) -> None:
 
 
 def _is_list_of_objects(value: Any) -> bool:
+    """Return whether a value is a list of at least one object, and of nothing else."""
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def _resembles(key: str, names: Collection[str]) -> bool:
+    """Return whether a key is one of some names, or one of them misspelt."""
     return bool(get_close_matches(key[:64].lower(), names, n=1, cutoff=SIMILARITY))
 
 
 def _trace_hint(key: str) -> str:
+    """Return how to read the trace that stands under a key of `TRACES`."""
     name = TRACES[key]
     return f'{key}: looks like an agent trace; to read it, use format="{name}" or --format {name}'
 
 
-def _did_you_mean(key: str, known_key: str) -> InvalidRecord:
-    return InvalidRecord("invalid_field", f"{key[:200]}: did you mean {known_key}?")
+def _did_you_mean(key: str, meant_key: str) -> InvalidRecord:
+    return InvalidRecord("invalid_field", f"{key[:200]}: did you mean {meant_key}?")

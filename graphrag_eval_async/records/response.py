@@ -87,12 +87,12 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     question: Question | None = None
 
 
-def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
+def read_record(record: Record, questions: Mapping[str, Any]) -> Response | Reject:
     """Return the response in a record, or a reject; see `read_response`."""
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return read_response(record.data, known)
+        return read_response(record.data, questions)
     except InvalidRecord as error:
         is_cut_off = error.reason in ("invalid_utf8", "invalid_json") and not record.whole
         if is_cut_off:  # The rest of the line may mend it.
@@ -101,13 +101,13 @@ def read_record(record: Record, known: Mapping[str, Any]) -> Response | Reject:
         return reject(record, error.reason, message)
 
 
-def read_response(data: bytes, known: Mapping[str, Any], decoded: Any = None) -> Response:
+def read_response(data: bytes, questions: Mapping[str, Any], decoded: Any = None) -> Response:
     """Decode and check one response.
 
     Args:
         data: its JSON text.
-        known: a mapping whose keys are the ids of the questions; or an `AnyQuestion`, if responses
-            bring their own questions.
+        questions: a mapping whose keys are the ids of the questions; or an `AnyQuestion`, if
+            responses bring their own questions.
         decoded: its JSON value, if that is known.
 
     Raises:
@@ -121,12 +121,12 @@ def read_response(data: bytes, known: Mapping[str, Any], decoded: Any = None) ->
         check_is_response(record)
 
     question = None
-    if isinstance(known, AnyQuestion):
+    if isinstance(questions, AnyQuestion):
         question = question_of(record)
         question_id = question.id
         record = {key: value for key, value in record.items() if key not in _KEYS_OF_QUESTIONS}
     else:
-        question_id = _check_question_id(record, known)
+        question_id = _check_question_id(record, questions)
 
     metadata = {}
     if not _KNOWN_KEYS.issuperset(record):
@@ -165,19 +165,25 @@ def _check_depth(record: Any, data: bytes) -> None:
 
 
 def _not_an_object(record: Any) -> InvalidRecord:
+    """Return the error for a record that is not an object."""
     message = f"expected a JSON object, got {describe(record)}"
     if type(record) is list:
         message += '; agent traces need format="auto" or --format auto'
     return InvalidRecord("not_an_object", message)
 
 
-def _check_question_id(record: dict[str, Any], known: Mapping[str, Any]) -> str:
+def _check_question_id(record: dict[str, Any], questions: Mapping[str, Any]) -> str:
+    """Return the id of the question of a response.
+
+    Raises:
+        InvalidRecord: it has none, or that of no question.
+    """
     question_id = record.get("question_id")
     if question_id is None or question_id == "":
         raise missing_question_id(record)
     if type(question_id) is not str:
         raise _invalid("question_id", "a string", question_id)
-    if question_id not in known:
+    if question_id not in questions:
         quoted = repr(question_id[:MESSAGE_CHARACTERS])
         message = f"question_id {quoted} is not in the reference set"
         raise InvalidRecord("unknown_question_id", message)
@@ -206,6 +212,7 @@ def _check_resource(key: str, value: Any) -> None:
 
 
 def _check_number(key: str, value: Any, expected: str) -> None:
+    """Check that a value is a number of at most 64 bits; `expected` says so in words."""
     is_number = type(value) in _NUMBERS
     if not is_number or (type(value) is float and abs(value) >= BEYOND_64_BITS):
         raise _invalid(key, f"{expected} of at most 64 bits", value)

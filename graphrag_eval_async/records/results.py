@@ -31,7 +31,7 @@ from graphrag_eval_async.catalogue.tags import Tags, read_tags
 from graphrag_eval_async.errors import AggregationError, describe
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
-from graphrag_eval_async.records.misnamed import what_else
+from graphrag_eval_async.records.misnamed import kind_of_no_result
 
 Values: TypeAlias = list[tuple[str, float]]
 """Metrics and their values. Metrics of retrieval steps may repeat."""
@@ -88,7 +88,7 @@ def _check_keys(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
     template_id = result.get("template_id")
     if template_id is None or result.get("question_id") is None:
-        other_kind = what_else(result)
+        other_kind = kind_of_no_result(result)
         if other_kind:
             raise AggregationError(other_kind)
     if not isinstance(template_id, str):
@@ -162,7 +162,7 @@ class _Layout(NamedTuple):
 
     metrics: list[str]
     errors: list[str]  # Those that leave metrics without a value.
-    panels: list[str]  # Those under which each of several judges has its say.
+    panels: list[str]  # Those under which are the metrics by judge, of several judges.
 
 
 @remember(entries=512)
@@ -220,25 +220,28 @@ def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
 def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Yield each metric that two or more judges gave a score, with the scores by judge.
 
-    `item` is a result or a step, and `key` that under which its judges have their say.
+    `item` is a result or a step, and under `key` it has what each of its judges gave it.
     """
-    said_by_judge = item[key]
-    if not isinstance(said_by_judge, Mapping):
+    metrics_by_judge = item[key]
+    if not isinstance(metrics_by_judge, Mapping):
         return
-    if not all(isinstance(said, Mapping) for said in said_by_judge.values()):
+    if not all(isinstance(metrics, Mapping) for metrics in metrics_by_judge.values()):
         return
-    names = dict.fromkeys(name for said in said_by_judge.values() for name in said)
+    names = dict.fromkeys(name for metrics in metrics_by_judge.values() for name in metrics)
     for name in names:
         if name not in item or name.endswith(COST):
             continue
         scores = {
-            judge: said[name] for judge, said in said_by_judge.items() if _is_score(said.get(name))
+            judge: metrics[name]
+            for judge, metrics in metrics_by_judge.items()
+            if _is_score(metrics.get(name))
         }
         if len(scores) > 1:
             yield name, scores
 
 
 def _is_score(value: Any) -> bool:
+    """Return whether a value is a finite number."""
     return type(value) in {int, float} and -inf < value < inf
 
 
@@ -257,6 +260,11 @@ def _output_names(
 
 
 def _tags(result: Mapping[str, Any]) -> Tags:
+    """Return the tags of a result that has some.
+
+    Raises:
+        AggregationError: they are no tags.
+    """
     try:
         return read_tags(result["tags"])
     except ValueError as error:
@@ -265,6 +273,7 @@ def _tags(result: Mapping[str, Any]) -> Tags:
 
 
 def _error(result: Mapping[str, Any], place: str, expected: str, value: Any) -> AggregationError:
+    """Return the error for a value at a place of a result that is not as expected."""
     question = describe(result.get("question_id"))
     problem = f"must be {expected}, not {describe(value)}"
     return AggregationError(f"question {question}: {place}: {problem}")

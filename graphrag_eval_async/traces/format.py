@@ -363,7 +363,7 @@ def record_reader(
     traces: TraceFormat, questions: Mapping[str, Question]
 ) -> Callable[[Record], Response | Reject]:
     """What makes a response of a record that holds a trace."""
-    read = partial(read_record, known=questions)
+    read = partial(read_record, questions=questions)
     is_searched = traces.question_id is None and not isinstance(questions, AnyQuestion)
     texts = QuestionTexts(questions.values()) if is_searched else None
 
