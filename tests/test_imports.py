@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -70,6 +71,17 @@ def tree_of(path: Path) -> ast.Module:
 
 
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def test_the_map_in_the_docs_has_all_rooms_in_this_order() -> None:
+    page = ROOT.parent / "docs" / "contributing.md"
+    _, _, section = page.read_text().partition("## The map\n")
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    rooms = [room for row in rows for room in re.findall("`(.+?)`", row.split("|")[1])]
+    assert {*rooms} == {room_of(path) for path in MODULES} - {"__main__"}
+    assert len({*rooms}) == len(rooms)
+    ranks = [RANK[room] for room in rooms]
+    assert ranks == sorted(ranks)
 
 
 @each("path", MODULES)
