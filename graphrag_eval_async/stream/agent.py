@@ -145,39 +145,14 @@ class Questions:
             to_response=partial(self._to_response, question_id=question.id),
             release_slot=self._slots.release,
         )
-
-        # Wait for the answer, and end the call if it takes too long or this stream is left.
-        started = perf_counter()
-        task = asyncio.create_task(call.outcome())
         try:
-            await asyncio.wait([task], timeout=self._timeout)
-            elapsed = perf_counter() - started
-            is_late = not task.done()
-        finally:
-            if not task.done():
-                task.cancel()
-                await outlast(task, CLOSING_SECONDS)
-
-        # Make a response of what the call came to.
-        if is_late:
-            if call.holds_slot:
-                LOGGER.warning(SLOT_IS_TAKEN, question.id, self._max_concurrency)
-            problem = f"TimeoutError: the agent gave no answer within {self._timeout:g} s"
-            response: dict[str, Any] = {"question_id": question.id, "error": problem}
-        elif task.cancelled():  # By itself: nobody else has.
-            problem = "CancelledError: the agent cancelled its call"
-            response = {"question_id": question.id, "error": problem}
-        else:
-            outcome = task.result()
-            error = outcome.error
-            if isinstance(error, _NoResponse):
-                return Unwritable(number, 0, error.data, error.reason, str(error))
-            response = outcome.response
-            if error is not None:
-                LOGGER.debug("question %r: the agent failed", question.id, exc_info=error)
-                response = {"question_id": question.id, "error": _message_of(error)}
+            response = await call.response(self._timeout)
+        except _NoResponse as error:
+            return Unwritable(number, 0, error.data, error.reason, str(error))
+        if call.holds_slot:
+            LOGGER.warning(SLOT_IS_TAKEN, question.id, self._max_concurrency)
         if response.get("elapsed_sec") is None:
-            response["elapsed_sec"] = elapsed
+            response["elapsed_sec"] = call.seconds
 
         record = write_line(response, number, 0)
         if isinstance(record, Unwritable):
@@ -222,19 +197,20 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a call of an agent came to.
+    """What a call of an agent came to: a response or an error.
 
     An error is kept as a value, since a future cannot hold every exception that an agent may raise.
     """
 
     response: dict[str, Any] = field(default_factory=dict)
-    error: BaseException | None = None  # What the agent raised, or a `_NoResponse`.
+    error: BaseException | None = None
 
 
 class _Call:
     """One call of an agent, which takes a slot until the agent has returned.
 
     Attributes:
+        seconds: how long `response` waited for the agent.
         holds_slot: whether the slot is still taken.
     """
 
@@ -247,6 +223,16 @@ class _Call:
         to_response: Callable[[Any], dict[str, Any]],
         release_slot: Callable[[], None],
     ) -> None:
+        """Prepare a call.
+
+        Args:
+            agent: the agent.
+            question: the question.
+            is_blocking: whether the agent is a plain function, which needs a thread.
+            to_response: returns the response for what the agent returns, or raises `_NoResponse`.
+            release_slot: called once the agent has returned.
+        """
+        self.seconds = 0.0
         self.holds_slot = True
         self._agent = agent
         self._question = question
@@ -254,7 +240,45 @@ class _Call:
         self._to_response = to_response
         self._release_slot = release_slot
 
-    async def outcome(self) -> _Outcome:
+    async def response(self, timeout: float | None) -> dict[str, Any]:  # noqa: ASYNC109  (the call goes on)
+        """Call the agent, and wait for its answer up to so many seconds.
+
+        Returns:
+            the response; one with an `error` if the agent raised an exception or took too long.
+
+        Raises:
+            _NoResponse: the agent returned something that is not a response.
+        """
+        started = perf_counter()
+        task = asyncio.create_task(self._outcome())
+        try:
+            await asyncio.wait([task], timeout=timeout)
+            self.seconds = perf_counter() - started
+            is_late = not task.done()
+        finally:
+            # It took too long, or the stream is left.
+            if not task.done():
+                task.cancel()
+                await outlast(task, CLOSING_SECONDS)
+
+        if is_late:
+            return self._failed(f"TimeoutError: the agent gave no answer within {timeout:g} s")
+        if task.cancelled():  # By itself: nobody else has.
+            return self._failed("CancelledError: the agent cancelled its call")
+        outcome = task.result()
+        if isinstance(outcome.error, _NoResponse):
+            raise outcome.error
+        if outcome.error is not None:
+            message = "question %r: the agent failed"
+            LOGGER.debug(message, self._question.id, exc_info=outcome.error)
+            return self._failed(_message_of(outcome.error))
+        return outcome.response
+
+    def _failed(self, error: str) -> dict[str, Any]:
+        """Return the response of an agent that has failed."""
+        return {"question_id": self._question.id, "error": error}
+
+    async def _outcome(self) -> _Outcome:
         """Call the agent, and return what that came to. A cancellation passes through."""
         thread: asyncio.Future[tuple[Any, BaseException | None]] | None = None
         try:

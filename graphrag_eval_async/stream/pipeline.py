@@ -82,7 +82,7 @@ class EvaluationStream:
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
-        self._session = evaluator.session()
+        self._session = evaluator.session()  # With the judge; None if nothing is judged.
         self.usage = JudgeUsage(FREE) if self._session is None else self._session.usage
         late_file = None if evaluator.trace_format is None else evaluator.trace_format.late
         self.late = LateSpans(late_file)
@@ -103,14 +103,14 @@ class EvaluationStream:
         )
 
         # What earlier runs, or earlier lines, have evaluated.
-        self._done: Done | None = None
+        done = Done(options.dedupe)
+        must_know_lines = journal is not None or options.dedupe == "content"
+        self._done = done if must_know_lines else None
         self._journal: OpenJournal | None = None
-        if journal is not None or options.dedupe == "content":
-            self._done = Done(options.dedupe)
-        if journal is not None and self._done is not None:
+        if journal is not None:
             self._journal = OpenJournal(
                 options=journal,
-                done=self._done,
+                done=done,
                 count_result=self._counts.restore_result,
                 count_reject=self._counts.restore_reject,
                 fingerprints=partial(_fingerprints, evaluator, responses, options),
@@ -118,19 +118,16 @@ class EvaluationStream:
             )
 
         # Where the lines come from.
-        if questions is not None:
-            source = Source(questions.batches(), None)
-        else:
-            source = _open(
-                responses, evaluator=evaluator, journal=journal, done=self._done, late=self.late
-            )
-        if journal is not None and self._done is not None and self._journal is not None:
+        source = _open(
+            responses, evaluator=evaluator, journal=journal, done=self._done, late=self.late
+        )
+        if journal is not None and self._journal is not None:
             batches = _batches_after_restoring(
                 source,
                 follower=responses if isinstance(responses, Follower) else None,
                 journal=journal,
                 open_journal=self._journal,
-                done=self._done,
+                done=done,
             )
             source = Source(batches, source)
 
@@ -318,12 +315,14 @@ def _open(
     """Return the records of responses of any kind; of spans, a record for each trace.
 
     Args:
-        responses: the responses, as `evaluate_stream` takes them.
+        responses: the responses, as `evaluate_stream` takes them, or the questions of an agent.
         evaluator: what evaluates them, which knows their format.
         journal: the journal, whose own files are not read.
         done: the lines that earlier runs have evaluated.
         late: gets the counts of spans that came too late.
     """
+    if isinstance(responses, Questions):
+        return Source(responses.batches(), None)
     trace_format = evaluator.trace_format
     source = open_source(
         responses,
