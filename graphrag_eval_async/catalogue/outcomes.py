@@ -202,6 +202,7 @@ def missing_values(
         failed: whether its response is an error.
         counts: whether the values that it has count.
     """
+    # What would be the cause for each metric that applies.
     took_steps = bool(result.get("actual_steps"))
     causes = dict(
         _causes_if_absent(
@@ -215,6 +216,7 @@ def missing_values(
     if ANSWER_MATCH in result or TOOL_CALLS[0] in result or VALUES_F1 in result:
         causes |= _causes_if_null(result, failed, took_steps)
 
+    # An error that the result names is a better cause.
     for key in errors:
         error = result[key]
         if error is None:
@@ -225,6 +227,7 @@ def missing_values(
             if metric not in VALUES or metric in result:
                 causes[metric] = cause
 
+    # Metrics that have a value after all have no outcome.
     if not counts:
         uncounted = [metric for metric in RESOURCES if result.get(metric) is not None]
         causes |= dict.fromkeys(uncounted, RESPONSE_ERROR)

@@ -245,8 +245,8 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
 
 def _unwritable(item: Any, number: int, offset: int, reason: Reason, message: str) -> Unwritable:
     """Return what stands for an object that cannot be written as JSON."""
-    shown = repr_of(item).encode(errors="backslashreplace")
-    return Unwritable(number=number, offset=offset, data=shown, reason=reason, message=message)
+    data = repr_of(item).encode(errors="backslashreplace")
+    return Unwritable(number=number, offset=offset, data=data, reason=reason, message=message)
 
 
 def _plain(value: Any) -> Any:

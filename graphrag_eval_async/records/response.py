@@ -120,6 +120,7 @@ def read_response(data: bytes, questions: Mapping[str, Any], decoded: Any = None
     if "template_id" in record:
         check_is_response(record)
 
+    # Its question.
     question = None
     if isinstance(questions, AnyQuestion):
         question = question_of(record)
@@ -128,6 +129,7 @@ def read_response(data: bytes, questions: Mapping[str, Any], decoded: Any = None
     else:
         question_id = _check_question_id(record, questions)
 
+    # Its keys.
     metadata = {}
     if not _KNOWN_KEYS.issuperset(record):
         metadata = {key: value for key, value in record.items() if key not in _KNOWN_KEYS}
@@ -138,6 +140,7 @@ def read_response(data: bytes, questions: Mapping[str, Any], decoded: Any = None
     if None in record.values():
         fields = {key: value for key, value in record.items() if value is not None}
 
+    # Its values.
     metrics = tuple([key for key in RESOURCES if key in fields])
     numbers = tuple([fields[key] for key in metrics])
     for key, value in zip(metrics, numbers, strict=True):

@@ -94,7 +94,8 @@ def means_table(snapshot: Mapping[str, Any]) -> str:
     metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
     rows = []
     for name, group in groups:
-        samples, errors = None, None
+        samples: int | None = None
+        errors: int | None = None
         if "number_of_error_samples" in group:
             samples, errors = counts_of(group)
         means = [

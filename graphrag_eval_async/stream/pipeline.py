@@ -117,7 +117,7 @@ class EvaluationStream:
                 retry_errors=questions is not None and questions.retry_errors,
             )
 
-        # Where the lines come from.
+        # From the source to the results.
         source = _open(
             responses, evaluator=evaluator, journal=journal, done=self._done, late=self.late
         )
@@ -130,8 +130,16 @@ class EvaluationStream:
                 done=done,
             )
             source = Source(batches, source)
+        self._results = self._read_ahead(source, evaluator, options, questions)
 
-        # How each line becomes a result.
+    def _read_ahead(
+        self,
+        source: Source,
+        evaluator: Evaluator,
+        options: StreamOptions,
+        questions: Questions | None,
+    ) -> ReadAhead[Evaluation | Rejected]:
+        """Return what reads the lines of a source, and has each of them evaluated."""
         execution = evaluator.execution_session()
         intake = Intake(
             evaluator=evaluator,
@@ -145,7 +153,7 @@ class EvaluationStream:
             hands_on_rejects=self._journal is not None,
         )
         agent = None if questions is None else questions.http_agent
-        self._results: ReadAhead[Evaluation | Rejected] = ReadAhead(
+        return ReadAhead(
             source,
             intake.evaluate,
             limit=options.max_in_flight,

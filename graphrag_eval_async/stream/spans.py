@@ -111,10 +111,10 @@ class _SpanReader:
 
     def _seconds_to_next_trace(self) -> float | None:
         """Return when the next trace is complete if no span comes; None if that never happens."""
-        due = self._groups.next_due
-        if due is None or not self.is_live:
+        next_completion = self._groups.next_due
+        if next_completion is None or not self.is_live:
             return None
-        return max(0.0, due - monotonic())
+        return max(0.0, next_completion - monotonic())
 
     async def batches(self, source: AsyncIterator[list[Record]]) -> AsyncGenerator[list[Record]]:
         """Yield batches of responses, and of lines that are not spans, which are rejected later."""
