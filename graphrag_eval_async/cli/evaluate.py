@@ -333,8 +333,10 @@ def _run_in_processes(
     counted: Reference | None,
     config: Config | None,
 ) -> Exit:
-    from graphrag_eval_async.scale.files import FileEvaluation
+    from graphrag_eval_async.posix import require_posix
+    from graphrag_eval_async.scale.files import evaluate_in_processes
     from graphrag_eval_async.scale.folder import SUFFIX
+    from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sources.reading import response_files
 
     options: EvaluatorOptions = {
@@ -344,17 +346,18 @@ def _run_in_processes(
     }
     output = getattr(given, "table", given.output)
     writer = RejectWriter()
-    evaluation = FileEvaluation(
-        Evaluator(reference, **options),
+    evaluator = Evaluator(reference, **options)
+    sources = response_files(given.source)
+    require_posix("jobs other than 1")
+    run = ShardedRun(
+        evaluator,
         options,
-        response_files(given.source),
-        jobs,
         shards_path=None if output in (None, "-") else f"{output}{SUFFIX}",
-        part=given.shard,
+        max_workers=jobs,
         max_in_flight=given.max_in_flight,
         on_reject=writer if given.rejects else "collect",
+        is_part=given.shard is not None,
     )
-    run = evaluation.outcome
     with ExitStack() as files:
         results = files.enter_context(open_lines(given.output)) if given.output else None
         if given.rejects:
@@ -362,7 +365,13 @@ def _run_in_processes(
         usage = run.usage if judge_of(config) else None
         shown = _shows_progress(given)
         with progress(run, shown=shown, usage=usage, aggregates=run.aggregates) as advance:
-            work = evaluation.run(None if results is None else results.send, advance)
+            work = evaluate_in_processes(
+                run,
+                sources,
+                part=given.shard,
+                send=None if results is None else results.send,
+                advance=advance,
+            )
             ending = run_to_end(work, interrupts, drain=run.stop)
     return report_shards(given, run, ending, reference=counted, config=config)
 

@@ -15,7 +15,9 @@ from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.evaluator import Evaluator
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.scale.ray import RayEvaluation
+from graphrag_eval_async.scale.folder import SUFFIX
+from graphrag_eval_async.scale.ray import check_responses, evaluate_on_ray
+from graphrag_eval_async.scale.run import ShardedRun
 from graphrag_eval_async.sinks import RejectWriter
 
 if TYPE_CHECKING:
@@ -38,20 +40,21 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
     options: EvaluatorOptions = {"config": config}
     writer = RejectWriter()
-    evaluation = RayEvaluation(
-        Evaluator(reference, **options),
+    evaluator = Evaluator(reference, **options)
+    responses = check_responses(given.responses, given.output, evaluator)
+    run = ShardedRun(
+        evaluator,
         options,
-        given.responses,
-        given.output,
-        given.concurrency,
+        shards_path=f"{given.output}{SUFFIX}",
+        max_workers=given.concurrency,
         max_in_flight=given.max_in_flight,
         on_reject=writer if given.rejects else "collect",
     )
-    outcome = evaluation.outcome
     with ExitStack() as files:
         if given.rejects:
             writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
-        usage = outcome.usage if judge_of(config) else None
-        with progress(outcome, usage=usage, aggregates=outcome.aggregates) as advance:
-            ending = run_to_end(evaluation.run(advance), interrupts, drain=outcome.stop)
-    return report_shards(given, outcome, ending, reference=reference, config=config)
+        usage = run.usage if judge_of(config) else None
+        with progress(run, usage=usage, aggregates=run.aggregates) as advance:
+            work = evaluate_on_ray(run, responses, results=given.output, advance=advance)
+            ending = run_to_end(work, interrupts, drain=run.stop)
+    return report_shards(given, run, ending, reference=reference, config=config)

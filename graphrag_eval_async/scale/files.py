@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import nullcontext
 from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple, Unpack
@@ -15,11 +14,10 @@ from graphrag_eval_async.errors import UsageError, check_integer
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.removed import without_removed
-from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
-from graphrag_eval_async.scale.limits import most_workers
+from graphrag_eval_async.scale.folder import SUFFIX
 from graphrag_eval_async.scale.processes import ProcessPool
 from graphrag_eval_async.scale.run import ShardedRun
-from graphrag_eval_async.scale.shard import cut_into_shards, make_job
+from graphrag_eval_async.scale.shard import cut_into_shards
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.files import in_thread
@@ -125,25 +123,26 @@ async def evaluate_file(
         await _write_results(stream, results)
         return EvaluatedFile(stream.aggregates, stream.rejects, stream.missing, stream.usage)
 
-    evaluation = FileEvaluation(
+    require_posix("jobs other than 1")
+    run = ShardedRun(
         evaluator,
         options,
-        files,
-        jobs,
         shards_path=None if results is None else f"{os.fspath(results)}{SUFFIX}",
-        part=part,
+        max_workers=jobs,
+        max_in_flight=MAX_IN_FLIGHT,
         on_reject=on_reject,
+        is_part=part is not None,
     )
     if results is None:
-        await evaluation.run(None)
+        await evaluate_in_processes(run, files, part=part, send=None)
     else:
         with LineFile(results) as lines:
-            await evaluation.run(lines.send)
-    outcome = evaluation.outcome
-    return EvaluatedFile(outcome.aggregates, outcome.rejects, outcome.missing, outcome.usage)
+            await evaluate_in_processes(run, files, part=part, send=lines.send)
+    return EvaluatedFile(run.aggregates, run.rejects, run.missing, run.usage)
 
 
 async def _write_results(stream: EvaluationStream, path: str | os.PathLike[str] | None) -> None:
+    """Run a stream to its end, and write its results to a file, unless `path` is None."""
     with nullcontext() if path is None else LineFile(path) as lines:
         async with stream:
             async for result in stream:
@@ -151,70 +150,31 @@ async def _write_results(stream: EvaluationStream, path: str | os.PathLike[str] 
                     await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
 
-class FileEvaluation:
-    """Evaluates files of responses in worker processes.
+async def evaluate_in_processes(
+    run: ShardedRun,
+    files: Sequence[str],
+    *,
+    part: Shard | None,
+    send: Send | None,
+    advance: Callable[[], object] = lambda: None,
+) -> None:
+    """Evaluate files in worker processes, and close the run; raises the errors of `evaluate_file`.
 
-    Attributes:
-        outcome: how far the run is, and what it has found so far.
+    Args:
+        run: the run, which gets the outcome.
+        files: paths of local files.
+        part: the part of the files to evaluate; None for all.
+        send: takes results as lines of JSON, in the order of the input; None if they are not
+            wanted.
+        advance: called for each result.
     """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        options: EvaluatorOptions,
-        files: Sequence[str],
-        jobs: int,
-        *,
-        shards_path: str | None,
-        part: Shard | None,
-        on_reject: OnReject,
-        max_in_flight: int = MAX_IN_FLIGHT,
-    ) -> None:
-        """Prepare a run of up to `jobs` processes; see `evaluate_file`.
-
-        Args:
-            options: those of the evaluator, for the processes.
-            shards_path: the folder for finished shards; None for a temporary one.
-            part: the part of the files to evaluate; None for all.
-
-        Raises:
-            JournalLocked: another run uses `shards_path`.
-            UsageError: an option cannot be sent to other processes, or `shards_path` cannot be
-                made.
-        """
-        require_posix("jobs other than 1")
-        self._files, self._part = files, part or Shard(0, 1)
-        self._workers = most_workers(evaluator.config, jobs)
-        self._folder = ShardFolder(shards_path or tempfile.mkdtemp(suffix=SUFFIX))
-        self._is_temporary = shards_path is None
-        self._job = make_job(
-            evaluator,
-            options,
-            self._workers,
-            folder=str(self._folder.path),
-            max_in_flight=max_in_flight,
-            is_part=part is not None,
-        )
-        self.outcome = ShardedRun(self._job, self._folder, on_reject)
-
-    async def run(self, send: Send | None, advance: Callable[[], object] = lambda: None) -> None:
-        """Evaluate the files; raises the errors of `evaluate_file`.
-
-        Args:
-            send: takes results as lines of JSON, in the order of the input; None if they are not
-                wanted.
-            advance: called for each result.
-        """
-        self.outcome.send, self.outcome.advance = send, advance
-        try:
-            pool = ProcessPool(self._job, self._workers)
-            parts = await in_thread(windows, self._files, self._part)
-            shards = await in_thread(cut_into_shards, parts)
-            await self.outcome.evaluate_files(shards, pool)
-        finally:
-            self._folder.close()
-            if self._is_temporary:
-                self._folder.remove()
+    try:
+        pool = ProcessPool(run.job, run.workers)
+        parts = await in_thread(windows, files, part or Shard(0, 1))
+        shards = await in_thread(cut_into_shards, parts)
+        await run.evaluate_files(shards, pool, send=send, advance=advance)
+    finally:
+        run.close()
 
 
 def count_jobs(jobs: int) -> int:
@@ -245,6 +205,11 @@ def why_one_process(files: Sequence[str], traces: TraceFormat | None) -> str | N
 
 
 def check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -> None:
+    """Check that the file of results, if there is one, is none of the files that are read.
+
+    Raises:
+        UsageError: it is.
+    """
     if results is not None and os.path.realpath(results) in map(os.path.realpath, files):
         raise UsageError(
             f"results: {os.fspath(results)!r} is among the responses; it would be overwritten"

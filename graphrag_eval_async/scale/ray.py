@@ -27,10 +27,9 @@ from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
 from graphrag_eval_async.posix import require_posix
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.scale.files import EvaluatedFile, check_apart, why_one_process
-from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
-from graphrag_eval_async.scale.limits import most_workers
+from graphrag_eval_async.scale.folder import SUFFIX
 from graphrag_eval_async.scale.run import ShardedRun
-from graphrag_eval_async.scale.shard import ShardWorker, cut_into_shards, make_job
+from graphrag_eval_async.scale.shard import ShardWorker, cut_into_shards
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources.files import in_thread
 from graphrag_eval_async.sources.reading import response_files
@@ -114,112 +113,99 @@ def evaluate_dataset(
         raise UsageError(f"evaluate_dataset {needs('ray')}")
     check_integer("concurrency", concurrency)
     check_integer("max_in_flight", max_in_flight)
-    evaluation = RayEvaluation(
-        Evaluator(reference, **options),
+    path = os.fspath(results)
+    evaluator = Evaluator(reference, **options)
+    checked_responses = check_responses(responses, path, evaluator)
+    run = ShardedRun(
+        evaluator,
         options,
-        responses,
-        os.fspath(results),
-        concurrency,
-        num_cpus=num_cpus,
+        shards_path=f"{path}{SUFFIX}",
+        max_workers=concurrency,
         max_in_flight=max_in_flight,
         on_reject=on_reject,
     )
     # In a thread with an event loop of its own, so that this also works in a notebook.
     with start_blocking_portal() as portal:
-        portal.call(evaluation.run)
-    outcome = evaluation.outcome
-    return EvaluatedFile(outcome.aggregates, outcome.rejects, outcome.missing, outcome.usage)
+        portal.call(
+            partial(evaluate_on_ray, run, checked_responses, results=path, num_cpus=num_cpus)
+        )
+    return EvaluatedFile(run.aggregates, run.rejects, run.missing, run.usage)
 
 
-class RayEvaluation:
-    """Evaluates files or a dataset on Ray.
+def check_responses(responses: Responses, results: str, evaluator: Evaluator) -> Any:
+    """Check that workers on any host can read responses.
 
-    Attributes:
-        outcome: how far the run is, and what it has found so far.
+    Args:
+        responses: paths of files, or a dataset; see `evaluate_dataset`.
+        results: path of the file of results, which must not be read.
+        evaluator: what evaluates them.
+
+    Returns:
+        the absolute paths of files as a list, or the dataset.
+
+    Raises:
+        UsageError: they cannot be split, or would be overwritten.
+        SourceError: a file does not exist.
     """
+    trace_format = evaluator.trace_format
+    if trace_format is not None and trace_format.is_grouped:
+        raise UsageError("format: spans of one trace stand in several rows; convert them first")
+    is_dataset = callable(getattr(responses, "map_batches", None))
+    return responses if is_dataset else _check_files(responses, results)
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        options: EvaluatorOptions,
-        responses: Responses,
-        results: str,
-        concurrency: int,
-        *,
-        max_in_flight: int,
-        on_reject: OnReject,
-        num_cpus: float | None = None,
-    ) -> None:
-        """Prepare a run of up to `concurrency` workers; see `evaluate_dataset`."""
-        traces = evaluator.trace_format
-        if traces is not None and traces.is_grouped:
-            raise UsageError("format: spans of one trace stand in several rows; convert them first")
-        self._dataset: Any = None
-        self._files: list[str] = []
-        if callable(getattr(responses, "map_batches", None)):
-            self._dataset = responses
-        else:
-            self._files = _check_files(responses, results)
-        self._results = results
-        self._workers = most_workers(evaluator.config, concurrency)
-        self._num_cpus = num_cpus
-        self._folder = ShardFolder(f"{results}{SUFFIX}")
-        self._job = make_job(
-            evaluator,
-            options,
-            self._workers,
-            folder=str(self._folder.path),
-            max_in_flight=max_in_flight,
-        )
-        self.outcome = ShardedRun(self._job, self._folder, on_reject)
 
-    async def run(self, advance: Callable[[], object] = lambda: None) -> None:
-        """Evaluate the responses; raises the errors of `evaluate_dataset`."""
-        try:
-            await in_thread(_start_ray)
-            with LineFile(self._results) as lines:
-                self.outcome.send, self.outcome.advance = lines.send, advance
-                if self._dataset is not None:
-                    await self._evaluate_rows()
-                else:
-                    await self._evaluate_files()
-        finally:
-            self._folder.close()
+async def evaluate_on_ray(
+    run: ShardedRun,
+    responses: Any,
+    *,
+    results: str,
+    num_cpus: float | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> None:
+    """Evaluate responses on Ray, and close the run; raises the errors of `evaluate_dataset`.
 
-    async def _evaluate_files(self) -> None:
-        shards = await in_thread(cut_into_shards, map(Window, self._files))
-        pool = RayPool(self._job, self._workers, self._num_cpus or _cores(self._workers))
-        await self.outcome.evaluate_files(shards, pool)
+    Args:
+        run: the run, which gets the outcome.
+        responses: paths of files or a dataset, as `check_responses` returns them.
+        results: the file to which results are written.
+        num_cpus: cores to reserve for a worker; None for the default of `evaluate_dataset`.
+        advance: called for each result.
+    """
+    try:
+        await in_thread(_start_ray)
+        cores = num_cpus or _cores(run.workers)
+        with LineFile(results) as lines:
+            if isinstance(responses, list):
+                shards = await in_thread(cut_into_shards, map(Window, responses))
+                pool = RayPool(run.job, run.workers, cores)
+                await run.evaluate_files(shards, pool, send=lines.send, advance=advance)
+            else:
+                names = _evaluate_rows(responses, run.job, run.workers, cores)
+                try:
+                    await run.join_rows(names, send=lines.send, advance=advance)
+                except Exception as error:
+                    raise _explain(error, "rows of a batch") from error
+    finally:
+        run.close()
 
-    async def _evaluate_rows(self) -> None:
-        self.outcome.discard_shards()
-        budget = self._job.budget_usd
-        budget_share = None if budget is None else budget / self._workers
-        names = iter(self._names_of_row_shards(budget_share))
-        try:
-            while (name := await in_thread(next, names, None)) is not None:
-                await self.outcome.join(self._folder.of(name))
-        except Exception as error:
-            raise _explain(error, "rows of a batch") from error
-        self.outcome.finish()
 
-    def _names_of_row_shards(self, budget_share: float | None) -> Iterator[str]:
-        """Yield the name of each shard that workers make of a batch of rows, as it is finished."""
-        import ray
+def _evaluate_rows(dataset: Any, job: Job, workers: int, num_cpus: float) -> Iterator[str]:
+    """Have workers evaluate batches of rows as shards; yield the name of each as it is finished."""
+    import ray
 
-        # In a list, since Ray passes the object itself for a bare reference.
-        arguments = [ray.put(self._job)], budget_share
-        evaluated = self._dataset.map_batches(
-            RowWorker,
-            batch_size=BATCH_ROWS,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=self._workers),
-            fn_constructor_args=arguments,
-            num_cpus=self._num_cpus or _cores(self._workers),
-            max_task_retries=MAX_RETRIES,
-        )
-        for table in evaluated.iter_batches(batch_size=None, batch_format="pyarrow"):
-            yield from table[NAME].to_pylist()
+    budget_share = None if job.budget_usd is None else job.budget_usd / workers
+    evaluated = dataset.map_batches(
+        RowWorker,
+        batch_size=BATCH_ROWS,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=workers),
+        # The job is in a list, since Ray passes the object itself for a bare reference.
+        fn_constructor_args=([ray.put(job)], budget_share),
+        num_cpus=num_cpus,
+        max_task_retries=MAX_RETRIES,
+    )
+    for table in evaluated.iter_batches(batch_size=None, batch_format="pyarrow"):
+        yield from table[NAME].to_pylist()
 
 
 def _check_files(responses: Any, results: str) -> list[str]:

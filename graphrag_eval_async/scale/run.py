@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -19,18 +20,20 @@ from graphrag_eval_async.judge.usage import FREE, JudgeUsage
 from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps
-from graphrag_eval_async.scale.limits import Budget
-from graphrag_eval_async.scale.shard import REJECTS, RESULTS, read_outcome
+from graphrag_eval_async.scale.folder import SUFFIX, ShardFolder
+from graphrag_eval_async.scale.limits import Budget, most_workers
+from graphrag_eval_async.scale.shard import REJECTS, RESULTS, make_job, read_outcome
 from graphrag_eval_async.sinks import RejectWriter
+from graphrag_eval_async.sources.files import in_thread
 from graphrag_eval_async.stream.counts import warn_or_log
 from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from graphrag_eval_async.scale.folder import ShardFolder
-    from graphrag_eval_async.scale.shard import FileShard, Job, Outcome
+    from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
+    from graphrag_eval_async.scale.shard import FileShard, Outcome
     from graphrag_eval_async.stream.options import OnReject
 
 Send: TypeAlias = "Callable[[bytes], Awaitable[None]]"
@@ -59,9 +62,11 @@ class Pool(Protocol):
 
 
 class ShardedRun:
-    """A run in shards, and its outcome so far.
+    """A run in shards, and its outcome so far. Its folder is locked until it is closed.
 
     Attributes:
+        job: what its workers need.
+        workers: how many workers there are.
         aggregates: of all results that were joined.
         rejects: of the same shards.
         samples: by question, how many results were joined.
@@ -70,28 +75,69 @@ class ShardedRun:
         size: number of bytes to read.
         consumed: how many of these bytes were joined.
         folder: path of the folder with finished shards.
-        send: takes results as lines of JSON, in the order of the input; None if they are not
-            wanted.
-        advance: called for each result that was joined.
     """
 
-    def __init__(self, job: Job, folder: ShardFolder, on_reject: OnReject) -> None:
-        """Prepare a run; `on_reject` is as in `evaluate_stream`."""
-        self._job, self._folder = job, folder
-        self.folder = str(folder.path)
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        options: EvaluatorOptions,
+        *,
+        shards_path: str | None,
+        max_workers: int,
+        max_in_flight: int,
+        on_reject: OnReject,
+        is_part: bool = False,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            evaluator: what evaluates the responses.
+            options: those of the evaluator, from which each worker makes its own.
+            shards_path: the folder for finished shards; None for a temporary one.
+            max_workers: how many workers there may be. The configuration may allow fewer.
+            max_in_flight: how many responses a worker may have in progress.
+            on_reject: as in `evaluate_stream`.
+            is_part: whether other runs evaluate the rest of the responses.
+
+        Raises:
+            JournalLocked: another run uses `shards_path`.
+            UsageError: an option cannot be sent to other processes, or `shards_path` cannot be
+                made.
+        """
+        self.workers = most_workers(evaluator.config, max_workers)
+        self._is_temporary = shards_path is None
+        self._folder = ShardFolder(shards_path or tempfile.mkdtemp(suffix=SUFFIX))
+        self.folder = str(self._folder.path)
+        self.job = make_job(
+            evaluator,
+            options,
+            self.workers,
+            folder=self.folder,
+            max_in_flight=max_in_flight,
+            is_part=is_part,
+        )
         self._on_reject = on_reject
-        self.send: Send | None = None
-        self.advance: Callable[[], object] = lambda: None
+        self._send: Send | None = None
+        self._advance: Callable[[], object] = lambda: None
         self.aggregates = RunningAggregates(
-            templates=job.reference.templates, steps=job.reference.step_names
+            templates=self.job.reference.templates, steps=self.job.reference.step_names
         )
         self.rejects = Rejects()
         self.samples: dict[str, int] = {}
         self.usage = JudgeUsage(FREE)
         self.resumed = 0
-        self.size = self.consumed = 0
+        self.size = 0
+        self.consumed = 0
         self._is_stopped = False
         self._lines_before = 0  # Lines in earlier shards of the file that is being joined.
+
+    def close(self) -> None:
+        """Unlock the folder of finished shards, which stay for the next run; delete it if it is
+        temporary.
+        """
+        self._folder.close()
+        if self._is_temporary:
+            self._folder.remove()
 
     def stop(self) -> None:
         """Submit no more shards; those in progress are still finished and joined."""
@@ -102,16 +148,30 @@ class ShardedRun:
         """The ids of the questions without a response; none if other runs may have the
         responses.
         """
-        if self._job.is_part:
+        if self.job.is_part:
             return []
         return [
-            question for question in self._job.reference.questions if question not in self.samples
+            question for question in self.job.reference.questions if question not in self.samples
         ]
 
-    async def evaluate_files(self, shards: Sequence[FileShard], pool: Pool) -> None:
+    async def evaluate_files(
+        self,
+        shards: Sequence[FileShard],
+        pool: Pool,
+        *,
+        send: Send | None,
+        advance: Callable[[], object],
+    ) -> None:
         """Evaluate the shards that are not finished, and join all in their order.
 
         If a shard cannot be evaluated, the finished shards before it are still joined.
+
+        Args:
+            shards: all shards of the run.
+            pool: evaluates them; it is closed at the end.
+            send: takes results as lines of JSON, in the order of the input; None if they are not
+                wanted.
+            advance: called for each result that was joined.
 
         Raises:
             RejectedResponse: a response cannot be evaluated, and `on_reject` is "raise".
@@ -120,13 +180,15 @@ class ShardedRun:
             ExecutionUnavailable: the configured queries cannot be run.
             WorkerError: a worker died.
         """
+        self._send = send
+        self._advance = advance
         self.size = sum(shard.size for shard in shards)
-        names = {shard: shard.name(self._job.fingerprints) for shard in shards}
-        self.discard_shards(keep=set(names.values()))
+        names = {shard: shard.name(self.job.fingerprints) for shard in shards}
+        self._discard_shards(keep=set(names.values()))
         finished = {shard for shard in shards if names[shard] in self._folder.finished}
         self.resumed = len(finished)
 
-        budget = Budget(self._job.budget_usd)
+        budget = Budget(self.job.budget_usd)
         for shard in finished:
             budget.spend(self._spent_on(names[shard]))
 
@@ -141,7 +203,7 @@ class ShardedRun:
 
                 while unjoined and unjoined[0] in finished:
                     shard = unjoined.popleft()
-                    await self._join_file_shard(shard, self._folder.of(names[shard]))
+                    await self._join_file_shard(shard, names[shard])
 
                 if failure is not None:
                     raise failure
@@ -153,7 +215,24 @@ class ShardedRun:
             await pool.aclose()
             submitted.abandon()
         if not unjoined:
-            self.finish()
+            self._finish()
+
+    async def join_rows(
+        self, names: Iterator[str], *, send: Send, advance: Callable[[], object]
+    ) -> None:
+        """Join shards of rows, which have no order.
+
+        Args:
+            names: the names of the shards, each as it is finished. The iterator may block.
+            send: takes results as lines of JSON.
+            advance: called for each result that was joined.
+        """
+        self._send = send
+        self._advance = advance
+        self._discard_shards()
+        while (name := await in_thread(next, names, None)) is not None:
+            await self._join(name, line_shift=None)
+        self._finish()
 
     def _spent_on(self, name: str) -> float:
         """Return the US dollars that an earlier run spent on a finished shard."""
@@ -161,7 +240,7 @@ class ShardedRun:
         usage.add_state(read_outcome(self._folder.of(name)).usage)
         return usage.spent or 0.0
 
-    def discard_shards(self, keep: Collection[str] = ()) -> None:
+    def _discard_shards(self, keep: Collection[str] = ()) -> None:
         """Delete the shards that earlier runs have left, except those to `keep`, and warn of
         them.
         """
@@ -173,29 +252,32 @@ class ShardedRun:
                 "evaluating these again"
             )
 
-    async def _join_file_shard(self, shard: FileShard, folder: Path) -> None:
+    async def _join_file_shard(self, shard: FileShard, name: str) -> None:
+        """Add what a finished shard of a file has left to this run."""
         if shard.start == 0:
             self._lines_before = 0
         # The first line of a later part is counted from the line end before it.
         shift = self._lines_before - (1 if shard.start else 0)
-        outcome = await self.join(folder, shift)
+        outcome = await self._join(name, shift)
         self._lines_before += outcome.lines
         self.consumed += shard.size
 
-    async def join(self, folder: Path, line_shift: int | None = None) -> Outcome:
+    async def _join(self, name: str, line_shift: int | None) -> Outcome:
         """Add what a finished shard has left to this run, and return its outcome.
 
         Args:
+            name: the name of the shard.
             line_shift: what to add to the numbers of lines of rejects; None if the lines have no
                 numbers.
         """
+        folder = self._folder.of(name)
         outcome = await write_in_thread(partial(read_outcome, folder))
         aggregates = RunningAggregates.from_bytes(outcome.aggregates)
         await self._take_results(folder, outcome, aggregates)
         for question, count in outcome.samples.items():
             self.samples[question] = self.samples.get(question, 0) + count
         for _ in range(sum(outcome.samples.values())):
-            self.advance()
+            self._advance()
 
         await write_in_thread(partial(self.aggregates.merge, aggregates))
         self.usage.add_state(outcome.usage)
@@ -206,17 +288,17 @@ class ShardedRun:
         self, folder: Path, outcome: Outcome, aggregates: RunningAggregates
     ) -> None:
         """Send the results of a shard, and number their samples as in one process."""
-        repeats = not self._job.is_part and any(
+        repeats = not self.job.is_part and any(
             question in self.samples for question in outcome.samples
         )
-        if self.send is None and not repeats:
+        if self._send is None and not repeats:
             return
         async with aiofiles.open(folder / RESULTS, "rb") as file:
             while lines := await file.readlines(BATCH_BYTES):
                 if repeats:
                     lines = [self._renumbered(line, aggregates) for line in lines]
-                if self.send is not None:
-                    await self.send(b"".join(lines))
+                if self._send is not None:
+                    await self._send(b"".join(lines))
 
     def _renumbered(self, line: bytes, aggregates: RunningAggregates) -> bytes:
         """Return a result with the number that its sample has in the whole run.
@@ -249,11 +331,11 @@ class ShardedRun:
             if self._on_reject != "collect":
                 self._on_reject(reject)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Record that all shards were joined, and delete their folders."""
         self.aggregates.finish()
         self._folder.remove()
-        names = misnamed_steps(self._job.reference, self.aggregates._step_names())
+        names = misnamed_steps(self.job.reference, self.aggregates._step_names())
         if names:
             warn_or_log(names)
 
