@@ -157,8 +157,11 @@ def error_line(error: Any) -> str | None:
     """Return the first line of an error's text that says something; None if it has no text.
 
     Agents and tools write an error as text, or as an object or a list that holds its text. That may
-    itself be JSON text. An object without a text under one of `ERROR_KEYS` is quoted as JSON.
+    itself be JSON text. An object without a text under one of `ERROR_KEYS` is quoted as JSON. A
+    boolean only says that there is an error.
     """
+    if isinstance(error, bool):
+        return None
     text = _error_text(error, ERROR_LEVELS)
     if text is None and error is not None:
         quoted = error if isinstance(error, str) else orjson.dumps(error).decode()

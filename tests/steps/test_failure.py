@@ -275,6 +275,7 @@ FIRST_LINES: list[tuple[Any, str | None]] = [
     ("[" * 1000 + "]" * 1000, "[" * 500 + "..."),
     ("{not JSON", "{not JSON"),
     (503, "503"),
+    (True, None),
     (" \n", None),
     ("", None),
 ]
@@ -341,6 +342,7 @@ async def test_an_agent_error_has_the_first_line_of_the_error(
             "no such table",
         ),
         ({"exception": {"message": "no such table"}, "status": "error"}, "no such table"),
+        ({"error": True, "output": "no such table"}, "no such table"),
         ({"message": "no such table", "output": " ", "status": "error"}, "no such table"),
         ({"message": "asking", "output": "no such table", "status": "error"}, "no such table"),
         (
