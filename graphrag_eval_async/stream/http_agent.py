@@ -102,12 +102,11 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
     In texts of `params` and `body`, keys included, ``{question}`` is the question, ``{id}`` its id,
     ``{template}`` the id of its template, ``{KEY}`` the value of its tag KEY; ``{{`` and ``}}`` are
     braces. If neither has ``{question}``, `question` and, if there is such a tag, `dataset` are
-    added, unless the
-    URL has them: to `params` with GET, to `body` with POST. In all texts, ``${NAME}`` is an
-    environment variable. No error or log of this library shows its value, headers, or user and
-    password of the URL, even if the server repeats them. In replies, the password, headers named
-    like auth, cookie, key, secret or token, and values of ``${NAME}`` become ``***`` if they have
-    at least 8 characters; IRIs do so only in headers, or with @ or ?.
+    added, unless the URL has them: to `params` with GET, to `body` with POST. In all texts,
+    ``${NAME}`` is an environment variable. No error or log of this library shows its value,
+    headers, or user and password of the URL, even if the server repeats them. In replies, the
+    password, headers named like auth, cookie, key, secret or token, and values of ``${NAME}``
+    become ``***`` if they have at least 8 characters; IRIs do so only in headers, or with @ or ?.
 
     What goes wrong is the `error` of the response; so is a reply's `error`. Failed connections and
     HTTP 429, 502, 503 and 504 are tried again after a pause, of up to 60 s if the server says so;
