@@ -23,18 +23,12 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.series import Series
 
 OutcomeCounts: TypeAlias = Counter[Outcome]
-"""Counts of metric failures by metric and kind, and of failures by reason."""
-
-
-def count(outcomes: OutcomeCounts, more: Iterable[Outcome], times: int = 1) -> None:
-    """Add `more` to the outcomes `times` times."""
-    for outcome in more:
-        outcomes[outcome] += times
+"""How often each metric failed, by metric and cause; and how often results did, by reason."""
 
 
 def reasons(outcomes: OutcomeCounts) -> dict[str, int]:
-    """Return the number of failures by reason, sorted by name."""
-    return {kind: total for (what, kind), total in sorted(outcomes.items()) if what == REASON}
+    """Return the number of failed results by reason, sorted by name."""
+    return {cause: count for (name, cause), count in sorted(outcomes.items()) if name == REASON}
 
 
 def covered_metrics(
@@ -42,25 +36,44 @@ def covered_metrics(
 ) -> set[str]:
     """Return the metrics that have a value somewhere, or should have one.
 
-    A failed agent says nothing about which metrics apply. Outputs with only texts are not metrics.
+    Args:
+        series: the metrics with a value.
+        outcomes: the outcomes of all results.
+        pending: the metrics with a value to come.
     """
-    failed = {what for what, kind in outcomes if kind not in (RESPONSE_ERROR, NO_ANSWER)}
-    texts = {what for what, kind in outcomes if kind == TEXT}
-    known = (failed - texts - {REASON, OUTPUTS}) | {*series, *pending, "steps_score"}
-    correctness = VALUES_BY_METRIC["answer_correctness"]
-    return known | ({*correctness} if known.intersection(correctness) else set())
+    # A failed agent says nothing about which metrics apply.
+    failed = {name for name, cause in outcomes if cause not in (RESPONSE_ERROR, NO_ANSWER)}
+    # An output that is a text is no metric, even where it failed.
+    texts = {name for name, cause in outcomes if cause == TEXT}
+    metrics = failed - texts - {REASON, OUTPUTS}
+    metrics.update(series, pending)
+    metrics.add("steps_score")
+    # The values of answer correctness come together.
+    values_of_correctness = VALUES_BY_METRIC["answer_correctness"]
+    if not metrics.isdisjoint(values_of_correctness):
+        metrics.update(values_of_correctness)
+    return metrics
 
 
 def coverage(metric: str, values: int, outcomes: OutcomeCounts, pending: int) -> dict[str, Any]:
-    """Return how many samples a metric applies to, and its outcomes in them."""
-    names = {metric} if is_metric(metric) else {metric, OUTPUTS}
+    """Return how many samples a metric applies to, and its outcomes in them.
+
+    Args:
+        metric: the name of the metric.
+        values: how many values it has.
+        outcomes: the outcomes of the samples.
+        pending: how many values are to come.
+    """
+    names = {metric}
+    if not is_metric(metric):
+        # It is an output of a custom evaluation: results that name no output may lack it.
+        names.add(OUTPUTS)
     failed: Counter[str] = Counter()
-    for (what, kind), total in sorted(outcomes.items()):
-        if what in names:
-            failed[kind] += total
-    applied = values + failed.total() + pending
+    for (name, cause), count in outcomes.items():
+        if name in names:
+            failed[cause] += count
     return {
-        "applied": applied,
+        "applied": values + failed.total() + pending,
         "values": values,
         "failed": dict(sorted(failed.items())),
         "pending": pending,
@@ -68,7 +81,16 @@ def coverage(metric: str, values: int, outcomes: OutcomeCounts, pending: int) ->
 
 
 def bounds(series: Series | None, failed: int) -> dict[str, float]:
-    """Return the means of a metric from 0 to 1 if all `failed` values were 0, and if all were 1."""
-    total, values = (0, 0) if series is None else (series.units, len(series))
-    low, high = (mean(total + most, values + failed, integral=False) for most in (0, failed * ONE))
-    return {"low": low, "high": high}
+    """Return the means of a metric from 0 to 1 if all `failed` values were 0, and if all were 1.
+
+    There must be a value, or a failed one.
+    """
+    units = 0
+    samples = failed
+    if series is not None:
+        units = series.units
+        samples += len(series)
+    return {
+        "low": mean(units, samples, integral=False),
+        "high": mean(units + failed * ONE, samples, integral=False),
+    }

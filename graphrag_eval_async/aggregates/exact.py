@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 UNIT_BITS = 1074
+"""The binary digits after the point of the smallest positive double, 2**-1074."""
+
 ONE = 1 << UNIT_BITS
+"""The number 1 in units of 2**-1074."""
 
 DOUBLE_INTS = 2**53
 """Every int up to this one equals a double."""
@@ -22,14 +25,20 @@ DOUBLE_INTS = 2**53
 def to_units(value: float) -> int:
     """Return a finite float, or an int of any size, as a multiple of 2**-1074."""
     numerator, denominator = value.as_integer_ratio()
+    # The denominator is a power of 2: 2**k has a bit length of k + 1.
     return numerator << (UNIT_BITS + 1 - denominator.bit_length())
 
 
 def sum_units(values: Iterable[float]) -> int:
     """Return the exact sum of finite floats and ints, as a multiple of 2**-1074."""
-    values = [*values]
-    others = [to_units(value) for value in values if type(value) is not float]
-    return sum(others) + sum_floats([value for value in values if type(value) is float])
+    floats = []
+    total = 0
+    for value in values:
+        if type(value) is float:
+            floats.append(value)
+        else:
+            total += to_units(value)
+    return total + sum_floats(floats)
 
 
 def sum_floats(floats: Collection[float]) -> int:
@@ -38,42 +47,58 @@ def sum_floats(floats: Collection[float]) -> int:
     `math.fsum` rounds a sum correctly. Its rounding error is again summed by `fsum`, and so on
     until it is 0.
     """
-    total, rest = 0, list(floats)
+    total = 0
+    terms = list(floats)
     try:
-        while part := math.fsum(rest):
-            total += to_units(part)
-            rest.append(-part)
+        rounded_sum = math.fsum(terms)
+        while rounded_sum != 0:
+            total += to_units(rounded_sum)
+            # Now the terms sum up to the rounding error.
+            terms.append(-rounded_sum)
+            rounded_sum = math.fsum(terms)
     except OverflowError:  # Partial sums exceed the largest double.
-        return sum(map(to_units, floats))
+        return sum(to_units(value) for value in floats)
     return total
 
 
 def mean(units: int, count: int, *, integral: bool) -> float:
-    """Return `units` * 2**-1074 / `count`, correctly rounded; if `integral`, integers are returned
-    as int.
+    """Return the mean of `count` values, correctly rounded.
 
-    Equals `statistics.mean` of `count` values with this sum, all of them ints if `integral`.
+    It equals that of `statistics.mean`.
+
+    Args:
+        units: the exact sum of the values, as a multiple of 2**-1074.
+        count: the number of values, at least 1.
+        integral: whether the values are ints; then a mean that is a whole number is an int.
     """
     if integral:
         whole, remainder = divmod(units, count * ONE)
-        if not remainder:
+        if remainder == 0:
             return whole
     return units / (count * ONE)
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the means of the templates' means, and of their bounds, if there are any."""
-    groups = [shown[metric] for shown in per_template.values() if metric in shown]
+    """Return the means of the templates' means of a metric, and of their bounds.
+
+    Keys that no template has are absent.
+    """
+    stats_of_templates = [stats[metric] for stats in per_template.values() if metric in stats]
     macro: dict[str, Any] = {}
     for key in ("mean", "mean_of_questions"):
-        if means := [group[key] for group in groups if key in group]:
+        means = [stats[key] for stats in stats_of_templates if key in stats]
+        if means:
             macro[key] = _mean(means)
-    if bounds := [group["bounds"] for group in groups if "bounds" in group]:
-        macro["bounds"] = {end: _mean([each[end] for each in bounds]) for end in ("low", "high")}
+    bounds = [stats["bounds"] for stats in stats_of_templates if "bounds" in stats]
+    if bounds:
+        macro["bounds"] = {
+            "low": _mean([bound["low"] for bound in bounds]),
+            "high": _mean([bound["high"] for bound in bounds]),
+        }
     return macro
 
 
 def _mean(values: Sequence[float]) -> float:
-    return mean(
-        sum_units(values), len(values), integral=all(type(value) is int for value in values)
-    )
+    """Return the mean of at least one float or int, correctly rounded."""
+    are_ints = all(type(value) is int for value in values)
+    return mean(sum_units(values), len(values), integral=are_ints)

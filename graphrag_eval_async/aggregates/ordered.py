@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from graphrag_eval_async.aggregates.exact import mean, to_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     Chunk: TypeAlias = array[float] | list[float]
 
 CHUNK = 2048
-"""Short enough to sort in a fraction of a millisecond."""
+"""Maximum values of a chunk: short enough to sort in a fraction of a millisecond."""
 
 FEW = 32
 """Values that are inserted in less time than it takes to sort a chunk again."""
@@ -25,21 +25,24 @@ FEW = 32
 class OrderedValues:
     """A multiset of finite numbers that finds the k-th smallest.
 
-    Values are stored in chunks of at most `CHUNK`, each sorted when it is read. `_bounds[i]` is >=
-    every value before chunk i and <= every value in it.
+    Values are stored in chunks of at most `CHUNK`. The values of each chunk are at most those of
+    the next; within a chunk, they are sorted when it is read.
 
-    Added values wait until there are `CHUNK` of them, or until they are read. Chunks are arrays of
-    doubles. They become lists when an int is added that no double equals; values always compare
-    exactly.
+    Added values wait until there are more than `CHUNK` of them, or until they are read. Chunks are
+    arrays of doubles. They become lists when an int is added that no double equals; values always
+    compare exactly.
+
+    Attributes:
+        wide: whether values may be ints that no double equals.
     """
 
     __slots__ = (
-        "_before",
         "_bounds",
         "_chunks",
-        "_finger",
         "_is_sorted",
+        "_last_chunk",
         "_size",
+        "_values_before",
         "_waiting",
         "wide",
     )
@@ -47,49 +50,24 @@ class OrderedValues:
     def __init__(self) -> None:
         self.wide = False
         self._waiting: Chunk = array("d")
+        self._size = 0  # Number of values in chunks.
         self._chunks: list[Chunk] = [array("d")]
+        # By chunk: a number that is >= every value before the chunk and <= every value in it.
         self._bounds = [-inf]
+        # By chunk: whether it is sorted.
         self._is_sorted = [True]
-        self._size = 0
         # The chunk last selected from, and the number of values before it.
-        self._finger = self._before = 0
+        self._last_chunk = 0
+        self._values_before = 0
 
     def __len__(self) -> int:
         return self._size + len(self._waiting)
 
     def extend(self, values: Iterable[float]) -> None:
+        """Add values: floats, and ints only after `widen`."""
         self._waiting.extend(values)
         if len(self._waiting) > CHUNK:
-            self._settle()
-
-    @property
-    def chunks(self) -> list[Chunk]:
-        """All values: those of each chunk are at most those of the next."""
-        if self._waiting:
-            self._settle()
-        return self._chunks
-
-    def _settle(self) -> None:
-        ordered = sorted(self._waiting)
-        data, bounds = self._chunk(ordered), self._bounds
-        end, index = len(ordered), len(bounds)
-        self._size += end
-        self._waiting = self._chunk([])
-        # From last to first chunk: a split then shifts only chunks that are done.
-        while end:
-            index = bisect_right(bounds, ordered[end - 1], 0, index) - 1
-            start = bisect_left(ordered, bounds[index], 0, end) if index else 0
-            if self._is_sorted[index] and len(ordered) <= FEW:
-                for value in ordered[start:end]:
-                    insort(self._chunks[index], value)
-            else:
-                self._chunks[index].extend(data[start:end])
-                self._is_sorted[index] = False
-            if index < self._finger:
-                self._before += end - start
-            if len(self._chunks[index]) > CHUNK:
-                self._split(index)
-            end = start
+            self._store_waiting()
 
     def widen(self) -> None:
         """Make room for ints that no double equals."""
@@ -98,11 +76,51 @@ class OrderedValues:
             self._waiting = list(self._waiting)
             self._chunks = [list(chunk) for chunk in self._chunks]
 
+    @property
+    def chunks(self) -> list[Chunk]:
+        """All values: those of each chunk are at most those of the next."""
+        if self._waiting:
+            self._store_waiting()
+        return self._chunks
+
+    def _store_waiting(self) -> None:
+        """Move the values that wait into the chunks that they belong to."""
+        values = sorted(self._waiting)
+        chunk_of_values = self._make_chunk(values)
+        self._waiting = self._make_chunk([])
+        self._size += len(values)
+
+        # From last to first chunk: a split then shifts only chunks that are done.
+        end = len(values)
+        index = len(self._bounds)
+        while end > 0:
+            # The last chunk that may hold the largest value, and the values from `start` on,
+            # which belong there, too.
+            index = bisect_right(self._bounds, values[end - 1], 0, index) - 1
+            start = 0
+            if index > 0:
+                start = bisect_left(values, self._bounds[index], 0, end)
+
+            if self._is_sorted[index] and len(values) <= FEW:
+                for value in values[start:end]:
+                    insort(self._chunks[index], value)
+            else:
+                self._chunks[index].extend(chunk_of_values[start:end])
+                self._is_sorted[index] = False
+
+            if index < self._last_chunk:
+                self._values_before += end - start
+            if len(self._chunks[index]) > CHUNK:
+                self._split(index)
+            end = start
+
     def first(self) -> float:
-        return self._sorted(0)[0]
+        """Return the smallest of at least one value."""
+        return self._sorted_chunk(0)[0]
 
     def last(self) -> float:
-        return self._sorted(len(self.chunks) - 1)[-1]
+        """Return the largest of at least one value."""
+        return self._sorted_chunk(len(self.chunks) - 1)[-1]
 
     def select(self, k: int) -> float:
         """Return the value at index `k` in ascending order, 0 <= k < len.
@@ -110,62 +128,79 @@ class OrderedValues:
         Takes time proportional to the distance from the last selection, in chunks.
         """
         chunks = self.chunks
-        while k < self._before:
-            self._finger -= 1
-            self._before -= len(chunks[self._finger])
-        while k >= self._before + len(chunks[self._finger]):
-            self._before += len(chunks[self._finger])
-            self._finger += 1
-        return self._sorted(self._finger)[k - self._before]
+        while k < self._values_before:
+            self._last_chunk -= 1
+            self._values_before -= len(chunks[self._last_chunk])
+        while k >= self._values_before + len(chunks[self._last_chunk]):
+            self._values_before += len(chunks[self._last_chunk])
+            self._last_chunk += 1
+        return self._sorted_chunk(self._last_chunk)[k - self._values_before]
 
     def quantile(self, percent: int) -> float:
-        """Return the value with `percent` of the values below it; see `quantile`."""
+        """Return the value with `percent` of the values below it, as the function `quantile`."""
         return quantile(self.select, len(self), percent)
 
     def rank(self, bound: float) -> int:
         """Return how many values are at most `bound`, which may be infinite."""
         chunks = self.chunks
         index = bisect_right(self._bounds, bound) - 1
-        return sum(map(len, chunks[:index])) + bisect_right(self._sorted(index), bound)
+        values_before = sum(len(chunk) for chunk in chunks[:index])
+        return values_before + bisect_right(self._sorted_chunk(index), bound)
 
-    def _sorted(self, index: int) -> Chunk:
+    def _sorted_chunk(self, index: int) -> Chunk:
         """Sort a chunk if needed and return it."""
         chunks = self.chunks
         if not self._is_sorted[index]:
-            chunks[index] = self._chunk(sorted(chunks[index]))
+            chunks[index] = self._make_chunk(sorted(chunks[index]))
             self._is_sorted[index] = True
         return chunks[index]
 
     def _split(self, index: int) -> None:
-        """Split a chunk that is too long, at two thirds: halves would all be full at about the
+        """Split a chunk that is too long.
+
+        The first parts are two thirds full: if all were halves, they would all be full at about the
         same time.
         """
         values = sorted(self._chunks[index])
-        starts = range(0, len(values), CHUNK * 2 // 3)
-        self._chunks[index : index + 1] = [self._chunk(values[i : i + starts.step]) for i in starts]
-        self._bounds[index + 1 : index + 1] = [values[i] for i in starts[1:]]
-        self._is_sorted[index : index + 1] = [True] * len(starts)
-        if index < self._finger:
-            self._finger += len(starts) - 1
+        length = CHUNK * 2 // 3
+        parts = [values[start : start + length] for start in range(0, len(values), length)]
+        self._chunks[index : index + 1] = [self._make_chunk(part) for part in parts]
+        self._is_sorted[index : index + 1] = [True] * len(parts)
+        # The bound of the first part is that of the chunk.
+        self._bounds[index + 1 : index + 1] = [part[0] for part in parts[1:]]
+        if index < self._last_chunk:
+            self._last_chunk += len(parts) - 1
 
-    def _chunk(self, values: list[float]) -> Chunk:
+    def _make_chunk(self, values: list[float]) -> Chunk:
+        """Return a chunk of these values, which may be the list itself."""
         if self.wide:
             return values
-        chunk = array("d")
-        # A third of the time of `array("d", values)`.
-        chunk.frombytes(pack(f"{len(values)}d", *values))
-        return chunk
+        return doubles_of(values)
+
+
+def doubles_of(values: Sequence[float]) -> array[float]:
+    """Return numbers, all of which equal doubles, as an array of doubles."""
+    doubles = array("d")
+    # A third of the time of `array("d", values)`.
+    doubles.frombytes(pack(f"{len(values)}d", *values))
+    return doubles
 
 
 def quantile(select: Callable[[int], float], size: int, percent: int) -> float:
-    """Return the value with `percent` of `size` values below it; `select` returns them by rank.
+    """Return the value with `percent` of `size` values below it.
 
     It is linearly interpolated between two values: the inclusive method of `statistics.quantiles`,
     type 7 of Hyndman and Fan (1996, "Sample quantiles in statistical packages"), rounded once.
+
+    Args:
+        select: returns the value at an index in ascending order.
+        size: number of values, at least 1.
+        percent: from 0 to 100.
     """
-    place, rest = divmod((size - 1) * percent, 100)
-    low = select(place)
-    if not rest:
+    index, hundredths = divmod((size - 1) * percent, 100)
+    low = select(index)
+    if hundredths == 0:
         return low
-    high = select(place + 1)
-    return mean(to_units(low) * (100 - rest) + to_units(high) * rest, 100, integral=False)
+    high = select(index + 1)
+    weighted_sum = to_units(low) * (100 - hundredths) + to_units(high) * hundredths
+    return mean(weighted_sum, 100, integral=False)

@@ -4,71 +4,104 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.catalogue.metrics import STEP_METRICS
 from graphrag_eval_async.catalogue.outcomes import NO_STEPS, VALUES_BY_METRIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from graphrag_eval_async.records.evaluation import Evaluation
 
-# Template, question and sample; results of different runs may share them.
-Awaited: TypeAlias = tuple[str, ...]
+MetricNames: TypeAlias = tuple[str, ...]
+"""The metrics of an incomplete result that do not count yet, once for each value, sorted."""
+
+
+class ResultKey(NamedTuple):
+    """What an incomplete result and its complete version have in common.
+
+    Results of different runs may share it.
+    """
+
+    template_id: str
+    question_id: str
+    sample: str
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> ResultKey:
+        """Return the key of a result, whose question and sample may be of any type."""
+        return cls(
+            template_id=evaluation.template_id,
+            question_id=str(evaluation.question_id),
+            sample=str(evaluation.sample),
+        )
 
 
 class Pending:
-    """Incomplete results, and their pending metrics."""
+    """Incomplete results, and their pending metrics.
+
+    Attributes:
+        results: the metrics of each incomplete result, by the key of the result.
+    """
 
     def __init__(self) -> None:
-        self.results: dict[Awaited, list[tuple[str, ...]]] = {}
+        self.results: dict[ResultKey, list[MetricNames]] = {}
 
-    def add(self, seen: Evaluation) -> None:
+    def add(self, evaluation: Evaluation) -> None:
         """Record an incomplete result, whose values do not count yet."""
-        scored = [metric for metric in STEP_METRICS if (metric, NO_STEPS) in seen.outcomes]
-        metrics = [*_metrics(seen), *seen.metrics, *scored]
-        self.results.setdefault(_key(seen), []).append(tuple(sorted(metrics)))
+        metrics = [*_metrics_to_judge(evaluation), *evaluation.metrics]
+        metrics += [metric for metric in STEP_METRICS if (metric, NO_STEPS) in evaluation.outcomes]
+        results = self.results.setdefault(ResultKey.of(evaluation), [])
+        results.append(tuple(sorted(metrics)))
 
-    def remove(self, seen: Evaluation) -> None:
+    def remove(self, evaluation: Evaluation) -> None:
         """Record a complete result, whether it was pending or not."""
-        key = _key(seen)
-        if expected := self.results.get(key):
-            expected.pop()
-            if not expected:
-                del self.results[key]
+        key = ResultKey.of(evaluation)
+        results = self.results.get(key)
+        if results is None:
+            return
+        results.pop()
+        if not results:
+            del self.results[key]
 
     def merge(self, other: Pending) -> None:
-        for key, expected in other.results.items():
-            self.results[key] = sorted([*self.results.get(key, ()), *expected])
+        """Add the incomplete results of `other`."""
+        for key, results in other.results.items():
+            self.results[key] = sorted([*self.results.get(key, []), *results])
 
     def by_template(self) -> dict[str, Counter[str]]:
-        """Return the number of pending values by template and metric; omit templates without
-        any.
+        """Return the number of pending values by template and metric.
+
+        Templates without pending results are absent.
         """
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for (template, _, _), parts in self.results.items():
-            for metrics in parts:
-                counts[template].update(metrics)
+        for key, results in self.results.items():
+            for metrics in results:
+                counts[key.template_id].update(metrics)
         return counts
 
 
-def _key(seen: Evaluation) -> Awaited:
-    return seen.template_id, str(seen.question_id), str(seen.sample)
+def _metrics_to_judge(evaluation: Evaluation) -> list[str]:
+    """Return the metrics that a result says are pending, once for each value to come.
 
-
-def _metrics(seen: Evaluation) -> Iterator[str]:
-    """Yield the pending metrics; custom evaluations by name, since their outputs are not known
-    yet.
+    Custom evaluations are returned by name, since their outputs are not known yet.
     """
-    retrievals = sum(map(_is_retrieval, seen.as_dict().get("actual_steps") or ()))
-    for name in seen.pending if isinstance(seen.pending, list | tuple) else ():
-        if isinstance(name, str):
-            metrics = VALUES_BY_METRIC.get(name, (name,))
-            yield from metrics * (retrievals if metrics[0].startswith("retrieval_") else 1)
+    names = evaluation.pending
+    if not isinstance(names, list | tuple):
+        return []
+    steps = evaluation.as_dict().get("actual_steps") or ()
+    retrievals = sum(_is_successful_retrieval(step) for step in steps)
+    metrics: list[str] = []
+    for name in names:
+        if not isinstance(name, str):
+            continue
+        values = VALUES_BY_METRIC.get(name, (name,))
+        is_judged_by_step = values[0].startswith("retrieval_")
+        metrics += values * retrievals if is_judged_by_step else values
+    return metrics
 
 
-def _is_retrieval(step: Any) -> bool:
+def _is_successful_retrieval(step: Any) -> bool:
+    """Return whether an unchecked step is one that metrics of retrieval judge."""
     return (
         isinstance(step, Mapping)
         and step.get("name") == "retrieval"

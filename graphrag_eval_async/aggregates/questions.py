@@ -1,19 +1,23 @@
-"""The values of a metric by question: the samples of one question are not independent of each
-other.
+"""The values of a metric by question.
+
+The samples of one question are not independent of each other.
 """
 
 from __future__ import annotations
 
 from array import array
 from contextlib import suppress
+from functools import cached_property
 from itertools import repeat
 from math import fsum, isnan, nan, sqrt
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 UNKNOWN = ""
 """Stands for the question of results that name none."""
@@ -22,54 +26,61 @@ FIRST = (1, None)
 """Numbers of first samples; results of other programs may not number them."""
 
 
-def rows_of(places: Iterable[int]) -> dict[int, list[int]]:
-    """Return the indices of each place."""
-    rows: dict[int, list[int]] = {}
-    for index, place in enumerate(places):
-        if (own := rows.get(place)) is None:
-            rows[place] = [index]
-        else:
-            own.append(index)
-    return rows
+def names_of(question_ids: list[Any]) -> list[str]:
+    """Return the names under which the values of questions are kept, by unchecked ids."""
+    if set(map(type, question_ids)) == {str}:  # Nearly always.
+        return question_ids
+    return [UNKNOWN if question_id is None else str(question_id) for question_id in question_ids]
 
 
-def name_of(question: object) -> str:
-    """Return the name under which the values of a question are kept."""
-    return question if type(question) is str else UNKNOWN if question is None else str(question)
-
-
-def first_values(
+def values_by_metric(
     metrics: Sequence[str], rows: Sequence[Sequence[float]]
 ) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield one value of each metric for each row: the mean of several retrieval steps."""
-    if rows and len(set(metrics)) == len(metrics):
+    """Yield one value of each metric for each result: of several retrieval steps, their mean.
+
+    Args:
+        metrics: the metrics of all results. Metrics of retrieval steps may repeat.
+        rows: the values of each result, in the order of `metrics`.
+    """
+    if not rows:
+        return
+    if len(set(metrics)) == len(metrics):
         yield from zip(metrics, zip(*rows, strict=True), strict=True)
         return
-    for name in dict.fromkeys(metrics if rows else ()):
-        own = [place for place, other in enumerate(metrics) if other == name]
-        sums = [sum_units([row[place] for place in own]) for row in rows]
-        yield name, [mean(units, len(own), integral=False) for units in sums]
+    for metric in dict.fromkeys(metrics):
+        columns = [column for column, name in enumerate(metrics) if name == metric]
+        sums = [sum_units([row[column] for column in columns]) for row in rows]
+        yield metric, [mean(units, len(columns), integral=False) for units in sums]
 
 
-Several: TypeAlias = tuple[int, int]
-"""Values of a question: their exact sum, in units of 2**-1074, and their number.
+class ValueSum(msgspec.Struct, frozen=True, gc=False):
+    """The exact sum of the values of a question, and their number.
 
-A single value is only stored like this if it is an int that no double equals.
-"""
+    A single value is only stored like this if it is an int that no double equals.
+    """
 
-
-def plus(values: float | Several, more: float | Several) -> Several:
-    """Add exactly."""
-    units, count = values if isinstance(values, tuple) else (to_units(values), 1)
-    more_units, more_count = more if isinstance(more, tuple) else (to_units(more), 1)
-    return units + more_units, count + more_count
+    units: int  # The sum, in units of 2**-1074.
+    count: int
 
 
-def mean_of(values: float | Several) -> tuple[float, int]:
+def to_sum(value: float | ValueSum) -> ValueSum:
+    """Return a single value as a sum, and a sum as it is."""
+    if isinstance(value, ValueSum):
+        return value
+    return ValueSum(to_units(value), 1)
+
+
+def plus(values: float | ValueSum, added: float | ValueSum) -> ValueSum:
+    """Return the exact sum of the values of both arguments."""
+    first = to_sum(values)
+    second = to_sum(added)
+    return ValueSum(first.units + second.units, first.count + second.count)
+
+
+def mean_of(values: float | ValueSum) -> tuple[float, int]:
     """Return the mean, correctly rounded and never -0.0, and the number of values."""
-    if isinstance(values, tuple):
-        units, count = values
-        return units / (count * ONE), count
+    if isinstance(values, ValueSum):
+        return values.units / (values.count * ONE), values.count
     return values + 0.0, 1
 
 
@@ -95,134 +106,202 @@ class QuestionScore(NamedTuple):
         return self.mean, -self.values - self.errors, self.question, self.template
 
 
-def _shift(values: float | Several) -> int:
-    """Return how far the mean of a question is above the sum of its values, in units of
-    2**-1074.
+class Placement:
+    """Which question each value of a batch belongs to.
+
+    A question has a place in its group, the same for all metrics.
+
+    Attributes:
+        places: the place of the question of each value.
+        are_new: whether each value is the first one of its question. Then the places are
+            consecutive and follow all others.
     """
-    return to_units(mean_of(values)[0]) - values[0] if isinstance(values, tuple) else 0
+
+    def __init__(self, places: Sequence[int], *, are_new: bool) -> None:
+        self.places = places
+        self.are_new = are_new
+
+    @cached_property
+    def rows(self) -> dict[int, list[int]]:
+        """The indices of the values of each question, by its place."""
+        rows: dict[int, list[int]] = {}
+        for index, place in enumerate(self.places):
+            if place in rows:
+                rows[place].append(index)
+            else:
+                rows[place] = [index]
+        return rows
 
 
 class QuestionValues:
     """The values of one metric, summed exactly by question.
 
-    A question has a place, the same for all metrics of a template. A question with one value takes
-    8 bytes.
+    Questions are named by their place. A question with one value takes 8 bytes.
     """
 
-    __slots__ = ("_before", "_count", "_several", "_shift", "_single")
+    __slots__ = ("_correction", "_count", "_outdated", "_single", "_sums")
 
     def __init__(self) -> None:
-        self._single = array("d")  # NaN for a place without a value, or with several.
-        self._several: dict[int, Several] = {}
-        self._count = self._shift = 0
-        # What `_shift` counts of questions that have changed.
-        self._before: dict[int, float | Several] = {}
+        # By place, the value of a question with one value. NaN for others.
+        self._single = array("d")
+        # By place, the values of a question with several.
+        self._sums: dict[int, ValueSum] = {}
+        # Number of questions with a value.
+        self._count = 0
+        # See `sum_of_means`, which brings it up to date.
+        self._correction = 0
+        # By place, what `_correction` counts of questions that have changed since.
+        self._outdated: dict[int, ValueSum | None] = {}
 
-    @property
-    def shift(self) -> int:
-        """What the sum of all values lacks to be the sum of the questions' means, in units of
-        2**-1074.
+    def sum_of_means(self, sum_of_values: int) -> int:
+        """Return the sum of the questions' means; both sums are in units of 2**-1074.
 
-        It is 0 as long as each question has one value.
+        They are equal as long as each question has one value.
         """
-        for place, values in self._before.items():
-            self._shift += _shift(self._several.get(place, nan)) - _shift(values)
-        self._before.clear()
-        return self._shift
+        for place, counted_sum in self._outdated.items():
+            self._correction += _correction_of(self._sums[place]) - _correction_of(counted_sum)
+        self._outdated.clear()
+        return sum_of_values + self._correction
 
     def __len__(self) -> int:
+        """Return the number of questions with a value."""
         return self._count
 
     def __contains__(self, place: object) -> bool:
-        """Whether the question at a place has a value."""
+        """Return whether the question at a place has a value."""
+        if place in self._sums:
+            return True
         single = self._single
-        return place in self._several or (
-            isinstance(place, int) and place < len(single) and not isnan(single[place])
-        )
+        return isinstance(place, int) and place < len(single) and not isnan(single[place])
 
-    def append(self, place: int, values: Sequence[float]) -> bool:
-        """Add a value to each of the questions from `place` on, if these follow all that are known.
+    def add(self, placement: Placement, values: Sequence[float]) -> None:
+        """Add values to the questions of `placement`.
 
-        `values` are doubles. Returns whether they were added.
+        They are an array of doubles, or else may be ints that no double equals.
         """
-        if len(self._single) > place:
-            return False
-        self._pad(place)
-        self._single.extend(values)
-        self._count += len(values)
-        return True
+        are_doubles = type(values) is array
+        if are_doubles and self._follow_all_places(placement):
+            self._pad(placement.places[0])
+            self._single.extend(values)
+            self._count += len(values)
+            return
 
-    def add(self, rows: Mapping[int, Sequence[int]], values: Sequence[float]) -> None:
-        """Add values to questions; `rows` are the indices of the values of each question, by its
-        place.
-        """
-        total = sum_floats if type(values) is array else sum_units
-        for place, own in rows.items():
-            if len(own) == 1:
-                self._merge_one(place, values[own[0]])
+        sum_exactly = sum_floats if are_doubles else sum_units
+        for place, indices in placement.rows.items():
+            if len(indices) > 1:
+                units = sum_exactly([values[index] for index in indices])
+                self._add_to_question(place, ValueSum(units, len(indices)))
+                continue
+            value = values[indices[0]]
+            if are_doubles or float(value) == value:
+                self._add_to_question(place, value)
             else:
-                self._merge_one(place, (total([values[index] for index in own]), len(own)))
+                self._add_to_question(place, to_sum(value))
+
+    def _follow_all_places(self, placement: Placement) -> bool:
+        """Return whether the places are consecutive and follow all that have a value so far.
+
+        New questions can have values already: those of another retrieval step of the same results.
+        """
+        return placement.are_new and len(self._single) <= placement.places[0]
 
     def _pad(self, length: int) -> None:
+        """Make room for places below `length`, at least for those that have it already."""
         self._single.extend(repeat(nan, length - len(self._single)))
 
-    def _merge_one(self, place: int, value: float | Several) -> None:
-        """Add the value or values of one question."""
-        if not isinstance(value, tuple) and float(value) != value:
-            value = to_units(value), 1
-        single = self._single
-        self._pad(place + 1)
-        known = self._several.get(place, single[place])
-        is_new = known != known  # NaN.
-        total = value if is_new else plus(known, value)
-        self._count += is_new
-        if isinstance(total, tuple):
-            self._before.setdefault(place, known)
-            self._several[place], single[place] = total, nan
+    def _add_to_question(self, place: int, added: float | ValueSum) -> None:
+        """Add a value, or the sum of several, to the question at a place."""
+        if place >= len(self._single):
+            self._pad(place + 1)
+
+        total: float | ValueSum
+        sum_before = self._sums.get(place)
+        if sum_before is not None:
+            total = plus(sum_before, added)
         else:
-            single[place] = total
+            value_before = self._single[place]
+            if isnan(value_before):
+                self._count += 1
+                total = added
+            else:
+                total = plus(value_before, added)
 
-    def by_place(self) -> Iterator[tuple[int, float | Several]]:
-        """Yield the places of questions with values, and these."""
-        several = self._several
-        for place, value in enumerate(self._single):
-            if value == value:  # Not NaN.
-                yield place, value
-            elif place in several:
-                yield place, several[place]
+        if isinstance(total, ValueSum):
+            self._outdated.setdefault(place, sum_before)
+            self._sums[place] = total
+            self._single[place] = nan
+        else:
+            self._single[place] = total
 
-    def merge(self, other: QuestionValues, places: Sequence[int], *, fresh: bool = False) -> None:
-        """Add the values of `other`, whose places become `places`; if `fresh`, a range without
-        values yet.
+    def by_place(self) -> Iterator[tuple[int, float | ValueSum]]:
+        """Yield the places of the questions with values, with these; values may be added
+        meanwhile.
         """
-        if fresh and len(self._single) <= places[0]:
-            self._pad(places[0])
+        sums = self._sums
+        for place, value in enumerate(self._single):
+            if not isnan(value):
+                yield place, value
+            elif place in sums:
+                yield place, sums[place]
+
+    def means(self) -> list[float]:
+        """Return the means of the questions with values, by place."""
+        return [mean_of(values)[0] for _, values in self.by_place()]
+
+    def merge(self, other: QuestionValues, placement: Placement) -> None:
+        """Add the values of `other`, whose questions have the places of `placement` here."""
+        places = placement.places
+        if self._follow_all_places(placement):
+            first = places[0]
+            self._pad(first)
             self._single += other._single
-            self._several |= {place + places[0]: values for place, values in other._several.items()}
+            for place, value_sum in other._sums.items():
+                self._sums[first + place] = value_sum
             self._count += other._count
-            self._shift += other.shift
-        else:
-            for place, values in other.by_place():
-                self._merge_one(places[place], values)
+            self._correction += other.sum_of_means(0)
+            return
+        for place, values in other.by_place():
+            self._add_to_question(places[place], values)
 
-    def dump(self, places: Iterable[int]) -> tuple[array[float], dict[int, Several]]:
-        """Return the values at places: one, or NaN; and by index in `places`, several."""
-        single, several, places = self._single, self._several, [*places]
-        known = len(single)
+    def dump(self, places: Sequence[int]) -> tuple[array[float], dict[int, ValueSum]]:
+        """Return what `load` restores, with the questions at these places in this order.
+
+        Returns:
+            for each, its value, or NaN if it has none or several; and by index in `places`, the
+            sums of several.
+        """
+        single = self._single
+        sums = self._sums
+        padding = max(0, 1 + max(places, default=-1) - len(single))
+        padded = single + array("d", [nan]) * padding
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
-        ones = array("d", [single[place] + 0.0 if place < known else nan for place in places])
-        found = (
-            {i: several[place] for i, place in enumerate(places) if place in several}
-            if several
-            else {}
-        )
-        return ones, found
+        values = array("d", [padded[place] + 0.0 for place in places])
+        sums_by_index = {}
+        if sums:
+            sums_by_index = {
+                index: sums[place] for index, place in enumerate(places) if place in sums
+            }
+        return values, sums_by_index
 
-    def load(self, single: array[float], several: Mapping[int, Several]) -> None:
-        """Set all values, as `dump` returns them, of valid places."""
-        self._single, self._several = single, {**several}
-        self._count = len(single) - sum(map(isnan, single)) + len(several)
-        self._shift = sum(map(_shift, several.values()))
+    def load(self, single: array[float], sums: Mapping[int, ValueSum]) -> None:
+        """Set all values, as `dump` returns them."""
+        self._single = single
+        self._sums = dict(sums)
+        places_without_single_value = sum(map(isnan, single))
+        self._count = len(single) - places_without_single_value + len(sums)
+        self._correction = sum(_correction_of(value_sum) for value_sum in sums.values())
+
+
+def _correction_of(value_sum: ValueSum | None) -> int:
+    """Return by how much the mean of a question exceeds the sum of its values.
+
+    The difference is in units of 2**-1074; it is 0 for a question without a sum, since it has one
+    value or none.
+    """
+    if value_sum is None:
+        return 0
+    rounded_mean, _ = mean_of(value_sum)
+    return to_units(rounded_mean) - value_sum.units
 
 
 class Clusters(NamedTuple):
@@ -243,11 +322,21 @@ class Clusters(NamedTuple):
 
 
 def clusters(means: Sequence[float], mean: float) -> Clusters:
-    """Return what the means of questions, at least one, and the mean of these say."""
-    questions, se = len(means), None
-    with suppress(OverflowError):  # Of an output near the largest double.
+    """Return what the means of questions say.
+
+    Args:
+        means: the means of the questions, at least one.
+        mean: the mean of these.
+    """
+    questions = len(means)
+    se = None
+    # The squares of an output near the largest double overflow.
+    with suppress(OverflowError):
         if questions > 1:
-            squares = fsum([(own - mean) ** 2 for own in means])
+            squares = fsum([(question_mean - mean) ** 2 for question_mean in means])
             se = sqrt(squares / (questions - 1) / questions)
-    ones = [own for own in means if own in (0, 1)]
-    return Clusters(questions, mean, se, int(sum(ones)) if len(ones) == questions else None)
+
+    unanimous = None
+    if all(question_mean in (0, 1) for question_mean in means):
+        unanimous = int(sum(means))
+    return Clusters(questions=questions, mean=mean, se=se, unanimous=unanimous)

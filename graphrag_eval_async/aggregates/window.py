@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 from sys import float_info
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from graphrag_eval_async.errors import UsageError, check_integer, describe
 from graphrag_eval_async.records.caching import remember
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from graphrag_eval_async.catalogue.outcomes import Outcome
-    from graphrag_eval_async.catalogue.tags import Tags
-    from graphrag_eval_async.records.evaluation import StepKinds
+    from graphrag_eval_async.records.evaluation import Evaluation, Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,60 +43,86 @@ class Seconds:
     seconds: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
-        if not number or not 0 < self.seconds <= float_info.max:
+        is_number = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
+        if not is_number or not 0 < self.seconds <= float_info.max:
             raise UsageError(
                 f"seconds: expected a finite number above 0, got {describe(self.seconds)}"
             )
 
 
-Row: TypeAlias = "tuple[tuple[float, ...], Any, Any]"
-"""The values of a result, and the id of its question and the number of its sample, unchecked."""
+class WindowedResult(msgspec.Struct, frozen=True, gc=False):
+    """A result in a window."""
 
-Alike: TypeAlias = "tuple[str, bool, tuple[str, ...], StepKinds, tuple[Outcome, ...], Tags]"
-"""What many results share: template, whether the agent failed, metrics, steps, outcomes and
-tags.
-"""
+    arrived: float  # In seconds, of the monotonic clock.
+    traits: Traits
+    numbers: tuple[float, ...]
+    question_id: Any
+    sample: Any
+
+
+class Changes(NamedTuple):
+    """What has changed in a window.
+
+    Attributes:
+        are_all: whether results have left the window, so that all have to be counted again.
+        results: the results to count: all, or those that are new.
+    """
+
+    are_all: bool
+    results: list[WindowedResult]
 
 
 class Sliding:
     """The results in a window, in order of arrival."""
 
-    __slots__ = ("_has_left", "_new", "_results", "_window")
+    __slots__ = ("_added", "_has_lost", "_results", "_window")
 
     def __init__(self, window: Last | Seconds) -> None:
         self._window = window
-        self._results: deque[tuple[float, Alike, Row]] = deque()
-        self._new = 0
-        self._has_left = False
+        self._results: deque[WindowedResult] = deque()
+        # Since `take_changes` was called: how many were added, and whether some have left.
+        self._added = 0
+        self._has_lost = False
 
-    def add(self, alike: Alike, row: Row, age: float) -> None:
+    def add(self, evaluation: Evaluation, traits: Traits, *, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
-        self._results.append((monotonic() - age, _shared(alike), row))
-        self._new += 1
-        self._advance()
+        self._results.append(
+            WindowedResult(
+                arrived=monotonic() - age,
+                traits=_shared(traits),
+                numbers=evaluation.numbers,
+                question_id=evaluation.question_id,
+                sample=evaluation.sample,
+            )
+        )
+        self._added += 1
+        self._remove_old()
 
-    def changes(self) -> tuple[bool, Iterator[tuple[Alike, Row]]]:
-        """Return whether to count all results again, because some have left, and the results to
-        count.
-        """
-        self._advance()
-        anew, self._has_left = self._has_left, False
-        known = 0 if anew else len(self._results) - self._new
-        self._new = 0
-        return anew, ((alike, row) for _, alike, row in islice(self._results, known, None))
+    def take_changes(self) -> Changes:
+        """Return what has changed since the last call."""
+        self._remove_old()
+        are_all = self._has_lost
+        counted_before = 0 if are_all else len(self._results) - self._added
+        self._has_lost = False
+        self._added = 0
+        return Changes(are_all, list(islice(self._results, counted_before, None)))
 
-    def _advance(self) -> None:
-        """Let go of the results that have left the window."""
-        results, window = self._results, self._window
-        end = monotonic() - window.seconds if isinstance(window, Seconds) else -inf
-        most = window.count if isinstance(window, Last) else len(results)
-        while results and (len(results) > most or results[0][0] <= end):
-            results.popleft()
-            self._has_left = True
+    def _remove_old(self) -> None:
+        """Remove the results that have left the window."""
+        if isinstance(self._window, Last):
+            while len(self._results) > self._window.count:
+                self._remove_oldest()
+            return
+        end = monotonic() - self._window.seconds
+        while self._results and self._results[0].arrived <= end:
+            self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        self._results.popleft()
+        self._has_lost = True
 
 
 @remember(entries=4096)
-def _shared(alike: Any) -> Any:
-    """Return an object equal to `alike`, often one already in memory."""
-    return alike
+def _shared(traits: Any) -> Any:
+    """Return traits equal to `traits`, often an object that is already in memory."""
+    return traits

@@ -344,8 +344,15 @@ class FastPath:
             situation.failure,
             False,
         )
-        common = situation.template_id, situation.failed, metrics, steps, outcomes, situation.tags
-        shared = _Shared(Alike(common), metrics, steps, outcomes, outcomes_of_error)
+        alike = Alike(
+            template_id=situation.template_id,
+            failed=situation.failed,
+            metrics=metrics,
+            steps=steps,
+            outcomes=outcomes,
+            tags=situation.tags,
+        )
+        shared = _Shared(alike, metrics, steps, outcomes, outcomes_of_error)
         if len(steps) <= MOST_SHARED_STEPS:
             if len(self._shared) >= MOST_REMEMBERED:
                 self._shared.clear()

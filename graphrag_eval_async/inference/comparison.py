@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.questions import mean_of, plus
+from graphrag_eval_async.aggregates.questions import ValueSum, mean_of, plus
 from graphrag_eval_async.catalogue.metrics import (
     CONDITIONAL_METRICS,
     ERROR_RATE,
@@ -279,7 +279,8 @@ class RunningComparison:
                 results[place] += samples
                 failed[place] += errors
                 if fills and errors:
-                    known[place] = (0, errors) if own is None else plus(own, (0, errors))
+                    zeros = ValueSum(units=0, count=errors)
+                    known[place] = zeros if own is None else plus(own, zeros)
             if None not in known:
                 pairs.append(known)
         found = pairs_of(*zip(*pairs, strict=True)) if pairs else []

@@ -23,7 +23,7 @@ from graphrag_eval_async.inference.confidence import confidence_sequence
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.aggregates.questions import Several
+    from graphrag_eval_async.aggregates.questions import ValueSum
     from graphrag_eval_async.catalogue.tags import Tags
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -34,7 +34,7 @@ REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
 
 _OF_EXECUTED = (*KEYS_OF_EVALUATIONS, "output", "output_media_type")
 
-Metrics: TypeAlias = "dict[str, float | Several]"
+Metrics: TypeAlias = "dict[str, float | ValueSum]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and
 number.
 """
@@ -218,7 +218,7 @@ class Pair(NamedTuple):
     change: float
 
 
-def pairs_of(ones: Sequence[float | Several], others: Sequence[float | Several]) -> list[Pair]:
+def pairs_of(ones: Sequence[float | ValueSum], others: Sequence[float | ValueSum]) -> list[Pair]:
     """Return the pairs of the values of questions, baseline and candidate."""
     baselines, candidates = ([mean_of(each)[0] for each in side] for side in (ones, others))
     return [*map(Pair, baselines, candidates, map(change_between, baselines, candidates))]
@@ -299,7 +299,7 @@ class PairSums(NamedTuple):
 
 def paired(questions: Iterable[tuple[Metrics, Metrics]]) -> dict[str, list[Pair]]:
     """Return the pairs of the values of questions on both sides, by metric."""
-    both: defaultdict[str, tuple[list[float | Several], list[float | Several]]]
+    both: defaultdict[str, tuple[list[float | ValueSum], list[float | ValueSum]]]
     both = defaultdict(lambda: ([], []))
     for one, other in questions:
         for metric, values in one.items():

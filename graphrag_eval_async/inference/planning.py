@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.exact import sum_units
+from graphrag_eval_async.aggregates.questions import ValueSum
 from graphrag_eval_async.aggregates.repeats import variances
 from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, ERROR_RATE, is_metric, is_primary
 from graphrag_eval_async.errors import UsageError, describe
@@ -91,7 +92,7 @@ class Spread:
                 f"{self._metric}: needs results of two questions or more with a value, got "
                 f"{k}{known}"
             )
-        sums = [(sum_units(values), len(values)) for values in groups]
+        sums = [ValueSum(units=sum_units(values), count=len(values)) for values in groups]
         found = variances(chain.from_iterable(groups), sums)
         return Variances(max(0.0, found["between"]), found.get("within") or 0.0)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.aggregates.exact import mean, to_units
 from graphrag_eval_async.aggregates.ordered import quantile
-from graphrag_eval_async.aggregates.questions import mean_of
+from graphrag_eval_async.aggregates.questions import ValueSum, mean_of
 from graphrag_eval_async.catalogue.conditions import OPERATORS
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.monitor.alerts import NO_LINES
@@ -18,7 +18,6 @@ from graphrag_eval_async.monitor.alerts import NO_LINES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from graphrag_eval_async.aggregates.questions import Several
     from graphrag_eval_async.monitor.alerts import Alert, Change
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -41,7 +40,7 @@ class Watched:
         # In the unit of positions: values or seconds.
         self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[tuple[float, object, float]] = deque()
-        self._questions: dict[object, Several] = {}
+        self._questions: dict[object, ValueSum] = {}
         self._units = 0  # The sum of the questions' means.
         self._sorted: list[float] = []  # The values, for a quantile.
         self._added = 0
@@ -66,12 +65,13 @@ class Watched:
             else:
                 del self._sorted[bisect_left(self._sorted, float(value))]
             return
-        units, known = self._questions.pop(question, (0, 0))
-        if known:
-            self._units -= to_units(mean_of((units, known))[0])
-        if known + count:
-            self._questions[question] = new = units + count * to_units(value), known + count
-            self._units += to_units(mean_of(new)[0])
+        before = self._questions.pop(question, ValueSum(units=0, count=0))
+        after = ValueSum(before.units + count * to_units(value), before.count + count)
+        if before.count:
+            self._units -= to_units(mean_of(before)[0])
+        if after.count:
+            self._questions[question] = after
+            self._units += to_units(mean_of(after)[0])
 
     def look(self, now: float, _: object = None) -> Change | None:
         """Return what changed, if anything: time may also pass without values."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -41,11 +41,23 @@ MAX_ERRORS = 10
 """Maximum number of failed comparisons listed in `steps_score_error`."""
 
 
-class Alike(tuple[Any, ...]):
-    """What many results share: template, whether the agent failed, metrics, steps, outcomes, tags.
+class Traits(NamedTuple):
+    """What many results share. The fields are those of `Evaluation`."""
 
-    It is compared by identity, which takes a tenth of the time of comparing what it holds.
-    """
+    template_id: str
+    failed: bool
+    metrics: tuple[str, ...]
+    steps: StepKinds
+    outcomes: Outcomes
+    tags: Tags
+
+    def without_tags(self) -> Traits:
+        """Return the same traits without tags, compared by value."""
+        return Traits(*self)._replace(tags=())
+
+
+class Alike(Traits):
+    """Traits that are compared by identity, which takes a tenth of the time of comparing fields."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -81,7 +93,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
     is_answered: bool = False  # Whether there is an answer that is not blank.
     tags: Tags = ()  # Those of its question.
-    alike: Alike | None = None  # What of these fields it shares with others, if that is known.
+    alike: Alike | None = None  # The fields that it shares with others, if they are known.
 
     question: Question | None = None
     response: Response | None = None
