@@ -41,11 +41,16 @@ def sum_units(values: Iterable[float]) -> int:
     return total + sum_floats(floats)
 
 
+def sum_ints(ints: Iterable[float]) -> int:
+    """Return the exact sum of ints, as a multiple of 2**-1074. Python adds them exactly."""
+    return to_units(sum(ints))
+
+
 def sum_floats(floats: Collection[float]) -> int:
     """Return the exact sum of finite floats, as a multiple of 2**-1074.
 
-    `math.fsum` rounds a sum correctly. Its rounding error is again summed by `fsum`, and so on
-    until it is 0.
+    There may also be ints that doubles equal. `math.fsum` rounds a sum correctly. Its rounding
+    error is again summed by `fsum`, and so on until it is 0.
     """
     total = 0
     terms = list(floats)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.aggregates.column import Column
 from graphrag_eval_async.aggregates.exact import ONE
 from graphrag_eval_async.aggregates.questions import (
     FIRST,
@@ -18,7 +18,7 @@ from graphrag_eval_async.aggregates.questions import (
     values_by_metric,
 )
 from graphrag_eval_async.aggregates.repeats import Rights
-from graphrag_eval_async.aggregates.series import Column, Series, series_of
+from graphrag_eval_async.aggregates.series import Series, series_of
 from graphrag_eval_async.aggregates.steps import StepTable
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
@@ -141,22 +141,22 @@ class Group:
             self.outcomes[outcome] += results
 
         placement = self._place(names_of(batch.question_ids))
-        columns = [Column.of(values) for values in zip(*batch.numbers, strict=True)]
-        for metric, column in zip(traits.metrics, columns, strict=True):
+        all_numbers = zip(*batch.numbers, strict=True)
+        columns = [
+            (metric, Column.of(numbers))
+            for metric, numbers in zip(traits.metrics, all_numbers, strict=True)
+        ]
+        for metric, column in columns:
             series = self.metric(metric)
             series.add(column)
             if series.questions is not None:
-                series.questions.add(placement, column.values)
+                series.questions.add(placement, column)
             if micro is not None:
                 series_of(micro, metric).add(column)
 
-        is_error = array("d", [traits.failed]) * results
-        self.errors_by_question.add(placement, is_error)
-        values = [
-            (metric, column.values) for metric, column in zip(traits.metrics, columns, strict=True)
-        ]
-        self.rights.add(placement, values, traits.outcomes, failed=traits.failed)
-        self._add_first_values(traits.metrics, values, batch, micro)
+        self.errors_by_question.add(placement, Column.of_flags([traits.failed] * results))
+        self.rights.add(placement, columns, traits.outcomes, failed=traits.failed)
+        self._add_first_values(columns, batch, micro)
 
     def _place(self, names: list[str]) -> Placement:
         """Return the places of questions by their names; new ones get the next places."""
@@ -171,21 +171,23 @@ class Group:
 
     def _add_first_values(
         self,
-        metrics: tuple[str, ...],
-        values: Iterable[tuple[str, Sequence[float]]],
+        columns: Sequence[tuple[str, Column]],
         batch: Batch,
         micro: dict[str, Series] | None,
     ) -> None:
         """Add one value of each question, that of its first sample, to histograms.
 
         Args:
-            metrics: the metrics of the results, which may repeat.
-            values: the same metrics, with the values of all results.
+            columns: the values of each metric in all results; metrics may repeat.
             batch: the results.
             micro: as in `add`.
         """
-        first_samples = sum(map(batch.samples.count, FIRST))
-        if first_samples < len(batch) or len(set(metrics)) < len(metrics):
+        metrics = [metric for metric, _ in columns]
+        values: Iterable[tuple[str, Sequence[float]]]
+        first_samples = sum(batch.samples.count(number) for number in FIRST)
+        if first_samples == len(batch) and len(set(metrics)) == len(metrics):
+            values = [(metric, column.stored) for metric, column in columns]
+        else:
             rows = [
                 numbers
                 for numbers, sample in zip(batch.numbers, batch.samples, strict=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from math import inf
-from struct import pack
 from typing import TYPE_CHECKING, TypeAlias
 
+from graphrag_eval_async.aggregates.column import doubles_of
 from graphrag_eval_async.aggregates.exact import mean, to_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     Chunk: TypeAlias = array[float] | list[float]
 
@@ -176,14 +176,6 @@ class OrderedValues:
         if self.wide:
             return values
         return doubles_of(values)
-
-
-def doubles_of(values: Sequence[float]) -> array[float]:
-    """Return numbers, all of which equal doubles, as an array of doubles."""
-    doubles = array("d")
-    # A third of the time of `array("d", values)`.
-    doubles.frombytes(pack(f"{len(values)}d", *values))
-    return doubles
 
 
 def quantile(select: Callable[[int], float], size: int, percent: int) -> float:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_floats, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units, to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.aggregates.column import Column
 
 UNKNOWN = ""
 """Stands for the question of results that name none."""
@@ -62,6 +64,12 @@ class ValueSum(msgspec.Struct, frozen=True, gc=False):
     units: int  # The sum, in units of 2**-1074.
     count: int
 
+    def plus(self, added: float | ValueSum) -> ValueSum:
+        """Return the exact sum of these values, and of another value or sum."""
+        if isinstance(added, ValueSum):
+            return ValueSum(self.units + added.units, self.count + added.count)
+        return ValueSum(self.units + to_units(added), self.count + 1)
+
 
 def to_sum(value: float | ValueSum) -> ValueSum:
     """Return a single value as a sum, and a sum as it is."""
@@ -72,9 +80,7 @@ def to_sum(value: float | ValueSum) -> ValueSum:
 
 def plus(values: float | ValueSum, added: float | ValueSum) -> ValueSum:
     """Return the exact sum of the values of both arguments."""
-    first = to_sum(values)
-    second = to_sum(added)
-    return ValueSum(first.units + second.units, first.count + second.count)
+    return to_sum(values).plus(added)
 
 
 def mean_of(values: float | ValueSum) -> tuple[float, int]:
@@ -174,26 +180,23 @@ class QuestionValues:
         single = self._single
         return isinstance(place, int) and place < len(single) and not isnan(single[place])
 
-    def add(self, placement: Placement, values: Sequence[float]) -> None:
-        """Add values to the questions of `placement`.
-
-        They are an array of doubles, or else may be ints that no double equals.
-        """
-        are_doubles = type(values) is array
+    def add(self, placement: Placement, column: Column) -> None:
+        """Add a value to the question of each result, which `placement` has."""
+        stored = column.stored
+        are_doubles = type(stored) is array
         if are_doubles and self._follow_all_places(placement):
             self._pad(placement.places[0])
-            self._single.extend(values)
-            self._count += len(values)
+            self._single.extend(stored)
+            self._count += len(stored)
             return
 
-        sum_exactly = sum_floats if are_doubles else sum_units
         for place, indices in placement.rows.items():
             if len(indices) > 1:
-                units = sum_exactly([values[index] for index in indices])
-                self._add_to_question(place, ValueSum(units, len(indices)))
+                numbers = [column.numbers[index] for index in indices]
+                self._add_to_question(place, ValueSum(column.sum_exactly(numbers), len(indices)))
                 continue
-            value = values[indices[0]]
-            if are_doubles or float(value) == value:
+            value = stored[indices[0]]
+            if are_doubles or type(value) is float:
                 self._add_to_question(place, value)
             else:
                 self._add_to_question(place, to_sum(value))
@@ -214,24 +217,22 @@ class QuestionValues:
         if place >= len(self._single):
             self._pad(place + 1)
 
-        total: float | ValueSum
         sum_before = self._sums.get(place)
         if sum_before is not None:
-            total = plus(sum_before, added)
+            total = sum_before.plus(added)
         else:
             value_before = self._single[place]
             if isnan(value_before):
                 self._count += 1
+                if not isinstance(added, ValueSum):
+                    self._single[place] = added
+                    return
                 total = added
             else:
                 total = plus(value_before, added)
-
-        if isinstance(total, ValueSum):
-            self._outdated.setdefault(place, sum_before)
-            self._sums[place] = total
-            self._single[place] = nan
-        else:
-            self._single[place] = total
+                self._single[place] = nan
+        self._sums[place] = total
+        self._outdated.setdefault(place, sum_before)
 
     def by_place(self) -> Iterator[tuple[int, float | ValueSum]]:
         """Yield the places of the questions with values, with these; values may be added

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.aggregates.column import Column
 from graphrag_eval_async.aggregates.exact import ONE, mean, to_units
 from graphrag_eval_async.aggregates.questions import QuestionValues, ValueSum, to_sum
 from graphrag_eval_async.catalogue.conditions import OPERATORS
@@ -68,7 +68,7 @@ class Rights:
     def add(
         self,
         placement: Placement,
-        columns: Sequence[tuple[str, Sequence[float]]],
+        columns: Sequence[tuple[str, Column]],
         outcomes: Outcomes,
         *,
         failed: bool,
@@ -79,7 +79,7 @@ class Rights:
 
         Args:
             placement: the questions of the results.
-            columns: their metrics, with the values.
+            columns: the values of each of their metrics, which may repeat.
             outcomes: their outcomes.
             failed: whether the agent failed.
         """
@@ -87,8 +87,8 @@ class Rights:
         decided = []
         if not failed:
             decided = [
-                (condition, values)
-                for metric, values in columns
+                (condition, column)
+                for metric, column in columns
                 for condition in self._conditions
                 if condition.metric == metric
             ]
@@ -104,19 +104,18 @@ class Rights:
         if not failed and not CAUSED_BY_AGENT.issuperset(causes[metric] for metric in missing):
             return
 
-        are_right: Iterable[bool]
         are_met = [
-            map(OPERATORS[condition.operator], values, repeat(condition.bound))
-            for condition, values in decided
+            map(OPERATORS[condition.operator], column.numbers, repeat(condition.bound))
+            for condition, column in decided
         ]
         if not are_met:
             are_right = [False] * len(placement.places)
         elif len(are_met) == 1:  # This is frequent, and faster than the general case.
-            are_right = are_met[0]
+            are_right = list(are_met[0])
         else:
-            are_right = map(all, zip(*are_met, strict=True))
+            are_right = [all(met) for met in zip(*are_met, strict=True)]
         grounds = Grounds(missing=tuple(sorted(missing)), have_values=bool(decided))
-        self._values(grounds).add(placement, array("d", are_right))
+        self._values(grounds).add(placement, Column.of_flags(are_right))
 
     def merge(self, other: Rights, placement: Placement) -> None:
         """Add the results of `other`, whose questions have the places of `placement` here."""

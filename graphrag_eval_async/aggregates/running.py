@@ -65,9 +65,8 @@ class Aggregates:
 
     With a `window`, only its results count, and templates, metrics and steps without any are
     absent. The window stores its results, about half a kilobyte for one with five metrics, and once
-    some have left, a
-    snapshot counts all of them anew: 15 milliseconds for 5,000. Windows cannot be merged or
-    converted to bytes.
+    some have left, a snapshot counts all of them anew: 15 milliseconds for 5,000. Windows cannot be
+    merged or converted to bytes.
 
     Raises:
         UsageError: an argument has an invalid value.
@@ -176,8 +175,8 @@ class Aggregates:
     def _count(self, evaluation: Evaluation, age: float = 0.0) -> None:
         """Add an observed result with all metrics and steps that it has.
 
-        This runs for each result, so what most results lack is looked at only if `alike` is not
-        known: only results without a judge have it.
+        This runs for each result. Those whose traits are known were not judged: nothing of them is
+        pending, and they have no votes.
         """
         self._is_finished = False
         traits: Traits | None = evaluation.alike
@@ -185,7 +184,15 @@ class Aggregates:
             if evaluation.pending is not None:
                 self._pending.add(evaluation)
                 return
-            traits = self._count_judged(evaluation)
+            self._count_judged(evaluation)
+            traits = Traits(
+                template_id=evaluation.template_id,
+                failed=evaluation.failed,
+                metrics=evaluation.metrics,
+                steps=evaluation.steps,
+                outcomes=evaluation.outcomes,
+                tags=evaluation.tags,
+            )
         if self._pending.results:
             self._pending.remove(evaluation)
         if self._sliding is not None:
@@ -203,21 +210,13 @@ class Aggregates:
         if self._waiting_size >= BATCH:
             self._flush()
 
-    def _count_judged(self, evaluation: Evaluation) -> Traits:
-        """Count what only judged results have; return what the result shares with others."""
+    def _count_judged(self, evaluation: Evaluation) -> None:
+        """Count what only judged results have, if this is one."""
         if evaluation.fractions:
             self._fractions.update(evaluation.fractions)
         if self._sliding is None:
             for metric, votes in evaluation.votes:
                 self._agreement[metric].add(votes)
-        return Traits(
-            template_id=evaluation.template_id,
-            failed=evaluation.failed,
-            metrics=evaluation.metrics,
-            steps=evaluation.steps,
-            outcomes=evaluation.outcomes,
-            tags=evaluation.tags,
-        )
 
     def finish(self) -> None:
         """Record that all results were added, and that the results did not decide when to stop.

@@ -4,53 +4,26 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, ONE, mean, sum_floats, sum_units
+from graphrag_eval_async.aggregates.exact import (
+    ONE,
+    mean,
+    sum_floats,
+    sum_units,
+)
 from graphrag_eval_async.aggregates.histogram import Histogram
-from graphrag_eval_async.aggregates.ordered import OrderedValues, doubles_of
+from graphrag_eval_async.aggregates.ordered import OrderedValues
 from graphrag_eval_async.aggregates.questions import QuestionValues
 from graphrag_eval_async.catalogue.metrics import may_be_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
+
+    from graphrag_eval_async.aggregates.column import Column
 
 QUANTILES = (50, 90, 95, 99)
 """The percentiles of a detailed snapshot."""
-
-
-def to_double_if_equal(value: float) -> float:
-    """Return the double that equals `value`, or `value` itself if it is an int that no double
-    equals.
-    """
-    double = float(value)
-    return double if double == value else value
-
-
-class Column(NamedTuple):
-    """The values of a metric in several results.
-
-    Attributes:
-        values: an array of doubles if these equal all values, since it is several times faster to
-            add; otherwise a list of doubles, and of ints that no double equals.
-        are_ints: whether all values were ints.
-        units: their exact sum, as a multiple of 2**-1074.
-    """
-
-    values: Sequence[float]
-    are_ints: bool
-    units: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
-        """Return a column of at least one float or int."""
-        types = set(map(type, values))
-        are_ints = types == {int}
-        if int in types and not -DOUBLE_INTS <= min(values) <= max(values) <= DOUBLE_INTS:
-            stored_values = [to_double_if_equal(value) for value in values]
-            return cls(stored_values, are_ints, units=sum_units(values))
-        doubles = doubles_of(values)
-        return cls(doubles, are_ints, units=sum_floats(doubles))
 
 
 class Series:
@@ -85,12 +58,12 @@ class Series:
     def add(self, column: Column) -> None:
         """Add values, except to the histogram and to `questions`."""
         self.integral &= column.are_ints
-        self.size += len(column.values)
+        self.size += len(column)
         self.units += column.units
         if self.ordered:
-            if type(column.values) is not array:
+            if type(column.stored) is not array:
                 self.values.widen()
-            self.values.extend(column.values)
+            self.values.extend(column.stored)
 
     def merge(self, other: Series) -> None:
         """Add the values of `other`, except those in `questions`, whose places may differ."""

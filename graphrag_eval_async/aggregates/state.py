@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphrag_eval_async.aggregates.agreement import Agreement, JudgeSums
+from graphrag_eval_async.aggregates.column import to_double_if_equal
 from graphrag_eval_async.aggregates.group import Group
 from graphrag_eval_async.aggregates.histogram import Bin, Histogram
 from graphrag_eval_async.aggregates.pending import Pending, ResultKey
 from graphrag_eval_async.aggregates.questions import QuestionValues, ValueSum
 from graphrag_eval_async.aggregates.repeats import Grounds
-from graphrag_eval_async.aggregates.series import Series, series_of, to_double_if_equal
+from graphrag_eval_async.aggregates.series import Series, series_of
 from graphrag_eval_async.aggregates.steps import NO_STEPS, StepCounts
 from graphrag_eval_async.aggregates.tags import TagGroups
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
