@@ -17,7 +17,7 @@ from graphrag_eval_async.aggregates.questions import (
     names_of,
     values_by_metric,
 )
-from graphrag_eval_async.aggregates.repeats import Rights
+from graphrag_eval_async.aggregates.repeats import RightResults
 from graphrag_eval_async.aggregates.series import Series, series_of
 from graphrag_eval_async.aggregates.steps import StepTable
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
@@ -41,7 +41,7 @@ class SumOfMeans(NamedTuple):
 
 
 class QuestionMean(NamedTuple):
-    """The mean of a score over the samples of a question that have a value."""
+    """The mean of a score over those samples of a question that have a value."""
 
     question: str
     mean: float
@@ -59,7 +59,7 @@ class Group:
         series: the values of each metric.
         places: by name of question, its place in `QuestionValues`.
         errors_by_question: a value of each result: 1 for an error, otherwise 0.
-        rights: which results are right.
+        right_results: which results are right.
         cached_snapshot: its snapshot, until the next change; None until one is taken.
         cached_detail: the same of a detailed snapshot, after the options that it was taken with.
     """
@@ -67,7 +67,7 @@ class Group:
     def __init__(
         self,
         expected: Collection[str] = (),
-        right: Collection[Condition] = RIGHT_CONDITIONS,
+        right_conditions: Collection[Condition] = RIGHT_CONDITIONS,
         *,
         ordered: bool = True,
     ) -> None:
@@ -75,7 +75,7 @@ class Group:
 
         Args:
             expected: step names that are always counted by name.
-            right: the conditions that right results meet.
+            right_conditions: the conditions that right results meet.
             ordered: whether there are order statistics.
         """
         self.ordered = ordered
@@ -86,7 +86,7 @@ class Group:
         self.series: dict[str, Series] = {}
         self.places: dict[str, int] = {}
         self.errors_by_question = QuestionValues()
-        self.rights = Rights(right)
+        self.right_results = RightResults(right_conditions)
         self.cached_snapshot: dict[str, Any] | None = None
         self.cached_detail: tuple[object, dict[str, Any]] | None = None
         self._parts: Collection[Group] | None = None
@@ -130,6 +130,8 @@ class Group:
                 too; None if there are no such series.
         """
         self.invalidate()
+
+        # Count what the results have in common.
         results = len(batch)
         if traits.failed:
             self.errors += results
@@ -140,6 +142,7 @@ class Group:
         for outcome in traits.outcomes:
             self.outcomes[outcome] += results
 
+        # Add the values of their metrics.
         placement = self._place(names_of(batch.question_ids))
         all_numbers = zip(*batch.numbers, strict=True)
         columns = [
@@ -154,8 +157,9 @@ class Group:
             if micro is not None:
                 series_of(micro, metric).add(column)
 
+        # Add what follows from these.
         self.errors_by_question.add(placement, Column.of_flags([traits.failed] * results))
-        self.rights.add(placement, columns, traits.outcomes, failed=traits.failed)
+        self.right_results.add(placement, columns, traits.outcomes, failed=traits.failed)
         self._add_first_values(columns, batch, micro)
 
     def _place(self, names: list[str]) -> Placement:
@@ -212,7 +216,7 @@ class Group:
             if series.questions is not None and other_series.questions is not None:
                 series.questions.merge(other_series.questions, placement)
         self.errors_by_question.merge(other.errors_by_question, placement)
-        self.rights.merge(other.rights, placement)
+        self.right_results.merge(other.right_results, placement)
 
     def _add_counts(self, other: Group) -> None:
         """Add the results of `other`, except for what is known by metric or question."""

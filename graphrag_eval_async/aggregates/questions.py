@@ -108,7 +108,7 @@ class QuestionScore(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int, str, str]:
-        """Sorts the lowest mean first; of equal ones, that of the most samples; then by id."""
+        """Sort key: the lowest mean first; of equal ones, that of the most samples; then by id."""
         return self.mean, -self.values - self.errors, self.question, self.template
 
 
@@ -185,13 +185,14 @@ class QuestionValues:
         stored = column.stored
         are_doubles = type(stored) is array
         if are_doubles and self._follow_all_places(placement):
+            # All values can be appended at once.
             self._pad(placement.places[0])
             self._single.extend(stored)
             self._count += len(stored)
             return
 
         for place, indices in placement.rows.items():
-            if len(indices) > 1:
+            if len(indices) > 1:  # Samples of one question, or of several that are not named.
                 numbers = [column.numbers[index] for index in indices]
                 self._add_to_question(place, ValueSum(column.sum_exactly(numbers), len(indices)))
                 continue
@@ -209,7 +210,7 @@ class QuestionValues:
         return placement.are_new and len(self._single) <= placement.places[0]
 
     def _pad(self, length: int) -> None:
-        """Make room for places below `length`, at least for those that have it already."""
+        """Make room for all places below `length`."""
         self._single.extend(repeat(nan, length - len(self._single)))
 
     def _add_to_question(self, place: int, added: float | ValueSum) -> None:
@@ -235,8 +236,9 @@ class QuestionValues:
         self._outdated.setdefault(place, sum_before)
 
     def by_place(self) -> Iterator[tuple[int, float | ValueSum]]:
-        """Yield the places of the questions with values, with these; values may be added
-        meanwhile.
+        """Yield the place of each question with values, and its value or the sum of several.
+
+        Values may be added meanwhile.
         """
         sums = self._sums
         for place, value in enumerate(self._single):

@@ -50,12 +50,12 @@ class Grounds(NamedTuple):
     have_values: bool
 
 
-class Rights:
+class RightResults:
     """Which results of a group are right: those that meet all conditions.
 
     Attributes:
-        by_grounds: for each question 1 for each right result and 0 for each other, as long as none
-            of the missing metrics applies.
+        by_grounds: by what decides, a value of each result: 1 if it is right as long as none of the
+            missing metrics applies, otherwise 0.
     """
 
     def __init__(self, conditions: Collection[Condition]) -> None:
@@ -117,7 +117,7 @@ class Rights:
         grounds = Grounds(missing=tuple(sorted(missing)), have_values=bool(decided))
         self._values(grounds).add(placement, Column.of_flags(are_right))
 
-    def merge(self, other: Rights, placement: Placement) -> None:
+    def merge(self, other: RightResults, placement: Placement) -> None:
         """Add the results of `other`, whose questions have the places of `placement` here."""
         self._cached_samples = None
         for grounds, rights in other.by_grounds.items():

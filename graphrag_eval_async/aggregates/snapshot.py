@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.aggregates.steps import StepTable
 
 Intervals: TypeAlias = "Callable[[Weights | None, Clusters | None, bool], dict[str, Any]]"
-"""Returns the keys of intervals, from weights and clusters, if known, and whether values are
-from 0 to 1.
+"""A function that returns what a snapshot says about the mean of a score.
+
+Its arguments are the weights of first samples and the means of questions, each None if it is not
+known, and whether the values are from 0 to 1.
 """
 
 Variance: TypeAlias = "Callable[[], dict[str, Any]]"
-"""Returns a dict with the `variance` of a score; without it if that is not finite."""
+"""A function that returns a dict with the `variance` of a score, which is absent if too large."""
 
 
 class DetailOptions(NamedTuple):
@@ -56,7 +58,7 @@ class DetailOptions(NamedTuple):
     pending: Mapping[str, int]
 
     def with_pending(self, pending: Mapping[str, int]) -> DetailOptions:
-        """Return the same options, with the pending values of a group."""
+        """Return these options for a group with these pending values."""
         return self._replace(pending=pending)
 
 
@@ -171,6 +173,7 @@ def _detailed_stats(
         detailed.update(stats)
         if series.ordered:
             detailed["quantiles"] = series.quantiles()
+        # What is known of the mean, or what computes that later.
         weights = _first_weights(series, metric, group.parts) if is_bounded else None
         if detail.intervals is None:
             detailed["weights"] = weights
@@ -226,7 +229,7 @@ def _repeats(groups: Collection[Group]) -> dict[str, float]:
     }
     samples = Counter[SampleCounts]()
     for group in groups:
-        samples += group.rights.samples(metrics, group.places.get(UNKNOWN))
+        samples += group.right_results.samples(metrics, group.places.get(UNKNOWN))
     if NO_SAMPLES in samples:
         return {}
     return pass_rates(samples)

@@ -69,7 +69,7 @@ class StoredQuestions(msgspec.Struct, array_like=True):
     sums: dict[int, tuple[bytes, int]]  # By index of a question with several: sum and number.
 
 
-class StoredRights(msgspec.Struct, array_like=True):
+class StoredRightResults(msgspec.Struct, array_like=True):
     """Which results are right; the last two fields are those of `StoredQuestions`."""
 
     grounds: tuple[bytes, ...]  # The missing metrics, and perhaps `_NO_VALUES`.
@@ -94,7 +94,7 @@ class StoredGroup(msgspec.Struct, array_like=True):
 
     errors: int
     errors_by_question: StoredQuestions
-    rights: list[StoredRights]
+    rights: list[StoredRightResults]
     successes: int
     steps: dict[bytes, StepCounts]
     other_steps: StepCounts | None
@@ -225,13 +225,13 @@ def _store_group(group: Group) -> StoredGroup:
     places = [group.places[question] for question in questions]
     rights = [
         (_encode_grounds(grounds), _store_questions(values, places))
-        for grounds, values in group.rights.by_grounds.items()
+        for grounds, values in group.right_results.by_grounds.items()
     ]
     return StoredGroup(
         errors=group.errors,
         errors_by_question=_store_questions(group.errors_by_question, places),
         rights=[
-            StoredRights(grounds, stored.single, stored.sums)
+            StoredRightResults(grounds, stored.single, stored.sums)
             for grounds, stored in sorted(rights, key=lambda right: right[0])
         ],
         successes=group.successes,
@@ -268,7 +268,7 @@ def _restore_group(
     for rights in stored.rights:
         values = QuestionValues()
         _restore_questions(values, StoredQuestions(rights.single, rights.sums))
-        group.rights.by_grounds[_decode_grounds(rights.grounds)] = values
+        group.right_results.by_grounds[_decode_grounds(rights.grounds)] = values
     group.steps.by_name = {_decode(name): counts for name, counts in stored.steps.items()}
     group.steps.other = stored.other_steps or NO_STEPS
     for name, cause, count in stored.outcomes:

@@ -25,11 +25,11 @@ class TagGroups:
         are_cut: whether there were more tags than are counted.
     """
 
-    def __init__(self, right: Iterable[Condition]) -> None:
-        """Start without results; right results meet those conditions `right` that are on all
-        templates.
-        """
-        self._right = [condition for condition in right if condition.template is None]
+    def __init__(self, right_conditions: Iterable[Condition]) -> None:
+        """Start without results; right ones meet those conditions that are on all templates."""
+        self._right_conditions = [
+            condition for condition in right_conditions if condition.template is None
+        ]
         self.groups: dict[Tag, Group] = {}
         self.are_cut = False
 
@@ -57,7 +57,7 @@ class TagGroups:
         """Return the group of a tag; create it if needed."""
         group = self.groups.get(tag)
         if group is None:
-            group = Group(right=self._right, ordered=False)
+            group = Group(right_conditions=self._right_conditions, ordered=False)
             self.groups[tag] = group
         return group
 
