@@ -1,6 +1,4 @@
-"""Works on finished sets: evaluates responses, aggregates results, compares runs, plans
-comparisons.
-"""
+"""Functions for finished sets: evaluate responses, aggregate results, compare and plan runs."""
 
 from __future__ import annotations
 
@@ -100,9 +98,10 @@ async def run_evaluation(
         max_in_flight=max_in_flight,
         on_reject="collect" if on_reject == "raise" else on_reject,
     )
-    given = list(_with_ids(responses)) if isinstance(responses, Mapping) else responses
-    stream = EvaluationStream(Evaluator(reference, **options), given, stream_options)
-    rejects = stream.rejects  # Else they would be logged.
+    source = list(_with_question_ids(responses)) if isinstance(responses, Mapping) else responses
+    stream = EvaluationStream(Evaluator(reference, **options), source, stream_options)
+    # Rejects that are read are not logged.
+    rejects = stream.rejects
     async with stream:
         results = [result async for result in stream]
     if on_reject == "raise" and rejects.total:
@@ -115,14 +114,21 @@ async def run_evaluation(
     return sorted(results, key=lambda result: (places[result["question_id"]], result["sample"]))
 
 
-def _with_ids(responses: Mapping[str, Any]) -> Iterator[Any]:
+def _with_question_ids(responses: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield responses with the ids of their questions, by which they are given.
+
+    Raises:
+        UsageError: a response names another question.
+    """
     for question_id, response in responses.items():
         if not isinstance(response, Mapping):
+            # The stream rejects it.
             yield response
-        elif (named := response.get("question_id")) not in (None, question_id):
-            raise UsageError(f"responses[{question_id!r}]: its question_id is {named!r}")
-        else:
-            yield {**response, "question_id": question_id}
+            continue
+        named_id = response.get("question_id")
+        if named_id not in (None, question_id):
+            raise UsageError(f"responses[{question_id!r}]: its question_id is {named_id!r}")
+        yield {**response, "question_id": question_id}
 
 
 def compute_aggregates(
@@ -159,9 +165,9 @@ def compute_aggregates(
         raise UsageError(f"results: expected an iterable of results, got {type(results).__name__}")
     aggregates = RunningAggregates()
     if reference is not None:
-        loaded = load_reference(reference)
-        aggregates.order_templates(loaded.templates)
-        aggregates.expect_steps(loaded.step_names)
+        loaded_reference = load_reference(reference)
+        aggregates.order_templates(loaded_reference.templates)
+        aggregates.expect_steps(loaded_reference.step_names)
     kinds = None
     if config is not None:
         from graphrag_eval_async.config import load_config
@@ -294,6 +300,11 @@ def plan_questions(
 
 
 def _check_primary(primary: Sequence[str] | None) -> None:
+    """Check that primary metrics are not one string, whose letters would be taken as names.
+
+    Raises:
+        UsageError: they are.
+    """
     if isinstance(primary, str):
         raise UsageError(f"primary: expected a list of metrics, got {primary!r}")
 
@@ -345,26 +356,29 @@ def calibrate(
     from graphrag_eval_async.inference.calibration import Calibration
 
     rejected: list[str] = []
-    found = Calibration(metric, level=level, chosen_at_random=chosen_at_random)
+    calibration = Calibration(metric, level=level, chosen_at_random=chosen_at_random)
     add_results(
         labels,
-        found.add_label,
+        calibration.add_label,
         what="labels",
-        on_reject=lambda each: rejected.append(each.described()),
-        may_grow=False,  # People write them: a last line that is not JSON is a mistake.
+        on_reject=lambda reject: rejected.append(reject.described()),
+        # People write labels: a last line that is not JSON is a mistake.
+        may_grow=False,
     )
-    add_results(results, found.add_result, what="results")
-    return {**found.snapshot(), "rejected": rejected}
+    add_results(results, calibration.add_result, what="results")
+    return {**calibration.snapshot(), "rejected": rejected}
 
 
-def _complain(reject: Reject) -> None:
-    """Raise an `AggregationError` about a line that is not a result; only warn of an unfinished
-    last line.
+def _raise_or_warn(reject: Reject) -> None:
+    """Warn of an unfinished last line; raise an error about any other line.
+
+    Raises:
+        AggregationError: the line is not a result.
     """
-    told = f"{reject.path}: {reject}" if reject.path else str(reject)
+    message = f"{reject.path}: {reject}" if reject.path else str(reject)
     if reject.reason != "incomplete":
-        raise AggregationError(told)
-    warn(told, GraphragEvalWarning, stacklevel=2)
+        raise AggregationError(message)
+    warn(message, GraphragEvalWarning, stacklevel=2)
 
 
 def add_results(
@@ -372,20 +386,28 @@ def add_results(
     add: Callable[[Mapping[str, Any]], object],
     *,
     what: str,
-    on_reject: Callable[[Reject], object] = _complain,
+    on_reject: Callable[[Reject], object] = _raise_or_warn,
     may_grow: bool = True,
 ) -> None:
-    """Call `add` with each result, and `on_reject` with each line of a file that is not a result.
+    """Call `add` with each result.
 
-    Errors call the results `what`. See `read_results` for `may_grow`.
+    Args:
+        results: results, or where they are.
+        add: called with each result.
+        what: what errors call the results.
+        on_reject: called with each line of a file that is not a result.
+        may_grow: whether a file may have an unfinished last line; see `read_results`.
+
+    Raises:
+        UsageError: `results` is something else.
     """
     if isinstance(results, str | os.PathLike):
         results = read_result_files(results)
     if isinstance(results, JsonlFiles):
-        # In a thread, since in this one an event loop may run.
-        with ThreadPoolExecutor(1) as thread:
-            reading = read_results(results, add, on_reject, may_grow=may_grow)
-            thread.submit(asyncio.run, reading).result()
+        reading = read_results(results, add, on_reject, may_grow=may_grow)
+        # In a thread of its own, since an event loop may run in this one.
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            executor.submit(asyncio.run, reading).result()
     elif isinstance(results, bytes | Mapping) or not isinstance(results, Iterable):
         raise UsageError(
             f"{what}: expected a path or an iterable of results, got {type(results).__name__}"
@@ -403,18 +425,22 @@ async def read_results(
     advance: Callable[[], object] = lambda: None,
     may_grow: bool = True,
 ) -> None:
-    """Call `add` with the result in each line, `on_reject` with each other line, and `advance`
-    after each.
+    """Call `add` with the result in each line of files.
 
-    An `AggregationError` that `add` raises makes the line a reject. If files `may_grow`, the reject
-    of an unfinished last line has the reason "incomplete".
+    Args:
+        source: the files.
+        add: called with each result. An `AggregationError` that it raises makes the line a reject.
+        on_reject: called with each line that is not a result.
+        advance: called after each line.
+        may_grow: whether files may still grow. Then the reject of an unfinished last line has the
+            reason "incomplete".
     """
-    async with aclosing(
-        source.batches(max_line_bytes=MAX_RESULT_BYTES, may_grow=may_grow)
-    ) as batches:
+    reading = source.batches(max_line_bytes=MAX_RESULT_BYTES, may_grow=may_grow)
+    async with aclosing(reading) as batches:
         async for batch in batches:
             for record in batch:
-                if (rejected := take_result(record, add)) is not None:
+                rejected = take_result(record, add)
+                if rejected is not None:
                     on_reject(rejected)
                 advance()
 
@@ -434,22 +460,23 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
         add(result)
     except InvalidRecord as error:
         if _is_unfinished(record, error):
-            told = "skipped: it has no newline yet, and is the beginning of a result"
-            return reject(record, "incomplete", told)
+            message = "skipped: it has no newline yet, and is the beginning of a result"
+            return reject(record, "incomplete", message)
         return reject(record, error.reason, str(error))
     except AggregationError as error:
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))
-        told = kind_of_no_result(result)
-        return reject(
-            record, "not_a_result" if told and told in str(error) else "invalid_field", str(error)
-        )
+        other_kind = kind_of_no_result(result)
+        if other_kind and other_kind in str(error):
+            return reject(record, "not_a_result", str(error))
+        return reject(record, "invalid_field", str(error))
     return None
 
 
 def _is_unfinished(line: Line, error: InvalidRecord) -> bool:
-    """Whether a line that is not JSON is the beginning of a result that is still being written."""
-    is_cut_off = error.reason in ("invalid_json", "invalid_utf8") and line.data.lstrip().startswith(
-        b"{"
-    )
-    return is_cut_off and not line.whole
+    """Return whether a line is the beginning of a result that is still being written.
+
+    `error` is why it could not be read.
+    """
+    is_not_json = error.reason in ("invalid_json", "invalid_utf8")
+    return is_not_json and not line.whole and line.data.lstrip().startswith(b"{")
