@@ -82,6 +82,19 @@ async def test_rotated_between_looks(log: Log) -> None:
     assert log.kept() == ["r1", "r2", "r3", "r4", "r5"]
 
 
+async def test_an_equal_line_after_a_truncation(log: Log) -> None:
+    """The truncation was seen, so the line is no longer the one that was evaluated before it."""
+    line = log.text()
+    log.append(line)
+    assert await log.follow() == ["r1"]
+    log.path.write_bytes(b"")
+    assert await log.follow() == []
+    log.append(line)
+    assert await log.follow() == ["r1"]
+    assert await log.follow() == []
+    assert log.kept() == ["r1", "r1"]
+
+
 async def test_start_at_the_end_skips_what_is_there(log: Log) -> None:
     log.append(log.text())
     log.rotate("log.jsonl.7")

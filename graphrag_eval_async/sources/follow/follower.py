@@ -87,8 +87,9 @@ def follow_jsonl(
 
     What a follower cannot do: read a file that was rotated and then deleted, or compressed by
     anything but gzip, while nothing followed it; read what exists only between two looks; notice
-    that a file was rewritten with the same bytes; recognise a copy that lacks the last line that
-    was read, and was compressed before a look has seen it.
+    that a file was rewritten with the same bytes, unless a look has seen it shorter; tell a renamed
+    file, of which it has read nothing, from a copy of the log that it repeats; recognise a copy
+    that lacks the last line that was read, and was compressed before a look has seen it.
 
     How it works: `Logs` says what a look at the files does, `Rotation` how a file is recognised
     that was renamed, truncated, copied or replaced, `Identities` what a later run needs for that,

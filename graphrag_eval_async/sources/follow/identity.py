@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import Copy, Known
@@ -26,7 +25,7 @@ from graphrag_eval_async.sources.follow.names import GZIP, former_names
 from graphrag_eval_async.sources.lines import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from graphrag_eval_async.records import Position
 
@@ -57,7 +56,8 @@ class Changes(NamedTuple):
     """What later runs need to know besides the results.
 
     Attributes:
-        origins: where reading of files began, by key, if not at their starts.
+        origins: where reading of files began, by key, if not at their starts; 0 for what a file
+            has since it was truncated.
         copies: files that repeat another, by root.
     """
 
@@ -110,17 +110,31 @@ class Identities:
         """Check whether an earlier run has found a file with this root that is not a copy."""
         return root in self._keys and root not in self._copies
 
-    def resume(self, root: str, descriptor: int, path: str) -> Start | None:
+    def resume(
+        self, root: str, descriptor: int, path: str, is_there: Callable[[str, Position], bool]
+    ) -> Start | None:
         """Return where to resume a file with the last line that an earlier run has read of a file.
 
         It is that file, or a copy or a replacement of it, which is noted.
+
+        Args:
+            root: that of the file.
+            descriptor: the open file.
+            path: its path.
+            is_there: checks whether the file with a root is there, and has a line. Then no other
+                file is a copy of it or its replacement, even with an equal line.
         """
         for key in self._keys_of(root):
             start = self._claim(key, descriptor)
             if start is not None:
                 return start
 
-        for key in self._other_keys(descriptor, path):
+        for key in self._other_keys(root, descriptor, path):
+            known = self._known[key]
+            if known.last is None or not has_line(descriptor, known.last):
+                continue
+            if any(is_there(other, known.last) for other in self._roots_of(key) if other != root):
+                continue
             start = self._claim(key, descriptor)
             if start is not None:
                 self._copies[root] = Copy(key)
@@ -133,21 +147,50 @@ class Identities:
 
     def _keys_of(self, root: str) -> Iterator[str]:
         """Yield the known keys that a file with this root may have, the likeliest first."""
-        if root in self._copies and self._copies[root].original in self._known:
-            yield self._copies[root].original
+        copy = self._copies.get(root)
+        if copy is not None and copy.original in self._known:
+            # A copy of a log of which no line was read may be only a part of it.
+            is_part = copy.length > 0 and self._known[copy.original].last is None
+            if not is_part:
+                yield copy.original
+        if self._has_nothing_read(root):
+            # It was truncated, and is as good as new; older keys are of what it had before.
+            return
         for place, key in enumerate(self._keys.get(root, [])):
             # A former file without a line to recognise it by has nothing left to read.
             if place == 0 or self._known[key].last is not None:
                 yield key
 
-    def _other_keys(self, descriptor: int, path: str) -> list[str]:
+    def _has_nothing_read(self, root: str) -> bool:
+        """Check whether a file was found by an earlier run that has read or skipped nothing of
+        it.
+        """
+        keys = self._keys.get(root)
+        if not keys:
+            return False
+        newest = self._known[keys[0]]
+        return newest.last is None and newest.begin == 0
+
+    def _roots_of(self, key: str) -> list[str]:
+        """Return the roots of the files that have a key: its own one, and those that it went on
+        in.
+        """
+        heirs = [
+            root for root, copy in self._copies.items() if copy.original == key and not copy.length
+        ]
+        return [key.rpartition("-")[0], *heirs]
+
+    def _other_keys(self, root: str, descriptor: int, path: str) -> list[str]:
         """Return the known keys of files that end no later than this one: those of its path
         first.
         """
         size = os.fstat(descriptor).st_size
+        former_keys = self._keys.get(root, [])
         keys = []
         for key, (_, _, last) in self._known.items():
-            if key in self._claimed or last is None or last.offset + last.length > size:
+            if key in self._claimed or key in former_keys:
+                continue
+            if last is None or last.offset + last.length > size:
                 continue
             keys.append((last.path == path, last.offset, key))
         return [key for _, _, key in sorted(keys, reverse=True)]
@@ -157,7 +200,7 @@ class Identities:
         read.
         """
         begin, number, last = self._known[key]
-        if key in self._claimed or (last is not None and not _has_line(descriptor, last)):
+        if key in self._claimed or (last is not None and not has_line(descriptor, last)):
             return None
         size = os.fstat(descriptor).st_size
         if _is_start_of_line(descriptor, begin, size):
@@ -224,16 +267,36 @@ class Identities:
 
     # What is noted
 
+    def key_from_start(self, root: str, descriptor: int) -> str:
+        """Return the key of a file that is read from its start: a new one, unless an earlier run
+        has found the file and read nothing of it.
+        """
+        if self._has_nothing_read(root):
+            key = self._keys[root][0]
+            copies = [copy for copy in self._copies.values() if copy.original == key]
+            has_all = all(_begins_like(descriptor, copy) for copy in copies)
+            if has_all and key not in self._claimed:
+                self._claimed.add(key)
+                return key
+        return self.new_key(root)
+
     def new_key(self, root: str) -> str:
         """Return a key that was never used; the file is no copy of another."""
-        self._copies.pop(root, None)
-        key = next(key for number in count() if (key := f"{root}-{number}") not in self._taken)
+        copy = self._copies.pop(root, None)
+        number = 0
+        while f"{root}-{number}" in self._taken:
+            number += 1
+        key = f"{root}-{number}"
         self._taken.add(key)
         self._claimed.add(key)
+        if number > 0 or copy is not None:
+            # The file was another one before, which was truncated. Its next line may equal one of
+            # that: only this note tells a later run that the line is new.
+            self._origins[key] = 0
         return key
 
     def note_start(self, start: Start) -> None:
-        """Note where reading of a file begins."""
+        """Note where reading of a file begins, if not at its start."""
         if (start.offset or start.is_skipped) and start.key not in self._with_origins:
             self._origins[start.key] = start.offset
 
@@ -242,6 +305,9 @@ class Identities:
         `original`.
         """
         self._copies[root] = Copy(original, length, _digest_of_start(descriptor, length))
+        if original not in self._with_origins:
+            # Later runs must know the key, though the journal may lack lines of the original.
+            self._origins.setdefault(original, 0)
 
     def note_heir(self, root: str, original: str) -> None:
         """Note that a file is read on under the key of another one, which it has replaced."""
@@ -299,7 +365,7 @@ def _is_start_of_line(descriptor: int, offset: int, size: int) -> bool:
     return offset == 0 or os.pread(descriptor, 1, offset - 1) == b"\n"
 
 
-def _has_line(descriptor: int, line: Position) -> bool:
+def has_line(descriptor: int, line: Position) -> bool:
     """Check whether a file has a line at its place."""
     digest = hashlib.sha256()
     offset = line.offset

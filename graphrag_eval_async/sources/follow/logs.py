@@ -188,6 +188,7 @@ class Logs:
         self._postponed.clear()
         is_any_new = False
         changed = [file for file in found if self._rotation.must_open(file.status)]
+        self._rotation.paths_by_root = {root_of(file.status): file.path for file in changed}
         for file in sorted(changed, key=self._rank):
             # What was found out about one of them may have settled another.
             if self._rotation.must_open(file.status) and self._enter(file):

@@ -22,12 +22,18 @@ from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import FileId
-from graphrag_eval_async.sources.follow.identity import Start, is_repeated, line_start, root_of
+from graphrag_eval_async.sources.follow.identity import (
+    Start,
+    has_line,
+    is_repeated,
+    line_start,
+    root_of,
+)
 from graphrag_eval_async.sources.follow.log import Log, Place, Stamp, place_of, stamp_of
 from graphrag_eval_async.sources.lines import LOGGER
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.records import Copy
+    from graphrag_eval_async.records import Copy, Position
     from graphrag_eval_async.sources.follow.identity import Identities
     from graphrag_eval_async.sources.follow.names import Found
     from graphrag_eval_async.sources.follow.table import LogTable
@@ -77,11 +83,13 @@ class Rotation:
     Attributes:
         identities: which file is which, from one run to the next.
         skips: what is not read of new files.
+        paths_by_root: where the files are that this look has found, by the beginning of their keys.
     """
 
     def __init__(self, table: LogTable, identities: Identities, skips: Skips) -> None:
         self.identities = identities
         self.skips = skips
+        self.paths_by_root: dict[str, str] = {}
         self._table = table
         self._copies: dict[Place, SkippedCopy] = {}
 
@@ -111,11 +119,12 @@ class Rotation:
             return log
         if found.formers:
             root = root_of(found.status, found.path)
-            original = self._original(found, descriptor, size)
-            if original is not None:
-                self._skip_copy(found, original, size, descriptor)
-                return None
             noted = self.identities.noted_copy(root, descriptor)
+            if noted is None or not self._is_truncated(noted.original):
+                original = self._original(found, descriptor, size)
+                if original is not None:
+                    self._skip_copy(found, original, size, descriptor)
+                    return None
             if noted is not None:
                 return self._rest_of_copy(found, noted, size)
             truncated = self._truncated_in(found, descriptor)
@@ -159,17 +168,33 @@ class Rotation:
     def _read_earlier(self, found: Found, descriptor: int) -> Log | None:
         """Return the log of a file that an earlier run has read."""
         root = root_of(found.status, found.path)
-        start = self.identities.resume(root, descriptor, found.path)
+        start = self.identities.resume(root, descriptor, found.path, self._is_there)
         if start is None:
             return None
         self.skips.resumed[found.name] = found.status.st_mtime
         return self._new_log(found, start)
 
+    def _is_there(self, root: str, line: Position) -> bool:
+        """Check whether a file with this root was found in this look, and has a line."""
+        path = self.paths_by_root.get(root)
+        if path is None:
+            return False
+        try:
+            descriptor = self._table.open.open(path)
+        except OSError:
+            return False
+        try:
+            return has_line(descriptor, line)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
     def _begin_new(self, found: Found, descriptor: int, size: int) -> Log:
         is_skipped = self.skips.skip(found)
         offset = line_start(descriptor, size) if is_skipped else 0
         root = root_of(found.status, found.path)
-        key = self.identities.new_key(root)
+        key = self.identities.key_from_start(root, descriptor)
         return self._new_log(found, Start(key, offset, is_skipped=is_skipped))
 
     def skip_unopened(self, found: Found) -> bool:
@@ -209,6 +234,10 @@ class Rotation:
             else:
                 self._table.check(log)  # It may have been truncated just now.
         return None
+
+    def _is_truncated(self, key: str) -> bool:
+        """Check whether the log with a key was truncated, and has not gone on in a copy."""
+        return any(log.file.key == key for log in self._table.truncated.values())
 
     def _is_repeated_in_closed(self, descriptor: int, log: Log, size: int) -> bool:
         """Do the same as `is_repeated`, with a log that was closed to make room."""
