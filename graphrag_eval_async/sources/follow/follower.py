@@ -82,7 +82,9 @@ def follow_jsonl(
     file that is named like a rotated log (the log's name with digits, a date, ``old``, ``bak``,
     ``prev`` or ``rotated``) is skipped if it repeats the log. Files that were rotated before the
     first start, including ``.gz``, are read only with a journal and ``start="beginning"``. The
-    logger ``graphrag_eval_async.follow`` reports skipped copies, lines that a truncation lost, and
+    ``*.jsonl.gz`` files of a directory, or ``.gz`` files that a glob matches, are read if they are
+    there at the start; later ones are taken for rotated files that were read before. The logger
+    ``graphrag_eval_async.follow`` reports skipped copies, lines that a truncation lost, and
     files that cannot be read; `Follower.unread` has these.
 
     What a follower cannot do: read a file that was rotated and then deleted, or compressed by

@@ -100,11 +100,13 @@ class Found(NamedTuple):
         status: its status when it was found.
         path: its path.
         name: the path by which it is followed; if that is another one, it may have had it before.
+        is_member: whether it is compressed, and a directory or a glob stands for it as it is.
     """
 
     status: os.stat_result
     path: str
     name: str
+    is_member: bool = False
 
     @property
     def formers(self) -> list[str]:
@@ -112,6 +114,18 @@ class Found(NamedTuple):
         if self.path == self.name:
             return former_names(self.path)
         return [self.name]
+
+
+class _Expansion(NamedTuple):
+    """What a given path stands for.
+
+    Attributes:
+        names: the files that are followed, whether or not they exist.
+        directories: where they are; files can be missed if one of them cannot be listed.
+    """
+
+    names: list[str]
+    directories: list[str]
 
 
 @dataclass(slots=True)
@@ -130,7 +144,8 @@ class Paths:
 
     Attributes:
         names: the current names, in order, whether or not such files exist.
-        not_found: given paths for which no file has been found yet.
+        not_found: given paths for which no file has been found yet, though their directories can be
+            listed.
     """
 
     def __init__(self, given: Sequence[str], patterns: Sequence[str], unread: Unread) -> None:
@@ -144,6 +159,7 @@ class Paths:
         self.names: list[str] = []
         self.not_found: list[str] = []
         self._paths = {path: os.path.join(*os.path.split(path)) for path in given}
+        self._awaited = list(given)  # For which no file has been found yet.
         self._patterns = patterns
         self._unread = unread
         self._excluded: set[str] = set()
@@ -170,15 +186,32 @@ class Paths:
             return False
 
         self._members = {}
-        names_by_path = {given: self._expand(path) for given, path in self._paths.items()}
+        expansions = {given: self._expand(path) for given, path in self._paths.items()}
         followed = set(self.names)
-        names = dict.fromkeys(name for names in names_by_path.values() for name in names)
+        names = dict.fromkeys(name for expansion in expansions.values() for name in expansion.names)
         self.names = [name for name in names if name in followed or not self._is_excluded(name)]
-        awaited = list(self._paths) if is_first else self.not_found
+        self._awaited = [given for given in self._awaited if not self._is_found(expansions[given])]
         self.not_found = [
-            given for given in awaited if not any(map(os.path.exists, names_by_path[given]))
+            given for given in self._awaited if self._is_listed(expansions[given].directories)
         ]
         return True
+
+    def _is_found(self, expansion: _Expansion) -> bool:
+        """Check whether a file exists for which a given path stands."""
+        if any(map(os.path.exists, expansion.names)):
+            return True
+        return any(
+            self._is_compressed_member(directory, entry)
+            for directory in expansion.directories
+            if directory in self._members
+            for entry in self._folders[directory].entries
+        )
+
+    def _is_listed(self, directories: Iterable[str]) -> bool:
+        """Check whether all of some directories could be listed, or do not exist."""
+        return not any(
+            (directory or os.curdir) in self._unread.reasons for directory in directories
+        )
 
     def _is_excluded(self, path: str) -> bool:
         for pattern in self._patterns:
@@ -213,27 +246,44 @@ class Paths:
         folder.listed = self._now
         return True
 
-    def _expand(self, path: str) -> list[str]:
-        """Return the names of files that a given path stands for."""
+    def _expand(self, path: str) -> _Expansion:
+        """Return what a given path stands for."""
         directory, pattern = os.path.split(path)
         if os.path.isdir(path):
-            return self._matches(path, MEMBERS)
+            # Those that are compressed are not followed; `packed` has them.
+            self._matches(path, MEMBERS + GZIP)
+            return _Expansion(self._matches(path, MEMBERS), [path])
         if os.path.lexists(path) or not glob.has_magic(path):
             # The directory is listed for the sake of rotated files.
             self._matches(directory, glob.escape(pattern))
-            return [path]
+            return _Expansion([path], [directory])
         if pattern == "**":
             directory, pattern = path, "*"
-        directories = self._directories(directory) if glob.has_magic(directory) else [directory]
-        return [name for each in directories for name in self._matches(each, pattern)]
+        if not glob.has_magic(directory):
+            return _Expansion(self._matches(directory, pattern), [directory])
+        directories = self._directories(directory)
+        names = [name for member in directories for name in self._matches(member, pattern)]
+        return _Expansion(names, [_without_magic(directory), *directories])
 
     def _directories(self, pattern: str) -> list[str]:
         """Return the directories that a glob stands for, at most `GLOB_SECONDS` ago."""
         due, directories = self._globbed.get(pattern, (-inf, []))
         if self._now >= due or self._at_once:
-            directories = sorted(filter(os.path.isdir, glob.glob(pattern, recursive=True)))
+            self._check_listable(_without_magic(pattern))
+            matches = [path.rstrip("/") or "/" for path in glob.glob(pattern, recursive=True)]
+            directories = sorted(filter(os.path.isdir, matches))
             self._globbed[pattern] = (self._now + GLOB_SECONDS, directories)
         return directories
+
+    def _check_listable(self, directory: str) -> None:
+        """Note if a directory cannot be listed, of which `glob` says nothing."""
+        try:
+            with os.scandir(directory or os.curdir):
+                self._unread.forget(directory or os.curdir)
+        except GONE:
+            pass
+        except OSError as error:
+            self._unread.retry(directory or os.curdir, error)
 
     def _matches(self, directory: str, pattern: str) -> list[str]:
         """Return the followed names in a directory, which is watched from now on."""
@@ -255,7 +305,9 @@ class Paths:
         return self._rotated(listed, is_packed=False)
 
     def packed(self) -> list[Found]:
-        """Return compressed rotated logs, the oldest first."""
+        """Return compressed rotated logs, and compressed files that a directory or a glob stands
+        for, the oldest first.
+        """
         return self._rotated(list(self._members), is_packed=True)
 
     def _rotated(self, directories: Iterable[str], *, is_packed: bool) -> list[Found]:
@@ -266,10 +318,20 @@ class Paths:
                 path = os.path.join(directory, entry)
                 if entry.endswith(GZIP) != is_packed or path in followed:
                     continue
-                for name in self._followed_names_of(directory, entry):
+                is_member = self._is_compressed_member(directory, entry)
+                names = list(self._followed_names_of(directory, entry))
+                if is_member and not names:
+                    names = [path.removesuffix(GZIP)]
+                for name in names:
                     with suppress(OSError):
-                        rotated.append(Found(os.stat(path), path, name))
+                        rotated.append(Found(os.stat(path), path, name, is_member))
         return sorted(rotated, key=lambda found: (found.status.st_mtime_ns, found.path))
+
+    def _is_compressed_member(self, directory: str, entry: str) -> bool:
+        """Check whether a directory or a glob stands for a compressed file itself."""
+        if not entry.endswith(GZIP) or self._is_excluded(os.path.join(directory, entry)):
+            return False
+        return any(fits(entry, pattern) for pattern in self._members[directory])
 
     def _followed_names_of(self, directory: str, entry: str) -> Iterator[str]:
         """Yield the followed paths that a file may have had before it was rotated."""
@@ -285,3 +347,11 @@ class Paths:
 
 def _is_log(name: str, pattern: str) -> bool:
     return fits(name, pattern) and not name.endswith(COMPRESSED)
+
+
+def _without_magic(pattern: str) -> str:
+    """Return the directory that is listed first to find what a glob stands for."""
+    directory = pattern
+    while glob.has_magic(directory):
+        directory = os.path.dirname(directory)
+    return directory

@@ -60,7 +60,8 @@ class PackedLogs:
     def _must_be_read(self, found: Found, rotation: Rotation) -> bool:
         """Return whether a compressed log has to be read, and note if it is skipped."""
         root = root_of(found.status, found.path)
-        is_skipped = rotation.skips.rotated or rotation.skips.skip(found)
+        is_rotated = not found.is_member
+        is_skipped = (rotation.skips.rotated and is_rotated) or rotation.skips.skip(found)
         try:
             size = self._table.open.with_room(lambda: _text_size(found.path))
         except OSError as error:

@@ -61,7 +61,7 @@ class Skips:
         modified = found.status.st_mtime
         if self.all_files or time() - modified > self.older:
             return True
-        is_rotated = found.path != found.name
+        is_rotated = found.path != found.name and not found.is_member
         return self.rotated and is_rotated and modified < self.resumed.get(found.name, inf)
 
 

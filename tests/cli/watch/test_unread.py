@@ -32,6 +32,16 @@ FAILING = Path("/sys/class/net/lo/speed")
 """A file of a size, of which each read fails where the network is Linux's own."""
 
 
+def run_bound(command: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process to which the permissions of files apply."""
+    return subprocess.run(
+        [*BOUND_BY_PERMISSIONS, sys.executable, "-m", "graphrag_eval_async", *command],
+        capture_output=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+
 def ended(text: str) -> str:
     """What a command says last."""
     return text.splitlines()[-1]
@@ -74,6 +84,42 @@ def test_a_rotated_file_that_cannot_be_decompressed(
     assert ended(capfd.readouterr().err).startswith(f"Error: {damaged}: cannot be decompressed: ")
 
 
+@pytest.mark.parametrize("log", ["logs", "logs/*"], ids=["directory", "glob"])
+def test_compressed_files_of_a_directory_are_read(folder: Folder, log: str) -> None:
+    """As ``evaluate`` does."""
+    logs = folder.path / "logs"
+    logs.mkdir()
+    (logs / "a.jsonl.gz").write_bytes(gzip.compress(to_jsonl([response("q1"), response("q2")])))
+    (logs / "b.jsonl").write_bytes(to_jsonl([response("q1")]))
+    process = run_bound(watch(folder, *IDLE, log=log))
+    assert (process.returncode, process.stderr.count(b"Error")) == (0, 0), process.stderr
+    assert samples(facts_of(process.stdout.decode())[-1]) == 3
+
+
+def test_a_directory_with_nothing_but_compressed_files(folder: Folder) -> None:
+    logs = folder.path / "logs"
+    logs.mkdir()
+    (logs / "a.jsonl.gz").write_bytes(gzip.compress(to_jsonl([response("q1")])))
+    process = run_bound(watch(folder, *IDLE, log="logs"))
+    assert process.returncode == 0, process.stderr
+    assert samples(facts_of(process.stdout.decode())[-1]) == 1
+
+
+@pytest.mark.parametrize(
+    "text", [b"no gzip at all", gzip.compress(os.urandom(5000))[:3000]], ids=["other", "cut"]
+)
+def test_a_damaged_file_of_a_directory(folder: Folder, text: bytes) -> None:
+    logs = folder.path / "logs"
+    logs.mkdir()
+    (logs / "a.jsonl.gz").write_bytes(text)
+    (logs / "b.jsonl").write_bytes(to_jsonl([response("q1")]))
+    process = run_bound(watch(folder, *IDLE, log="logs"))
+    assert process.returncode == 4, process.stderr
+    message = f"Error: {logs / 'a.jsonl.gz'}: cannot be decompressed: "
+    assert ended(process.stderr.decode()).startswith(message)
+    assert samples(facts_of(process.stdout.decode())[-1]) == 1
+
+
 @pytest.mark.skipif(not FAILING.exists(), reason="no file of which reads fail")
 def test_a_file_of_which_reads_fail(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
     folder.lines(response("q1"), name="logs.a.jsonl")
@@ -93,18 +139,7 @@ def test_files_without_permission(folder: Folder) -> None:
         (logs / f"{number}.jsonl").write_bytes(to_jsonl([response("q1")]))
     for number in (3, 7):
         (logs / f"{number}.jsonl").chmod(0)
-    process = subprocess.run(
-        [
-            *BOUND_BY_PERMISSIONS,
-            sys.executable,
-            "-m",
-            "graphrag_eval_async",
-            *watch(folder, *IDLE, log="logs"),
-        ],
-        capture_output=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
+    process = run_bound(watch(folder, *IDLE, log="logs"))
     err = process.stderr.decode()
     assert process.returncode == 4, err
     assert samples(facts_of(process.stdout.decode())[-1]) == 8
@@ -112,6 +147,29 @@ def test_files_without_permission(folder: Folder) -> None:
         f"{logs / name}: cannot be read: Permission denied" for name in ("3.jsonl", "7.jsonl")
     ]
     assert ended(err) == f"Error: {'; '.join(reasons)}"
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read everything"
+)
+@pytest.mark.parametrize(
+    "log", ["logs", "logs/*.jsonl", "logs/*/a.jsonl", "logs/**/*.jsonl", "logs/a.jsonl"]
+)
+def test_a_directory_without_permission(folder: Folder, log: str) -> None:
+    """It is not said that nothing existed: nobody can know."""
+    logs = folder.path / "logs"
+    logs.mkdir()
+    (logs / "a.jsonl").write_bytes(to_jsonl([response("q1")]))
+    logs.chmod(0)
+    try:
+        process = run_bound(watch(folder, *IDLE, log=log))
+    finally:
+        logs.chmod(0o700)
+    err = process.stderr.decode()
+    assert process.returncode == 4, err
+    assert ended(err).startswith("Error: ")
+    assert f"{logs}: cannot be read: Permission denied" in ended(err)
+    assert "never existed" not in err
 
 
 def test_a_signal_is_no_error(folder: Folder) -> None:
