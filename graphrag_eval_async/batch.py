@@ -453,7 +453,7 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        result = load(record.data, MAX_RESULT_BYTES)
+        result = load(record.data, MAX_RESULT_BYTES, offset=record.offset)
         # It has the unknown keys of a response one level deeper.
         if nests_deeper(result, MAX_DEPTH + 1):
             raise too_deep()

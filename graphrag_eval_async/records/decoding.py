@@ -32,16 +32,29 @@ MAX_DEPTH = 200
 CONTAINERS = frozenset({dict, list})
 """The types of JSON values that hold others."""
 
-_NOT_FINITE = re.compile(r"(?:NaN|-?Infinity)(?!\w)")
-"""The numbers that Python's `json` writes, and JSON lacks."""
+_NOT_FINITE = re.compile(r"-?(?:nan|inf(?:inity)?)(?!\w)", re.IGNORECASE)
+"""Numbers that JSON lacks: as Python's `json` writes them, and as its `repr` does."""
 
-_KEY_CHARACTERS = 300
-"""How far before a number its key is looked for."""
+_TOKEN = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[\[{]|[\]}]')
+"""What tells in which list or object a value of JSON text is."""
+
+_KEY_CHARACTERS = 1 << 20
+"""How far into a line the key of a number is looked for, in some milliseconds."""
 
 _ENCODING_BYTES = 64
 """Bytes at the beginning of a line that decide its encoding: more than the first key has."""
 
 _NUL = b"\0"
+
+_BYTE_ORDER_MARKS = {
+    # Those of UTF-32 come first: one of them begins with that of UTF-16.
+    BOM_UTF32_LE: "UTF-32LE",
+    BOM_UTF32_BE: "UTF-32BE",
+    # Its NULs may have been skipped as a hole at the start of the file.
+    BOM_UTF32_BE.lstrip(_NUL) + _NUL * 3: "UTF-32BE",
+    BOM_UTF16_LE: "UTF-16LE",
+    BOM_UTF16_BE: "UTF-16BE",
+}
 
 
 class InvalidRecord(GraphragEvalError):  # noqa: N818
@@ -65,12 +78,14 @@ def decode(data: bytes) -> Any:
     return value
 
 
-def load(data: bytes, max_bytes: int = MAX_LINE_BYTES) -> Any:
+def load(data: bytes, max_bytes: int = MAX_LINE_BYTES, *, offset: int = 0) -> Any:
     """Return the JSON value of one line, whose depth only orjson limits, to 1,024 levels.
 
     Args:
         data: the line.
         max_bytes: the maximum length of a line, which also limits how many values it may hold.
+        offset: bytes of the file before the line. They tell in which order the bytes of its
+            characters are, if it is not in UTF-8.
 
     Raises:
         InvalidRecord: it is not JSON in UTF-8, or has too many values.
@@ -81,7 +96,7 @@ def load(data: bytes, max_bytes: int = MAX_LINE_BYTES) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise _undecodable(data, error) from None
+        raise _undecodable(data, offset, error) from None
 
 
 def _check_count(data: bytes, limit: int) -> None:
@@ -104,11 +119,11 @@ def count_values(text: bytes) -> int:
     return count
 
 
-def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
+def _undecodable(data: bytes, offset: int, error: orjson.JSONDecodeError) -> InvalidRecord:
     """Return the error for a line that is not JSON in UTF-8: what is there instead, and what to
     do.
     """
-    encoding = _wide_encoding(data)
+    encoding = _wide_encoding(data, offset)
     if encoding is not None:
         cure = f"save the file as UTF-8, for example with iconv -f {encoding} -t UTF-8"
         return InvalidRecord("invalid_utf8", f"{encoding}, not UTF-8; {cure}")
@@ -123,26 +138,33 @@ def _undecodable(data: bytes, error: orjson.JSONDecodeError) -> InvalidRecord:
     return InvalidRecord("invalid_json", _problem_of_number(text, error.pos) or str(error))
 
 
-def _wide_encoding(data: bytes) -> str | None:
-    """Return "UTF-16" or "UTF-32" if a line is in it, or None.
+def _wide_encoding(data: bytes, offset: int) -> str | None:
+    """Return the encoding of a line whose characters take 2 or 4 bytes, such as "UTF-16LE".
 
-    The first line of a file may have a byte-order mark. All lines consist of characters of 2 or 4
-    bytes, most of which are NUL in the keys of JSON. As lines end at the byte of a newline, up to
-    3 NULs that belong to it may come first, and be all there is after the last newline.
+    Most of these bytes are NUL in the keys of JSON.
+
+    Args:
+        data: the line, which ends before the byte of its newline. Where that byte is the first one
+            of the newline character, its NULs are at the beginning of the next line.
+        offset: bytes of the file before the line.
+
+    Returns:
+        None if the line is in another encoding.
     """
     head = data[:_ENCODING_BYTES]
-    # The mark of UTF-32 begins with that of UTF-16.
-    if head.startswith((BOM_UTF32_LE, BOM_UTF32_BE)) or head == _NUL * 3:
-        return "UTF-32"
-    if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or head == _NUL:
-        return "UTF-16"
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return encoding
 
     text = head.lstrip(_NUL)
-    nuls_of_newline = len(head) - len(text)
+    leading_nuls = len(head) - len(text)
     is_wide = _NUL in text and text.count(_NUL) >= len(text) / 4
-    if nuls_of_newline > 3 or not is_wide:
+    if leading_nuls > 3 or not is_wide:
         return None
-    return "UTF-32" if _NUL * 2 in text else "UTF-16"
+    # A character of ASCII is the first of its bytes, or the last one.
+    name, size = ("UTF-32", 4) if _NUL * 2 in text else ("UTF-16", 2)
+    is_first_byte = (offset + leading_nuls) % size == 0
+    return f"{name}LE" if is_first_byte else f"{name}BE"
 
 
 def _problem_of_number(text: str, place: int) -> str | None:
@@ -163,23 +185,41 @@ def _problem_of_number(text: str, place: int) -> str | None:
         return None
 
     problem = f"{number[0]} at character {start} is not JSON; write null"
-    key = _key_before(text, start)
+    key, is_in_list = _key_of(text, start)
     if key is None:
         return problem
+    if is_in_list:
+        return f"{key}: {problem}"
     return f"{key}: {problem}, or leave the key out"
 
 
-def _key_before(text: str, place: int) -> str | None:
-    """Return the key of the value at this index of JSON text; None if it is no member of an
-    object.
+def _key_of(text: str, place: int) -> tuple[str | None, bool]:
+    """Return the key of a value, or of the list that holds it, and whether it is in a list.
+
+    Args:
+        text: JSON text, which is valid up to the value.
+        place: the index of the value. The key is None if it is more than `_KEY_CHARACTERS`.
     """
-    before = text[max(0, place - _KEY_CHARACTERS) : place].rstrip()
-    if not before.endswith(":"):
-        return None
-    quoted_key = before.removesuffix(":").rstrip()
-    if not quoted_key.endswith('"'):
-        return None
-    return quoted_key.removesuffix('"').rpartition('"')[2]
+    if place > _KEY_CHARACTERS:
+        return None, False
+    # The lists and objects that are open, each with its key; the text itself has none.
+    keys: list[str | None] = [None]
+    is_list = [False]
+    key: str | None = None
+    for token in _TOKEN.finditer(text, 0, place):
+        if token["string"] is not None:
+            # It may be a value. Then the next token in this object is its next key.
+            key = token["string"][1:-1]
+        elif token[0] in "[{":
+            # The members of a list have its key.
+            keys.append(keys[-1] if is_list[-1] else key)
+            is_list.append(token[0] == "[")
+        else:
+            keys.pop()
+            is_list.pop()
+    if is_list[-1]:
+        return keys[-1], True
+    return key, False
 
 
 def nests_deeper(value: Any, limit: int) -> bool:

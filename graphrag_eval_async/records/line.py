@@ -204,6 +204,9 @@ Record = Line | LongLine | Unwritable
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
 """Ends of orjson's messages, for types that it knows and for types that `_plain` converts."""
 
+_NOT_FINITE_CURE = "is not a finite number; write None"
+"""What is said of NaN and infinity in Python objects, after the number."""
+
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers
 may.
@@ -260,7 +263,7 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise ValueError(f"{value} is not a finite number")
+            raise ValueError(f"{value} {_NOT_FINITE_CURE}")
         is_whole = value == value.to_integral_value()
         return int(value) if is_whole else float(value)
     if isinstance(value, date):
@@ -291,7 +294,7 @@ def _first_problem(value: Any, place: str = "") -> str | None:
     shown_place = place or "the response"
     plain = _members_or_plain(value)
     if isinstance(plain, float) and not math.isfinite(plain):
-        return f"{shown_place}: {plain} is not a finite number"
+        return f"{shown_place}: {plain} {_NOT_FINITE_CURE}"
 
     parts: Iterable[tuple[str, Any]] = ()
     if isinstance(plain, dict):

@@ -92,7 +92,7 @@ def read_record(record: Record, questions: Mapping[str, Any]) -> Response | Reje
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return read_response(record.data, questions)
+        return read_response(record.data, questions, offset=record.offset)
     except InvalidRecord as error:
         is_cut_off = error.reason in ("invalid_utf8", "invalid_json") and not record.whole
         if is_cut_off:  # The rest of the line may mend it.
@@ -101,7 +101,9 @@ def read_record(record: Record, questions: Mapping[str, Any]) -> Response | Reje
         return reject(record, error.reason, message)
 
 
-def read_response(data: bytes, questions: Mapping[str, Any], decoded: Any = None) -> Response:
+def read_response(
+    data: bytes, questions: Mapping[str, Any], decoded: Any = None, *, offset: int = 0
+) -> Response:
     """Decode and check one response.
 
     Args:
@@ -109,11 +111,12 @@ def read_response(data: bytes, questions: Mapping[str, Any], decoded: Any = None
         questions: a mapping whose keys are the ids of the questions; or an `AnyQuestion`, if
             responses bring their own questions.
         decoded: its JSON value, if that is known.
+        offset: bytes of its file before it.
 
     Raises:
         InvalidRecord: it cannot be evaluated.
     """
-    record = load(data) if decoded is None else decoded
+    record = load(data, offset=offset) if decoded is None else decoded
     _check_depth(record, data)
     if type(record) is not dict:
         raise _not_an_object(record)

@@ -161,7 +161,7 @@ class Splitter:
         rest = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(rest)
         self._is_hole = not rest
-        if rest and self.offset:
+        if rest and self.offset > MAX_NULS:
             name = "the input" if self._file is None else self._file.path
             text = "%s: skipped %d NUL bytes at its start; open logs with O_APPEND to truncate them"
             LOGGER.warning(text, name, self.offset)
@@ -196,7 +196,7 @@ class Splitter:
         if self._digest is not None:
             digest = self._digest.hexdigest()
             lines.append(LongLine(*place, data, self.held, self._limit, digest, self._file, whole))
-        elif not is_blank(data, self.number):
+        elif data not in _RESTS_OF_NEWLINES and not is_blank(data, self.number):
             lines.append(Line(*place, data, self._file, whole))
         self._pieces.clear()
         self._digest = None
@@ -223,6 +223,13 @@ class Splitter:
                 lines = []
         self.offset += len(text.removesuffix(b"\n")) + 1
         yield lines
+
+
+MAX_NULS = 3
+"""Maximum number of NULs before a text in UTF-16 or UTF-32."""
+
+_RESTS_OF_NEWLINES = (b"\0", b"\0\0\0")
+"""What is left of a newline in UTF-16 or UTF-32 after its byte, at the end of a file."""
 
 
 def is_blank(data: bytes, number: int) -> bool:

@@ -352,7 +352,7 @@ def convert_record(
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return traces.convert(load(record.data), texts)
+        return traces.convert(load(record.data, offset=record.offset), texts)
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     except TraceError as error:

@@ -77,14 +77,17 @@ def test_objects_converted_to_json(value: Any, text: str) -> None:
         ({"b": {1: 2}}, "a.b: Dict key must be str"),
         ([10**10_000], "a[0]: Integer exceeds 64-bit range"),
         ("\ud800", "a: str is not valid UTF-8: surrogates not allowed"),
-        ([{"args": {"k": float("nan")}}], "a[0].args.k: nan is not a finite number"),
+        ([{"args": {"k": float("nan")}}], "a[0].args.k: nan is not a finite number; write None"),
         (
             MappingProxyType({"b": (1, [Usage(float("-inf"))])}),
             "a.b[1][0].input_tokens: -inf is not a",
         ),
-        (Decimal("NaN"), "a: NaN is not a finite number"),
-        (numpy.array([1.0, float("nan")]), "a[1]: nan is not a finite number"),
-        (Message.model_construct(role=float("nan"), at=None), "a.role: nan is not a finite number"),
+        (Decimal("NaN"), "a: NaN is not a finite number; write None"),
+        (numpy.array([1.0, float("nan")]), "a[1]: nan is not a finite number; write None"),
+        (
+            Message.model_construct(role=float("nan"), at=None),
+            "a.role: nan is not a finite number; write None",
+        ),
     ],
 )
 def test_the_field_that_cannot_be_written_is_named(value: Any, message: str) -> None:
