@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -101,6 +102,38 @@ class Slow:
             self.asked.set()
             wait(self.go_on)
         return False
+
+
+class SlowOnce:
+    """What a follower asks in its thread whether to stop; the second answer takes a second."""
+
+    def __init__(self) -> None:
+        self._answers = 0
+        self.is_slow = threading.Event()
+
+    def is_set(self) -> bool:
+        self._answers += 1
+        if self._answers == 2:
+            self.is_slow.set()
+            time.sleep(SLOW_SECONDS)
+        return False
+
+
+SLOW_SECONDS = 1.5
+
+
+async def test_a_slow_look_delays_no_other(log: Path) -> None:
+    """The machine was busy, a disk slow, or the process stopped: it was no work."""
+    slow = SlowOnce()
+    lines = aiter(follow(log, stop=slow))
+    next_line = asyncio.ensure_future(anext(lines))
+    await asyncio.to_thread(wait, slow.is_slow)
+    await asyncio.sleep(SLOW_SECONDS)
+    append(log, "a\n")
+    written = time.monotonic()
+    assert text(await next_line) == "a"
+    assert time.monotonic() - written < SLOW_SECONDS
+    await lines.aclose()
 
 
 async def test_cancelled_during_a_look(log: Path) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from math import inf
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.errors import UsageError
@@ -38,7 +38,9 @@ this.
 """
 
 LOOKING_SHARE = 5
-"""Looking takes at most one part in this many of the time, however many files there are."""
+"""Looking takes at most one part in this many of the processor's time, however many files there
+are. A look that only waited, for a disk or since the process was stopped, delays no other.
+"""
 
 StartAt = Literal["beginning", "end"] | Position
 
@@ -289,9 +291,10 @@ class Follower:
         """Look at the files. Once it is time to end, this is the last look."""
         is_idle = now - self._last_data >= self._timeout
         self._is_over = is_idle or self._is_stopped()
+        worked_before = thread_time()
         self._logs.look(now, at_once=self._is_over)
-        pause = max(self._interval, LOOKING_SHARE * (monotonic() - now))
-        self._next_look = now + pause
+        worked = thread_time() - worked_before
+        self._next_look = monotonic() + max(self._interval, LOOKING_SHARE * worked)
 
     def _read(self) -> _Pass:
         size, lines = self._logs.read()
