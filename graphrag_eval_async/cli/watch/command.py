@@ -37,6 +37,7 @@ from graphrag_eval_async.monitor.dashboard_server import DashboardServer
 from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.monitor.prometheus import MetricsServer, PrometheusCollector
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
+from graphrag_eval_async.sources.paths import MEMBERS
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
 from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP
@@ -59,6 +60,9 @@ LISTED_FILES = 10  # how many files that were not read are named
 
 NEVER_EXISTED = "never existed"
 """Why a given path was not read for which no file was found."""
+
+HAS_NO_FILES = f"has no {MEMBERS} file"
+"""The same of a directory that exists."""
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
@@ -124,17 +128,18 @@ def _unread(source: Source) -> dict[str, str]:
     """Return why given paths and files that were found have not been read, by path."""
     if not isinstance(source, Follower):
         return {}
-    missing = dict.fromkeys(source.not_found, NEVER_EXISTED)
+    missing = {}
+    for path in source.not_found:
+        missing[path] = HAS_NO_FILES if os.path.isdir(path) else NEVER_EXISTED
     return missing | source.unread
 
 
 def _unread_error(given: Given, unread: Mapping[str, str], results: int) -> SourceError:
     """Return the error of a run to which a part of its input is missing."""
-    missing = [path for path, reason in unread.items() if reason == NEVER_EXISTED]
-    if set(missing) == set(given.paths) and not results:
-        return SourceError(
-            f"nothing to watch: {', '.join(missing)} {NEVER_EXISTED}; check the path"
-        )
+    is_all_missing = all(unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in given.paths)
+    if is_all_missing and not results:
+        missing = ", ".join(f"{path} {unread[path]}" for path in given.paths)
+        return SourceError(f"nothing to watch: {missing}; check the path")
     return SourceError("; ".join(_listed(unread)))
 
 

@@ -59,6 +59,14 @@ def test_a_missing_path_of_two(folder: Folder, capfd: pytest.CaptureFixture[str]
     assert "gate held" not in err
 
 
+def test_a_directory_without_logs(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder.path / "logs").mkdir()
+    assert run(*watch(folder, *IDLE, log="logs")) == 4
+    logs = folder.file("logs")
+    message = f"Error: nothing to watch: {logs} has no *.jsonl file; check the path"
+    assert ended(capfd.readouterr().err) == message
+
+
 def test_a_path_that_appears_is_read(folder: Folder) -> None:
     folder.lines(response("q1"))
 
