@@ -59,7 +59,7 @@ class Reader:
         self.now += POLL
         self.logs.look(self.now)
         _, lines = self.logs.read()
-        while self.logs.left:
+        while self.logs.unread_bytes:
             lines += self.logs.read()[1]
         self.lines += lines
         self._keep()

@@ -298,7 +298,7 @@ class Follower:
 
     def _read(self) -> _Pass:
         size, lines = self._logs.read()
-        return _Pass(size, lines, self._logs.left, self._logs.identities.changes())
+        return _Pass(size, lines, self._logs.unread_bytes, self._logs.identities.changes())
 
     def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()

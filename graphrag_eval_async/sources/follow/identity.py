@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.records import Copy, Known
@@ -69,7 +70,7 @@ class Identities:
     """Recognises files that earlier runs have read, and assigns keys to new files.
 
     Attributes:
-        saved: what the last call of `changes` has returned, at first what earlier runs have found.
+        saved: what the last call of `changes` has returned, at first what earlier runs have noted.
     """
 
     def __init__(
@@ -78,37 +79,40 @@ class Identities:
         copies: Mapping[str, Copy | str],
         start: Position | None = None,
     ) -> None:
-        """Take over what earlier runs have found.
+        """Take over what earlier runs have noted.
 
         Args:
             known: how far files were read, by key.
             copies: the files that repeat another, by root; older journals only have the key of that
                 one.
-            start: the line after which reading begins; whatever else is known does not count then.
+            start: the line after which reading begins; whatever else was read does not count then.
         """
-        self._with_origins = frozenset(known)
-        self._known = known
+        # Where reading began in these files is in the journal, and does not change.
+        self._keys_in_journal = frozenset(known)
+        self._progress = known
         if start is not None:
-            self._known = {start.file: Known(start.offset + start.length + 1, 1, start)}
+            end_of_line = start.offset + start.length + 1
+            self._progress = {start.file: Known(end_of_line, 1, start)}
         self._copies = {
             root: Copy(copy) if isinstance(copy, str) else copy for root, copy in copies.items()
         }
         self._origins: dict[str, int] = {}
         self.saved = Changes({}, self._copies.copy())
 
-        # Keys that are used up: nothing else may get or resume them.
-        self._taken = {*self._known, *(copy.original for copy in self._copies.values())}
-        self._claimed: set[str] = set()
-        # Known keys by root, the latest first.
-        self._keys: defaultdict[str, list[str]] = defaultdict(list)
-        for key in sorted(self._known, key=lambda key: (len(key), key), reverse=True):
-            self._keys[key.rpartition("-")[0]].append(key)
+        # No new file gets one of these keys.
+        self._used_keys = {*self._progress, *(copy.original for copy in self._copies.values())}
+        # Under these keys, files are read in this run.
+        self._resumed_keys: set[str] = set()
+        # The keys of earlier runs by root, the latest first.
+        self._keys_by_root: defaultdict[str, list[str]] = defaultdict(list)
+        for key in sorted(self._progress, key=_age_of_key, reverse=True):
+            self._keys_by_root[_root_of_key(key)].append(key)
 
     # What is recognised
 
     def is_known(self, root: str) -> bool:
         """Check whether an earlier run has found a file with this root that is not a copy."""
-        return root in self._keys and root not in self._copies
+        return root in self._keys_by_root and root not in self._copies
 
     def resume(
         self, root: str, descriptor: int, path: str, is_there: Callable[[str, Position], bool]
@@ -125,17 +129,12 @@ class Identities:
                 file is a copy of it or its replacement, even with an equal line.
         """
         for key in self._keys_of(root):
-            start = self._claim(key, descriptor)
+            start = self._resume_under(key, descriptor)
             if start is not None:
                 return start
 
-        for key in self._other_keys(root, descriptor, path):
-            known = self._known[key]
-            if known.last is None or not has_line(descriptor, known.last):
-                continue
-            if any(is_there(other, known.last) for other in self._roots_of(key) if other != root):
-                continue
-            start = self._claim(key, descriptor)
+        for key in self._keys_of_others(root, descriptor, path, is_there):
+            start = self._resume_under(key, descriptor)
             if start is not None:
                 self._copies[root] = Copy(key)
                 if not former_names(path):
@@ -146,78 +145,94 @@ class Identities:
         return None
 
     def _keys_of(self, root: str) -> Iterator[str]:
-        """Yield the known keys that a file with this root may have, the likeliest first."""
+        """Yield the keys of earlier runs that a file with this root may have, the likeliest
+        first.
+        """
         copy = self._copies.get(root)
-        if copy is not None and copy.original in self._known:
+        if copy is not None and copy.original in self._progress:
             # A copy of a log of which no line was read may be only a part of it.
-            is_part = copy.length > 0 and self._known[copy.original].last is None
+            is_part = copy.length > 0 and self._progress[copy.original].last is None
             if not is_part:
                 yield copy.original
+
         if self._has_nothing_read(root):
             # It was truncated, and is as good as new; older keys are of what it had before.
             return
-        for place, key in enumerate(self._keys.get(root, [])):
+        for place, key in enumerate(self._keys_by_root.get(root, [])):
             # A former file without a line to recognise it by has nothing left to read.
-            if place == 0 or self._known[key].last is not None:
+            is_latest = place == 0
+            if is_latest or self._progress[key].last is not None:
                 yield key
 
     def _has_nothing_read(self, root: str) -> bool:
-        """Check whether a file was found by an earlier run that has read or skipped nothing of
-        it.
-        """
-        keys = self._keys.get(root)
+        """Check whether an earlier run has found a file, and has read or skipped nothing of it."""
+        keys = self._keys_by_root.get(root)
         if not keys:
             return False
-        newest = self._known[keys[0]]
-        return newest.last is None and newest.begin == 0
+        latest = self._progress[keys[0]]
+        return latest.last is None and latest.begin == 0
+
+    def _keys_of_others(
+        self, root: str, descriptor: int, path: str, is_there: Callable[[str, Position], bool]
+    ) -> Iterator[str]:
+        """Yield the keys of other files whose last line a file has: those of its path first, then
+        those of which most was read.
+
+        See `resume` for the arguments.
+        """
+        size = os.fstat(descriptor).st_size
+        own_keys = self._keys_by_root.get(root, [])
+        last_lines = []
+        for key, progress in self._progress.items():
+            line = progress.last
+            if line is None or line.offset + line.length > size:
+                continue
+            if key not in self._resumed_keys and key not in own_keys:
+                last_lines.append((line.path == path, line.offset, key, line))
+
+        last_lines.sort(key=itemgetter(0, 1, 2), reverse=True)
+        for _, _, key, line in last_lines:
+            if not has_line(descriptor, line):
+                continue
+            roots = [other_root for other_root in self._roots_of(key) if other_root != root]
+            if not any(is_there(other_root, line) for other_root in roots):
+                yield key
 
     def _roots_of(self, key: str) -> list[str]:
-        """Return the roots of the files that have a key: its own one, and those that it went on
-        in.
+        """Return the roots of the files that were read under a key: the first one, and those in
+        which it went on.
         """
         heirs = [
-            root for root, copy in self._copies.items() if copy.original == key and not copy.length
+            root for root, copy in self._copies.items() if copy.original == key and copy.length == 0
         ]
-        return [key.rpartition("-")[0], *heirs]
+        return [_root_of_key(key), *heirs]
 
-    def _other_keys(self, root: str, descriptor: int, path: str) -> list[str]:
-        """Return the known keys of files that end no later than this one: those of its path
-        first.
+    def _resume_under(self, key: str, descriptor: int) -> Start | None:
+        """Return where to resume a file under a key; None if another file has the key in this run,
+        or if the file lacks the last line that was read.
         """
-        size = os.fstat(descriptor).st_size
-        former_keys = self._keys.get(root, [])
-        keys = []
-        for key, (_, _, last) in self._known.items():
-            if key in self._claimed or key in former_keys:
-                continue
-            if last is None or last.offset + last.length > size:
-                continue
-            keys.append((last.path == path, last.offset, key))
-        return [key for _, _, key in sorted(keys, reverse=True)]
-
-    def _claim(self, key: str, descriptor: int) -> Start | None:
-        """Return where to resume under a key; None if the file lacks the last line that was
-        read.
-        """
-        begin, number, last = self._known[key]
-        if key in self._claimed or (last is not None and not has_line(descriptor, last)):
+        if key in self._resumed_keys:
             return None
+        begin, number, last = self._progress[key]
+        if last is not None and not has_line(descriptor, last):
+            return None
+
         size = os.fstat(descriptor).st_size
+        is_newline_missing = last is not None and size == begin - 1 == last.offset + last.length
         if _is_start_of_line(descriptor, begin, size):
             start = Start(key, begin, number, is_skipped=last is None)
-        elif last is not None and size == begin - 1 == last.offset + last.length:
-            # The newline of the last line is missing.
+        elif last is not None and is_newline_missing:
             start = Start(key, last.offset, max(1, number - 1))
         else:
             return None
-        self._claimed.add(key)
+        self._resumed_keys.add(key)
         return start
 
     def noted_copy(self, root: str, descriptor: int) -> Copy | None:
         """Return what was noted of a file that is a copy, if it still begins as it did then."""
-        noted = self._copies.get(root)
-        if noted is not None and _begins_like(descriptor, noted):
-            return noted
+        copy = self._copies.get(root)
+        if copy is not None and _begins_like(descriptor, copy):
+            return copy
         return None
 
     def moved_copy(self, root: str, descriptor: int) -> Copy | None:
@@ -240,10 +255,10 @@ class Identities:
             key: that of its original.
             size: the size of the copy.
         """
-        begin, number, _ = self._known.get(key, Known(0, 1, None))
-        if key in self._claimed or begin >= size:
+        begin, number, _ = self._progress.get(key, Known(0, 1, None))
+        if key in self._resumed_keys or begin >= size:
             return None
-        self._claimed.add(key)
+        self._resumed_keys.add(key)
         return Start(key, begin, number)
 
     def is_packed_read(self, root: str, size: int) -> bool:
@@ -255,15 +270,16 @@ class Identities:
         """
         copy = self._copies.get(root)
         if copy is None:
-            known = self._known.get(f"{root}-0")
-            return known is not None and known.begin % GZIP_MODULUS == size
-        known = self._known.get(copy.original)
-        if known is None:
+            progress = self._progress.get(f"{root}-0")
+            return progress is not None and progress.begin % GZIP_MODULUS == size
+
+        progress = self._progress.get(copy.original)
+        if progress is None:
             return False
-        if size == known.begin % GZIP_MODULUS:
+        if size == progress.begin % GZIP_MODULUS:
             return True
-        is_shorter_copy = 0 < copy.length <= known.begin
-        return is_shorter_copy and size == copy.length % GZIP_MODULUS
+        is_read_part = 0 < copy.length <= progress.begin
+        return is_read_part and size == copy.length % GZIP_MODULUS
 
     # What is noted
 
@@ -272,11 +288,12 @@ class Identities:
         has found the file and read nothing of it.
         """
         if self._has_nothing_read(root):
-            key = self._keys[root][0]
+            key = self._keys_by_root[root][0]
             copies = [copy for copy in self._copies.values() if copy.original == key]
-            has_all = all(_begins_like(descriptor, copy) for copy in copies)
-            if has_all and key not in self._claimed:
-                self._claimed.add(key)
+            # What was copied of the file must still be there, or it was truncated since.
+            is_same = all(_begins_like(descriptor, copy) for copy in copies)
+            if is_same and key not in self._resumed_keys:
+                self._resumed_keys.add(key)
                 return key
         return self.new_key(root)
 
@@ -284,20 +301,23 @@ class Identities:
         """Return a key that was never used; the file is no copy of another."""
         copy = self._copies.pop(root, None)
         number = 0
-        while f"{root}-{number}" in self._taken:
+        while f"{root}-{number}" in self._used_keys:
             number += 1
         key = f"{root}-{number}"
-        self._taken.add(key)
-        self._claimed.add(key)
-        if number > 0 or copy is not None:
-            # The file was another one before, which was truncated. Its next line may equal one of
-            # that: only this note tells a later run that the line is new.
+        self._used_keys.add(key)
+        self._resumed_keys.add(key)
+
+        was_other = number > 0 or copy is not None
+        if was_other:
+            # The file had other lines before it was truncated. Its next line may equal one of
+            # these: only this note tells a later run that the line is new.
             self._origins[key] = 0
         return key
 
     def note_start(self, start: Start) -> None:
         """Note where reading of a file begins, if not at its start."""
-        if (start.offset or start.is_skipped) and start.key not in self._with_origins:
+        is_at_start = start.offset == 0 and not start.is_skipped
+        if not is_at_start and start.key not in self._keys_in_journal:
             self._origins[start.key] = start.offset
 
     def note_copy(self, root: str, original: str, descriptor: int, length: int) -> None:
@@ -305,7 +325,7 @@ class Identities:
         `original`.
         """
         self._copies[root] = Copy(original, length, _digest_of_start(descriptor, length))
-        if original not in self._with_origins:
+        if original not in self._keys_in_journal:
             # Later runs must know the key, though the journal may lack lines of the original.
             self._origins.setdefault(original, 0)
 
@@ -322,6 +342,15 @@ class Identities:
         return self.saved
 
 
+def _root_of_key(key: str) -> str:
+    return key.rpartition("-")[0]
+
+
+def _age_of_key(key: str) -> tuple[int, str]:
+    """Return what sorts the keys of a root from the first one to the latest: 9 before 10."""
+    return len(key), key
+
+
 def root_of(status: os.stat_result, path: str = "") -> str:
     """Return the beginning of the keys of a file.
 
@@ -335,23 +364,26 @@ def root_of(status: os.stat_result, path: str = "") -> str:
 
 def line_start(descriptor: int, size: int) -> int:
     """Return the offset of the last line in the first `size` bytes of a file."""
-    while size:
-        begin = max(0, size - BLOCK_BYTES)
-        place = os.pread(descriptor, size - begin, begin).rfind(b"\n")
-        if place >= 0:
-            return begin + place + 1
-        size = begin
+    end = size
+    while end > 0:
+        begin = max(0, end - BLOCK_BYTES)
+        block = os.pread(descriptor, end - begin, begin)
+        newline = block.rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        end = begin
     return 0
 
 
 def is_repeated(descriptor: int, other_descriptor: int, size: int) -> bool:
     """Check whether the other file begins with the first `size` bytes of a file."""
-    if size > os.fstat(other_descriptor).st_size:
+    if os.fstat(other_descriptor).st_size < size:
         return False
     offset = 0
     while offset < size:
         length = min(BLOCK_BYTES, size - offset)
         block = os.pread(descriptor, length, offset)
+        # A file that was truncated meanwhile has no more bytes.
         if not block or os.pread(other_descriptor, len(block), offset) != block:
             return False
         offset += len(block)
@@ -362,7 +394,9 @@ def _is_start_of_line(descriptor: int, offset: int, size: int) -> bool:
     """Check whether a line of a file begins, or may begin, at an offset."""
     if offset > size:
         return False
-    return offset == 0 or os.pread(descriptor, 1, offset - 1) == b"\n"
+    if offset == 0:
+        return True
+    return os.pread(descriptor, 1, offset - 1) == b"\n"
 
 
 def has_line(descriptor: int, line: Position) -> bool:

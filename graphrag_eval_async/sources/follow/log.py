@@ -62,7 +62,7 @@ class Log:
         offset: bytes that were read or skipped.
         skipped: bytes before which lines were skipped, if any. A line that begins there may have
             begun before, so it is not delivered unless it is complete.
-        descriptor: the open file; `CLOSED` if there is none.
+        descriptor: the open file; `CLOSED` if the file is not open.
         place: where the file is.
         seen: the stamp at the last look.
         changed: when a look found another stamp than the look before.
@@ -99,7 +99,9 @@ class Log:
     @property
     def held(self) -> int:
         """Bytes that were read of an unfinished line."""
-        return 0 if self._splitter is None else self._splitter.held
+        if self._splitter is None:
+            return 0
+        return self._splitter.held
 
     @property
     def is_rotated(self) -> bool:
@@ -109,8 +111,10 @@ class Log:
     @property
     def family(self) -> str:
         """The name that the files have in common into which a log is rotated."""
-        formers = former_names(self.name)
-        return formers[0] if formers else self.name
+        former_paths = former_names(self.name)
+        if former_paths:
+            return former_paths[0]
+        return self.name
 
     def attach(self, descriptor: int, place: Place) -> None:
         """Read on from an open file, which contains what was read so far.
@@ -156,8 +160,12 @@ class Log:
 
     def _remember(self, offset: int) -> None:
         """Keep the bytes before an offset; at the start of the file, those after it."""
-        start = max(0, offset - PROOF_BYTES)
-        size = offset - start if offset else PROOF_BYTES
+        if offset == 0:
+            start = 0
+            size = PROOF_BYTES
+        else:
+            start = max(0, offset - PROOF_BYTES)
+            size = offset - start
         self._proof = os.pread(self.descriptor, size, start)
         self._proof_start = start
 
@@ -170,9 +178,11 @@ class Log:
         if self._splitter is None:
             self._splitter = Splitter(file=self.file, number=self.number, offset=self.offset)
         data = os.pread(self.descriptor, min(limit, self.unread), self.offset)
-        proof = self._proof if self.offset else b""
+
+        # Before anything was read, the proof is not of bytes before the offset.
+        proof_before = b"" if self.offset == 0 else self._proof
         self.offset += len(data)
-        self._proof = (proof + data[-PROOF_BYTES:])[-PROOF_BYTES:]
+        self._proof = (proof_before + data[-PROOF_BYTES:])[-PROOF_BYTES:]
         self._proof_start = self.offset - len(self._proof)
         return self._splitter.feed(data)
 
@@ -181,10 +191,15 @@ class Log:
 
         The line is read again if it grows.
         """
-        if self._splitter is None or self._splitter.offset == self.skipped:
+        if self._splitter is None:
             return []
+        begins_in_skipped_lines = self._splitter.offset == self.skipped
+        if begins_in_skipped_lines:
+            return []
+
         lines = self._splitter.end()
         if self.is_open:
+            # The next bytes to read are those of the line.
             self.offset = self._splitter.offset
             self._remember(self.offset)
         return lines

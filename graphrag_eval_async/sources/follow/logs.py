@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.follow.descriptors import lacks_descriptor
 from graphrag_eval_async.sources.follow.identity import Identities, root_of
-from graphrag_eval_async.sources.follow.log import Stamp, place_of
-from graphrag_eval_async.sources.follow.names import GONE, SETTLING_SECONDS, Found
+from graphrag_eval_async.sources.follow.log import UNSEEN, Stamp, place_of
+from graphrag_eval_async.sources.follow.names import GONE, SETTLING_SECONDS, Candidate
 from graphrag_eval_async.sources.follow.packed import PackedLogs
 from graphrag_eval_async.sources.follow.rotation import Rotation, Skips
 from graphrag_eval_async.sources.follow.table import LogTable
@@ -40,6 +40,9 @@ MAX_LISTINGS = 5
 """Number of listings in one look, if each one finds new logs. Chosen: the second one rarely
 does.
 """
+
+NEVER_SEEN = -1
+"""Sorts a file that is no log yet before all logs that wait to be opened again."""
 
 
 class Chunk(NamedTuple):
@@ -78,7 +81,8 @@ class Logs:
         self._table = LogTable(self.unread)
         self._rotation = Rotation(self._table, self.identities, Skips(self._ignore_older))
         self._packed = PackedLogs(self.paths, self._table, self.unread)
-        self._postponed: deque[Found] = deque()  # Files to open once there is room.
+        # Files to open once there is room.
+        self._postponed: deque[Candidate] = deque()
 
     def begin(
         self,
@@ -123,8 +127,8 @@ class Logs:
         # Take the size of each log, and check that it still has what was read of it. This comes
         # before the listing, so that a copy which lacks bytes that will be read is there when that
         # is done.
-        checked = dict.fromkeys(self.paths.names)
-        found = self._check_named(checked)
+        checked_names = dict.fromkeys(self.paths.names)
+        candidates = self._check_named(checked_names)
         for log in self._table.nameless():
             self._table.check(log)
 
@@ -133,28 +137,25 @@ class Logs:
         if self.paths.look(self._table.now, at_once=is_urgent):
             followed = set(self.paths.names)
             self._table.keep_names(followed)
-            found = [file for file in found if file.name in followed]
-            found += self._check_named([name for name in self.paths.names if name not in checked])
-            found += self.paths.rotated()
+            candidates = [candidate for candidate in candidates if candidate.name in followed]
+            new_names = [name for name in self.paths.names if name not in checked_names]
+            candidates += self._check_named(new_names)
+            candidates += self.paths.rotated()
 
         # Find out what the new files are, and what the changed ones are now.
-        is_any_new = self._enter_all(found)
-        for log in self._table.lost:
-            LOGGER.warning(
-                "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
-                "unfinished line; unread data is lost",
-                *(log.name, log.offset, log.held),
-            )
-        self._table.lost.clear()
+        is_any_new = self._enter_all(candidates)
+        self._warn_of_lost()
 
         # Close logs that have lost their names, once nobody writes to them any more.
+        self._settle_names()
         self._close_nameless()
         return is_any_new
 
-    def _check_named(self, names: Iterable[str]) -> list[Found]:
+    def _check_named(self, names: Iterable[str]) -> list[Candidate]:
         """Check the open logs that have these names; return the files that are not open."""
-        found = []
+        candidates = []
         table = self._table
+        # A log that has changed later may have changed again without another time stamp.
         settled = table.now - SETTLING_SECONDS
         for name in names:
             try:
@@ -168,34 +169,38 @@ class Logs:
 
             # Plain tuples equal a `Place` and a `Stamp`. This is all that an idle file costs.
             log = table.by_place.get((status.st_dev, status.st_ino))
-            if log is not None:
-                table.by_name[name] = log
-                is_changed = log.seen != (status.st_size, status.st_mtime_ns)
-                if log.is_open and (is_changed or log.changed >= settled):
-                    table.check(log, status)
-            else:
-                replaced = table.by_name.get(name)
-                if replaced is not None and replaced.is_open:
-                    table.check(replaced)
-            if log is None or not log.is_open:
-                found.append(Found(status, name, name))
-        return found
+            if log is None:
+                # Another file has the name: the one that had it is read to its end.
+                former_log = table.by_name.get(name)
+                if former_log is not None and former_log.is_open:
+                    table.check(former_log)
+                candidates.append(Candidate(status, name, name))
+                continue
 
-    def _enter_all(self, found: list[Found]) -> bool:
+            table.by_name[name] = log
+            is_changed = log.seen != (status.st_size, status.st_mtime_ns)
+            if log.is_open and (is_changed or log.changed >= settled):
+                table.check(log, status)
+            # It was closed to make room, or just now, since it was truncated.
+            if not log.is_open:
+                candidates.append(Candidate(status, name, name))
+        return candidates
+
+    def _enter_all(self, candidates: list[Candidate]) -> bool:
         """Open files and find out what they are; return whether one is a log that was not open
         before.
         """
         self._postponed.clear()
-        is_any_new = False
-        changed = [file for file in found if self._rotation.must_open(file.status)]
+        changed = [file for file in candidates if self._rotation.must_open(file.status)]
         self._rotation.paths_by_root = {root_of(file.status): file.path for file in changed}
+        is_any_new = False
         for file in sorted(changed, key=self._rank):
             # What was found out about one of them may have settled another.
             if self._rotation.must_open(file.status) and self._enter(file):
                 is_any_new = True
         return is_any_new
 
-    def _rank(self, found: Found) -> tuple[bool, int, int]:
+    def _rank(self, candidate: Candidate) -> tuple[bool, int, int]:
         """Return what sorts files in the order in which they are opened.
 
         Originals come before their copies, known files before others, and long copies before short
@@ -203,87 +208,121 @@ class Logs:
         comes first.
         """
         # An inode alone is no sign that a former file is known: another may have had it.
-        is_known = self.identities.is_known(root_of(found.status))
-        if found.formers:
-            return True, not is_known, -found.status.st_size
-        log = self._table.by_place.get(place_of(found.status))
-        last_seen = -1 if log is None else log.seen.modified_ns
-        return False, last_seen, not is_known
+        is_known = self.identities.is_known(root_of(candidate.status))
+        is_rotated = bool(candidate.former_paths)
+        if is_rotated:
+            return is_rotated, not is_known, -candidate.status.st_size
 
-    def _enter(self, found: Found) -> bool:
+        log = self._table.by_place.get(place_of(candidate.status))
+        last_seen = NEVER_SEEN if log is None else log.seen.modified_ns
+        return is_rotated, last_seen, not is_known
+
+    def _enter(self, candidate: Candidate) -> bool:
         """Open a file and find out what it is; return whether it is a log that was not open
         before.
         """
         table = self._table
-        if not table.open.make_room():
-            self._postponed.append(found)
-            return False
-        try:
-            descriptor = table.open.open(found.path)
-        except GONE:
-            table.by_name.pop(found.path, None)
-            return False
-        except OSError as error:
-            table.by_name.pop(found.path, None)
-            if lacks_descriptor(error) and len(table.open):
-                self._postponed.append(found)
-            elif not self._rotation.skip_unopened(found):
-                self.unread.retry(found.path, error)
+        descriptor = self._open(candidate)
+        if descriptor is None:
             return False
 
         try:
-            log = self._attach(found, descriptor)
+            log = self._attach(candidate, descriptor)
         except OSError as error:
-            self.unread.retry(found.path, error)
+            self.unread.retry(candidate.path, error)
             log = None
         if log is None or log.descriptor != descriptor:
             os.close(descriptor)
-        table.by_name.pop(found.path, None)
+
+        table.by_name.pop(candidate.path, None)
         if log is None:
             return False
-        if found.path == found.name:
-            table.by_name[found.name] = log
+        if candidate.path == candidate.name:
+            table.by_name[candidate.name] = log
         else:
-            table.rename(log, found.name)
+            table.rename(log, candidate.name)
             log.nameless_since = table.now
         table.check(log)
         return True
 
-    def _attach(self, found: Found, descriptor: int) -> Log | None:
+    def _open(self, candidate: Candidate) -> int | None:
+        """Open a file, if there is room, and if it is not gone.
+
+        Otherwise, return None, and open it later or note why it cannot be read.
+        """
+        table = self._table
+        if not table.open.make_room():
+            self._postponed.append(candidate)
+            return None
+        try:
+            return table.open.open(candidate.path)
+        except GONE:
+            table.by_name.pop(candidate.path, None)
+        except OSError as error:
+            table.by_name.pop(candidate.path, None)
+            will_be_room = lacks_descriptor(error) and len(table.open) > 0
+            if will_be_room:
+                self._postponed.append(candidate)
+            elif not self._rotation.skip_unopened(candidate):
+                self.unread.retry(candidate.path, error)
+        return None
+
+    def _attach(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the log that is read from an open file; None if there is none."""
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             # A glob such as `logs/*` fits directories, too.
-            if not stat.S_ISDIR(status.st_mode) or found.path.endswith(".jsonl"):
-                self.unread.retry(found.path, "not a regular file")
+            if not stat.S_ISDIR(status.st_mode) or candidate.path.endswith(".jsonl"):
+                self.unread.retry(candidate.path, "not a regular file")
             return None
-        self.unread.forget(found.path)
-        log = self._rotation.log_of(found._replace(status=status), descriptor)
-        if log is not None and not (log.is_open and log.place == place_of(status)):
+
+        self.unread.forget(candidate.path)
+        log = self._rotation.log_of(candidate._replace(status=status), descriptor)
+        if log is None:
+            return None
+        is_attached = log.is_open and log.place == place_of(status)
+        if not is_attached:
             self._table.attach(log, descriptor, status)
         return log
+
+    def _warn_of_lost(self) -> None:
+        """Warn of logs that were truncated, and of which this look has found no copy."""
+        for log in self._table.lost:
+            LOGGER.warning(
+                "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
+                "unfinished line; unread data is lost",
+                *(log.name, log.offset, log.held),
+            )
+        self._table.lost.clear()
+
+    def _settle_names(self) -> None:
+        """Give each log that has a followed name this name."""
+        table = self._table
+        for name, log in table.by_name.items():
+            # A log that has several names keeps the one it has.
+            has_own_name = table.by_name.get(log.name) is log
+            if not has_own_name:
+                table.rename(log, name)
+            log.nameless_since = None
 
     def _close_nameless(self) -> None:
         """Close logs without names, as soon as they are read and nobody writes to them any more."""
         table = self._table
-        for name, log in table.by_name.items():
-            if name != log.name and table.by_name.get(log.name) is not log:
-                table.rename(log, name)
-            log.nameless_since = None
         for log in table.nameless():
             if log.nameless_since is None:
                 log.nameless_since = table.now
             quiet_seconds = table.now - max(log.nameless_since, log.changed)
-            if not log.unread and (log.is_unpacked or quiet_seconds >= self._rotate_wait):
+            is_finished = log.is_unpacked or quiet_seconds >= self._rotate_wait
+            if is_finished and log.unread == 0:
                 table.finish(log)
 
     # Reading
 
     @property
-    def left(self) -> int:
+    def unread_bytes(self) -> int:
         """Bytes to read, as far as is known; a file that is not open yet counts as one."""
-        unread = sum(log.unread for log in self._table.open if log.seen.size > log.offset)
-        return unread + len(self._packed) + len(self._postponed)
+        of_open_logs = sum(log.unread for log in self._table.open if log.seen.size > log.offset)
+        return of_open_logs + len(self._packed) + len(self._postponed)
 
     def read(self) -> Chunk:
         """Read a chunk of each log in turn, up to `PASS_BYTES`; rotated logs before later ones."""
@@ -293,36 +332,44 @@ class Logs:
 
         lines = table.take_ended()
         size = 0
-        # Compressed logs are older than what was written to their families since.
-        blocked = self._packed.names
-        unread = [log for log in table.open if log.seen.size > log.offset]
-        for log in sorted(unread, key=_age):
-            if size >= PASS_BYTES or (log.family in blocked and not log.is_unpacked):
+        # Families of which an older log has to be read first. Compressed logs are the oldest.
+        blocked_families = self._packed.names
+        unread_logs = [log for log in table.open if log.seen.size > log.offset]
+        for log in sorted(unread_logs, key=_age):
+            if size >= PASS_BYTES:
+                break
+            if log.family in blocked_families and not log.is_unpacked:
                 continue
-            before = log.offset
-            lines += self._read(log, min(CHUNK_BYTES, PASS_BYTES - size))
-            size += log.offset - before
+            offset_before = log.offset
+            lines += self._read_log(log, min(CHUNK_BYTES, PASS_BYTES - size))
+            size += log.offset - offset_before
             if log.unread:
-                blocked.add(log.family)
+                blocked_families.add(log.family)
 
         is_text_unread = any(log.is_unpacked and log.unread for log in table.open)
         if len(self._packed) and not is_text_unread:
             self._packed.unpack(self._rotation)
         return Chunk(size, lines)
 
-    def _read(self, log: Log, limit: int) -> list[Record]:
-        """Read a chunk of a log, if it still has what was read before."""
-        before = log.offset
+    def _read_log(self, log: Log, limit: int) -> list[Record]:
+        """Read up to `limit` bytes of a log; return the lines that they complete.
+
+        If nothing can be read, the log has nothing unread until the next look finds out why: it was
+        truncated, or its disk fails.
+        """
+        offset_before = log.offset
         lines: list[Record] = []
         try:
-            if log.is_in(log.descriptor):
+            is_same_file = log.is_in(log.descriptor)
+            if is_same_file:
                 lines = log.read(limit)
-                self._table.open.add(log)  # It is the most recently read one now.
+                # It is the most recently read one now.
+                self._table.open.add(log)
                 self.unread.forget(log.name)
         except OSError as error:
             self.unread.retry(log.name, error)
-        if log.offset == before:
-            log.seen = Stamp(before, -1)  # The next look finds out why.
+        if log.offset == offset_before:
+            log.seen = Stamp(offset_before, UNSEEN.modified_ns)
         return lines
 
     # Ending
@@ -343,4 +390,6 @@ def _age(log: Log) -> float:
     """Return what sorts logs in the order of reading: rotated ones by their last change, then
     the others.
     """
-    return log.seen.modified_ns if log.is_rotated else inf
+    if log.is_rotated:
+        return log.seen.modified_ns
+    return inf

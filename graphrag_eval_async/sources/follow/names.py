@@ -93,7 +93,7 @@ def former_names(path: str) -> list[str]:
     return [os.path.join(directory, former) for former in rotated_from(name)]
 
 
-class Found(NamedTuple):
+class Candidate(NamedTuple):
     """A file that may be a log.
 
     Attributes:
@@ -109,7 +109,7 @@ class Found(NamedTuple):
     is_member: bool = False
 
     @property
-    def formers(self) -> list[str]:
+    def former_paths(self) -> list[str]:
         """The paths that it may have had before it was rotated."""
         if self.path == self.name:
             return former_names(self.path)
@@ -296,7 +296,7 @@ class Paths:
             os.path.join(directory, entry) for entry in folder.entries if _is_log(entry, pattern)
         ]
 
-    def rotated(self) -> list[Found]:
+    def rotated(self) -> list[Candidate]:
         """Return files that may be rotated logs and have no followed name, the oldest first.
 
         Those of directories that the last look has not listed are left out.
@@ -304,13 +304,13 @@ class Paths:
         listed = [path for path in self._members if self._folders[path].listed == self._now]
         return self._rotated(listed, is_packed=False)
 
-    def packed(self) -> list[Found]:
+    def packed(self) -> list[Candidate]:
         """Return compressed rotated logs, and compressed files that a directory or a glob stands
         for, the oldest first.
         """
         return self._rotated(list(self._members), is_packed=True)
 
-    def _rotated(self, directories: Iterable[str], *, is_packed: bool) -> list[Found]:
+    def _rotated(self, directories: Iterable[str], *, is_packed: bool) -> list[Candidate]:
         followed = set(self.names)
         rotated = []
         for directory in directories:
@@ -324,7 +324,7 @@ class Paths:
                     names = [path.removesuffix(GZIP)]
                 for name in names:
                     with suppress(OSError):
-                        rotated.append(Found(os.stat(path), path, name, is_member))
+                        rotated.append(Candidate(os.stat(path), path, name, is_member))
         return sorted(rotated, key=lambda found: (found.status.st_mtime_ns, found.path))
 
     def _is_compressed_member(self, directory: str, entry: str) -> bool:

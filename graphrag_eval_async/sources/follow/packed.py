@@ -18,7 +18,7 @@ from graphrag_eval_async.sources.lines import LOGGER
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from graphrag_eval_async.sources.follow.names import Found, Paths
+    from graphrag_eval_async.sources.follow.names import Candidate, Paths
     from graphrag_eval_async.sources.follow.rotation import Rotation
     from graphrag_eval_async.sources.follow.table import LogTable
     from graphrag_eval_async.sources.follow.unread import Unread
@@ -40,7 +40,7 @@ class PackedLogs:
         self._paths = paths
         self._table = table
         self._unread = unread
-        self._waiting: deque[Found] = deque()
+        self._waiting: deque[Candidate] = deque()
         self._unpacking: _Unpacking | None = None  # Of the first one that waits.
 
     def __len__(self) -> int:
@@ -49,28 +49,30 @@ class PackedLogs:
     @property
     def names(self) -> set[str]:
         """The followed names of the logs that wait."""
-        return {found.name for found in self._waiting}
+        return {candidate.name for candidate in self._waiting}
 
     def find(self, rotation: Rotation) -> None:
         """Find the compressed logs that have to be read: those that no earlier run has read."""
         self._waiting.extend(
-            found for found in self._paths.packed() if self._must_be_read(found, rotation)
+            candidate
+            for candidate in self._paths.packed()
+            if self._must_be_read(candidate, rotation)
         )
 
-    def _must_be_read(self, found: Found, rotation: Rotation) -> bool:
+    def _must_be_read(self, candidate: Candidate, rotation: Rotation) -> bool:
         """Return whether a compressed log has to be read, and note if it is skipped."""
-        root = root_of(found.status, found.path)
-        is_rotated = not found.is_member
-        is_skipped = (rotation.skips.rotated and is_rotated) or rotation.skips.skip(found)
+        root = root_of(candidate.status, candidate.path)
+        is_rotated = not candidate.is_member
+        is_skipped = (rotation.skips.rotated and is_rotated) or rotation.skips.skip(candidate)
         try:
-            size = self._table.open.with_room(lambda: _text_size(found.path))
+            size = self._table.open.with_room(lambda: _text_size(candidate.path))
         except OSError as error:
             if not is_skipped:
-                self._give_up(found.path, error)
+                self._give_up(candidate.path, error)
             return False
 
         # gzip deletes the original once it has finished.
-        is_unfinished = os.path.exists(found.path.removesuffix(GZIP))
+        is_unfinished = os.path.exists(candidate.path.removesuffix(GZIP))
         if is_unfinished or rotation.identities.is_packed_read(root, size):
             return False
         if is_skipped:
@@ -82,15 +84,15 @@ class PackedLogs:
         """Decompress a piece of the first log that waits; once its text is there, begin to read
         it.
         """
-        found = self._waiting[0]
+        candidate = self._waiting[0]
         try:
             if self._unpacking is None:
-                self._unpacking = self._open(found)
+                self._unpacking = self._open(candidate)
             is_whole = self._unpacking is None or self._unpacking.step()
         except OSError as error:
             if lacks_descriptor(error) and len(self._table.open):
                 return  # There will be one once other logs are read.
-            self._give_up(found.path, error)
+            self._give_up(candidate.path, error)
             is_whole = True
         if not is_whole:
             return
@@ -99,31 +101,31 @@ class PackedLogs:
         unpacking = self._unpacking
         self._unpacking = None
         if unpacking is not None:
-            self._begin(found, unpacking.finish(), rotation)
+            self._begin(candidate, unpacking.finish(), rotation)
 
-    def _open(self, found: Found) -> _Unpacking | None:
+    def _open(self, candidate: Candidate) -> _Unpacking | None:
         """Open the first log that waits, wherever it is now; return None if it was deleted."""
         paths = {place_of(packed.status): packed.path for packed in self._paths.packed()}
-        path = paths.get(place_of(found.status))
+        path = paths.get(place_of(candidate.status))
         if path is None:
-            self._unread.give_up(found.path, "was deleted before it was read")
+            self._unread.give_up(candidate.path, "was deleted before it was read")
             return None
         return self._table.open.with_room(lambda: _Unpacking(path, self._unread))
 
-    def _begin(self, found: Found, descriptor: int, rotation: Rotation) -> None:
+    def _begin(self, candidate: Candidate, descriptor: int, rotation: Rotation) -> None:
         """Find out which log a text is, and read it; close the file if it is not to be read."""
         log = None
         try:
-            log = rotation.log_of(found, descriptor)
+            log = rotation.log_of(candidate, descriptor)
             if log is not None:
-                self._table.attach(log, descriptor, found.status)
+                self._table.attach(log, descriptor, candidate.status)
         except OSError as error:
-            self._give_up(found.path, error)
+            self._give_up(candidate.path, error)
             log = None
         if log is None:
             os.close(descriptor)
             return
-        self._table.rename(log, found.name)
+        self._table.rename(log, candidate.name)
         log.is_unpacked = True
         log.nameless_since = self._table.now
         self._table.check(log)

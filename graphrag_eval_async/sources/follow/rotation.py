@@ -35,7 +35,7 @@ from graphrag_eval_async.sources.lines import LOGGER
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Copy, Position
     from graphrag_eval_async.sources.follow.identity import Identities
-    from graphrag_eval_async.sources.follow.names import Found
+    from graphrag_eval_async.sources.follow.names import Candidate
     from graphrag_eval_async.sources.follow.table import LogTable
 
 
@@ -56,13 +56,13 @@ class Skips:
     rotated: bool = False
     resumed: dict[str, float] = field(default_factory=dict)
 
-    def skip(self, found: Found) -> bool:
+    def skip(self, candidate: Candidate) -> bool:
         """Return whether a new file is read from its end only."""
-        modified = found.status.st_mtime
+        modified = candidate.status.st_mtime
         if self.all_files or time() - modified > self.older:
             return True
-        is_rotated = found.path != found.name and not found.is_member
-        return self.rotated and is_rotated and modified < self.resumed.get(found.name, inf)
+        is_rotated = candidate.path != candidate.name and not candidate.is_member
+        return self.rotated and is_rotated and modified < self.resumed.get(candidate.name, inf)
 
 
 class SkippedCopy(NamedTuple):
@@ -103,41 +103,41 @@ class Rotation:
             return True
         return copy.original is not None and self._table.is_truncated(copy.original)
 
-    def log_of(self, found: Found, descriptor: int) -> Log | None:
+    def log_of(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the log that is, or goes on, in an open file; None if nothing is to be read in
         it.
         """
-        same_log = self._same_log(found, descriptor)
+        same_log = self._same_log(candidate, descriptor)
         if same_log is not None:
             return same_log
         size = os.fstat(descriptor).st_size
-        if size == 0 and found.formers:
+        if size == 0 and candidate.former_paths:
             return None  # It may become a copy.
 
-        log = self._replaced(found, descriptor) or self._read_earlier(found, descriptor)
+        log = self._replaced(candidate, descriptor) or self._read_earlier(candidate, descriptor)
         if log is not None:
             return log
-        if found.formers:
-            root = root_of(found.status, found.path)
+        if candidate.former_paths:
+            root = root_of(candidate.status, candidate.path)
             noted = self.identities.noted_copy(root, descriptor)
             if noted is None or not self._is_truncated(noted.original):
-                original = self._original(found, descriptor, size)
+                original = self._original(candidate, descriptor, size)
                 if original is not None:
-                    self._skip_copy(found, original, size, descriptor)
+                    self._skip_copy(candidate, original, size, descriptor)
                     return None
             if noted is not None:
-                return self._rest_of_copy(found, noted, size)
-            truncated = self._truncated_in(found, descriptor)
+                return self._rest_of_copy(candidate, noted, size)
+            truncated = self._truncated_in(candidate, descriptor)
             if truncated is not None:
                 return truncated
             moved = self.identities.moved_copy(root, descriptor)
             if moved is not None:
-                return self._rest_of_copy(found, moved, size)
-        return self._begin_new(found, descriptor, size)
+                return self._rest_of_copy(candidate, moved, size)
+        return self._begin_new(candidate, descriptor, size)
 
-    def _same_log(self, found: Found, descriptor: int) -> Log | None:
+    def _same_log(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the log at the place of a file, unless it was truncated."""
-        log = self._table.by_place.get(place_of(found.status))
+        log = self._table.by_place.get(place_of(candidate.status))
         if log is None or log.is_open:
             return log
         # It was closed to make room.
@@ -146,11 +146,11 @@ class Rotation:
         self._table.leave_truncated(log)
         return None
 
-    def _replaced(self, found: Found, descriptor: int) -> Log | None:
+    def _replaced(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the log that had the name of a file and was deleted, if the file begins with
         all of it.
         """
-        log = self._table.by_name.get(found.path)
+        log = self._table.by_name.get(candidate.path)
         if log is None or not log.is_open:
             return None
         status = os.fstat(log.descriptor)
@@ -160,19 +160,19 @@ class Rotation:
         if not is_repeated(log.descriptor, descriptor, status.st_size):
             return None
         LOGGER.warning(
-            "%s: replaced; skipped %d bytes that were already read", found.path, log.offset
+            "%s: replaced; skipped %d bytes that were already read", candidate.path, log.offset
         )
-        self.identities.note_heir(root_of(found.status, found.path), log.file.key)
+        self.identities.note_heir(root_of(candidate.status, candidate.path), log.file.key)
         return log
 
-    def _read_earlier(self, found: Found, descriptor: int) -> Log | None:
+    def _read_earlier(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the log of a file that an earlier run has read."""
-        root = root_of(found.status, found.path)
-        start = self.identities.resume(root, descriptor, found.path, self._is_there)
+        root = root_of(candidate.status, candidate.path)
+        start = self.identities.resume(root, descriptor, candidate.path, self._is_there)
         if start is None:
             return None
-        self.skips.resumed[found.name] = found.status.st_mtime
-        return self._new_log(found, start)
+        self.skips.resumed[candidate.name] = candidate.status.st_mtime
+        return self._new_log(candidate, start)
 
     def _is_there(self, root: str, line: Position) -> bool:
         """Check whether a file with this root was found in this look, and has a line."""
@@ -190,32 +190,32 @@ class Rotation:
         finally:
             os.close(descriptor)
 
-    def _begin_new(self, found: Found, descriptor: int, size: int) -> Log:
-        is_skipped = self.skips.skip(found)
+    def _begin_new(self, candidate: Candidate, descriptor: int, size: int) -> Log:
+        is_skipped = self.skips.skip(candidate)
         offset = line_start(descriptor, size) if is_skipped else 0
-        root = root_of(found.status, found.path)
+        root = root_of(candidate.status, candidate.path)
         key = self.identities.key_from_start(root, descriptor)
-        return self._new_log(found, Start(key, offset, is_skipped=is_skipped))
+        return self._new_log(candidate, Start(key, offset, is_skipped=is_skipped))
 
-    def skip_unopened(self, found: Found) -> bool:
+    def skip_unopened(self, candidate: Candidate) -> bool:
         """Skip a file that cannot be opened, if it would be skipped otherwise; return whether it
         is.
         """
-        root = root_of(found.status)
-        if not self.skips.skip(found) or self.identities.is_known(root):
+        root = root_of(candidate.status)
+        if not self.skips.skip(candidate) or self.identities.is_known(root):
             return False
-        size = found.status.st_size
-        log = self._new_log(found, Start(self.identities.new_key(root), size, is_skipped=True))
-        log.place = place_of(found.status)
-        log.seen = stamp_of(found.status)
+        size = candidate.status.st_size
+        log = self._new_log(candidate, Start(self.identities.new_key(root), size, is_skipped=True))
+        log.place = place_of(candidate.status)
+        log.seen = stamp_of(candidate.status)
         self._table.by_place[log.place] = log
         return True
 
-    def _new_log(self, found: Found, start: Start) -> Log:
+    def _new_log(self, candidate: Candidate, start: Start) -> Log:
         self.identities.note_start(start)
         return Log(
-            file=FileId(found.path, start.key, followed=True),
-            name=found.name,
+            file=FileId(candidate.path, start.key, followed=True),
+            name=candidate.name,
             number=start.number,
             offset=start.offset,
             skipped=start.offset if start.is_skipped else None,
@@ -223,9 +223,9 @@ class Rotation:
 
     # Copies
 
-    def _original(self, found: Found, descriptor: int, size: int) -> Log | None:
+    def _original(self, candidate: Candidate, descriptor: int, size: int) -> Log | None:
         """Return the log that begins with all that a rotated file has."""
-        for log in self._table.relatives(found.formers):
+        for log in self._table.relatives(candidate.former_paths):
             if not log.is_open:
                 if self._is_repeated_in_closed(descriptor, log, size):
                     return log
@@ -251,21 +251,23 @@ class Rotation:
         finally:
             os.close(log_descriptor)
 
-    def _skip_copy(self, found: Found, original: Log, size: int, descriptor: int) -> None:
+    def _skip_copy(self, candidate: Candidate, original: Log, size: int, descriptor: int) -> None:
         """Note that the first `size` bytes of a file are a copy, and skip it."""
-        place = place_of(found.status)
+        place = place_of(candidate.status)
         if place not in self._copies:
-            LOGGER.warning("%s: repeats %s; skipped unless it differs", found.path, original.name)
-        self._copies[place] = SkippedCopy(stamp_of(found.status), original)
-        root = root_of(found.status, found.path)
+            LOGGER.warning(
+                "%s: repeats %s; skipped unless it differs", candidate.path, original.name
+            )
+        self._copies[place] = SkippedCopy(stamp_of(candidate.status), original)
+        root = root_of(candidate.status, candidate.path)
         self.identities.note_copy(root, original.file.key, descriptor, size)
 
-    def _rest_of_copy(self, found: Found, noted: Copy, size: int) -> Log | None:
+    def _rest_of_copy(self, candidate: Candidate, noted: Copy, size: int) -> Log | None:
         """Return the log of what a file has that was not read of its original; None if that is
         nothing.
 
         Args:
-            found: the file.
+            candidate: the file.
             noted: what was noted when it was seen to be a copy.
             size: the size of the file.
         """
@@ -279,22 +281,22 @@ class Rotation:
 
         start = self.identities.resume_original(noted.original, size)
         if start is not None:
-            return self._new_log(found, start)
+            return self._new_log(candidate, start)
 
         logs = self._table.by_place.values()
         is_original_there = any(log.file.key == noted.original for log in logs)
         if is_original_there and size > noted.length:
             # The original lacks the lines that were added to the copy.
-            key = self.identities.new_key(root_of(found.status, found.path))
-            return self._new_log(found, Start(key, noted.length, is_skipped=True))
-        self._copies[place_of(found.status)] = SkippedCopy(stamp_of(found.status), None)
+            key = self.identities.new_key(root_of(candidate.status, candidate.path))
+            return self._new_log(candidate, Start(key, noted.length, is_skipped=True))
+        self._copies[place_of(candidate.status)] = SkippedCopy(stamp_of(candidate.status), None)
         return None
 
-    def _truncated_in(self, found: Found, descriptor: int) -> Log | None:
+    def _truncated_in(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the truncated log of which a rotated file has what was read last."""
-        for former in found.formers:
+        for former in candidate.former_paths:
             log = self._table.truncated.get(former)
             if log is not None and log.has_proof and log.is_in(descriptor):
-                self.identities.note_heir(root_of(found.status, found.path), log.file.key)
+                self.identities.note_heir(root_of(candidate.status, candidate.path), log.file.key)
                 return log
         return None

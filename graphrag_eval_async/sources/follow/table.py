@@ -128,10 +128,10 @@ class LogTable:
         named = set(self.by_name.values())
         return [log for log in self.open if log not in named]
 
-    def relatives(self, formers: Iterable[str]) -> list[Log]:
+    def relatives(self, former_paths: Iterable[str]) -> list[Log]:
         """Return the logs, named or open, into which files with these names are rotated."""
         relatives: dict[Log, None] = {}
-        for former in formers:
+        for former in former_paths:
             if former in self.by_name:
                 relatives[self.by_name[former]] = None
             family = self._by_family.get(former, {})
