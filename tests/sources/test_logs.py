@@ -323,6 +323,26 @@ async def test_a_stream_with_a_journal_reads_each_line_once(tmp_path: Path) -> N
         compress(tmp_path / f"log-2026010{day}.jsonl")
 
 
+def test_no_descriptor_for_a_compressed_log(log: Path) -> None:
+    """All open logs wait for it, so none can be closed: it is named, and the others are read."""
+    append(log, "1\n")
+    rotate(log)
+    compress(log.with_name("log.jsonl.1"))
+    append(log, "2\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Reader(log, is_first=False) as reader:
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            lines = [text(line) for _ in range(5) for line in reader.logs.read().lines]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert lines == ["2"]
+        assert reader.logs.unread_bytes == 0
+        assert list(reader.logs.unread.reasons.values()) == ["cannot be read: Too many open files"]
+
+
 @each("fault", ["cut", "no gzip", "empty"])
 def test_damaged_files(log: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
     lines = [f"{number:02} {os.urandom(4000).hex()}" for number in range(20)]

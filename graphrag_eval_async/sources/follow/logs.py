@@ -348,7 +348,7 @@ class Logs:
 
         is_text_unread = any(log.is_unpacked and log.unread for log in table.open)
         if len(self._packed) and not is_text_unread:
-            self._packed.unpack(self._rotation)
+            self._packed.unpack(self._rotation, may_wait=size > 0)
         return Chunk(size, lines)
 
     def _read_log(self, log: Log, limit: int) -> list[Record]:

@@ -48,7 +48,7 @@ class PackedLogs:
 
     @property
     def names(self) -> set[str]:
-        """The followed names of the logs that wait."""
+        """The followed names of the logs that wait, which are the families of their texts."""
         return {candidate.name for candidate in self._waiting}
 
     def find(self, rotation: Rotation) -> None:
@@ -80,21 +80,26 @@ class PackedLogs:
             rotation.identities.note_start(Start(key, size, is_skipped=True))
         return not is_skipped
 
-    def unpack(self, rotation: Rotation) -> None:
+    def unpack(self, rotation: Rotation, *, may_wait: bool) -> None:
         """Decompress a piece of the first log that waits; once its text is there, begin to read
         it.
+
+        Args:
+            rotation: finds out which log the text is.
+            may_wait: whether to try again later if the process has no file descriptor left, since
+                other logs are being read and can be closed then.
         """
         candidate = self._waiting[0]
         try:
             if self._unpacking is None:
                 self._unpacking = self._open(candidate)
-            is_whole = self._unpacking is None or self._unpacking.step()
+            has_ended = self._unpacking is None or self._unpacking.step()
         except OSError as error:
-            if lacks_descriptor(error) and len(self._table.open):
-                return  # There will be one once other logs are read.
+            if lacks_descriptor(error) and may_wait:
+                return
             self._give_up(candidate.path, error)
-            is_whole = True
-        if not is_whole:
+            has_ended = True
+        if not has_ended:
             return
 
         self._waiting.popleft()
@@ -105,8 +110,8 @@ class PackedLogs:
 
     def _open(self, candidate: Candidate) -> _Unpacking | None:
         """Open the first log that waits, wherever it is now; return None if it was deleted."""
-        paths = {place_of(packed.status): packed.path for packed in self._paths.packed()}
-        path = paths.get(place_of(candidate.status))
+        paths_by_place = {place_of(file.status): file.path for file in self._paths.packed()}
+        path = paths_by_place.get(place_of(candidate.status))
         if path is None:
             self._unread.give_up(candidate.path, "was deleted before it was read")
             return None
@@ -114,7 +119,6 @@ class PackedLogs:
 
     def _begin(self, candidate: Candidate, descriptor: int, rotation: Rotation) -> None:
         """Find out which log a text is, and read it; close the file if it is not to be read."""
-        log = None
         try:
             log = rotation.log_of(candidate, descriptor)
             if log is not None:
@@ -125,12 +129,14 @@ class PackedLogs:
         if log is None:
             os.close(descriptor)
             return
+
         self._table.rename(log, candidate.name)
         log.is_unpacked = True
         log.nameless_since = self._table.now
         self._table.check(log)
 
     def _give_up(self, path: str, error: OSError) -> None:
+        """Warn that a compressed log is not read, and name it at the end."""
         LOGGER.warning("%s: cannot be read: %s", path, error)
         self._unread.give_up(path, f"cannot be read: {error.strerror or error}")
 
@@ -164,7 +170,13 @@ class _Unpacking:
         self._reader = gzip.GzipFile(fileobj=self._packed)
 
     def step(self) -> bool:
-        """Decompress a piece; return whether there is no more. Text before a damage is kept."""
+        """Decompress a piece into the temporary file; return whether the end is reached.
+
+        The end is also where the file is damaged; the text before that is kept.
+
+        Raises:
+            OSError: the compressed file cannot be read, or the text cannot be written.
+        """
         try:
             piece = self._reader.read1(PIECE_BYTES)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -174,13 +186,14 @@ class _Unpacking:
             )
             self._unread.give_up(self._path, f"cannot be decompressed: {error}")
             return True
-        while piece:
-            written = os.write(self._text, piece)
-            self._size += written
-            piece = piece[written:]
-            if not piece:
-                return False
-        return True
+
+        unwritten = piece
+        while unwritten:
+            # A write may take only a part.
+            written = os.write(self._text, unwritten)
+            unwritten = unwritten[written:]
+        self._size += len(piece)
+        return not piece
 
     def finish(self) -> int:
         """Close the compressed file; return the descriptor of the text, for the caller to close."""

@@ -44,14 +44,14 @@ class Skips:
     """What is not read of new files.
 
     Attributes:
-        older: seconds: files that were written before are read from their ends only.
-        all_files: whether all files are.
-        rotated: whether files are that were rotated.
+        max_age: files that were last written more seconds ago are read from their ends only.
+        all_files: whether all files are read from their ends only.
+        rotated: whether rotated files are read from their ends only.
         resumed: when the file was modified that has the line to start after, by its followed name.
             Files that were rotated later are read.
     """
 
-    older: float
+    max_age: float
     all_files: bool = False
     rotated: bool = False
     resumed: dict[str, float] = field(default_factory=dict)
@@ -59,10 +59,13 @@ class Skips:
     def skip(self, candidate: Candidate) -> bool:
         """Return whether a new file is read from its end only."""
         modified = candidate.status.st_mtime
-        if self.all_files or time() - modified > self.older:
+        is_old = time() - modified > self.max_age
+        if self.all_files or is_old:
             return True
+
         is_rotated = candidate.path != candidate.name and not candidate.is_member
-        return self.rotated and is_rotated and modified < self.resumed.get(candidate.name, inf)
+        rotated_before = self.resumed.get(candidate.name, inf)
+        return self.rotated and is_rotated and modified < rotated_before
 
 
 class SkippedCopy(NamedTuple):
@@ -95,10 +98,13 @@ class Rotation:
 
     def must_open(self, status: os.stat_result) -> bool:
         """Return whether a file has to be opened to find out what it is."""
-        log = self._table.by_place.get(place_of(status))
+        place = place_of(status)
+        log = self._table.by_place.get(place)
         if log is not None:
-            return not log.is_open and log.seen != stamp_of(status)
-        copy = self._copies.get(place_of(status))
+            has_changed = log.seen != stamp_of(status)
+            return not log.is_open and has_changed
+
+        copy = self._copies.get(place)
         if copy is None or copy.stamp != stamp_of(status):
             return True
         return copy.original is not None and self._table.is_truncated(copy.original)
@@ -107,33 +113,49 @@ class Rotation:
         """Return the log that is, or goes on, in an open file; None if nothing is to be read in
         it.
         """
-        same_log = self._same_log(candidate, descriptor)
-        if same_log is not None:
-            return same_log
+        log = self._same_log(candidate, descriptor)
+        if log is not None:
+            return log
+
         size = os.fstat(descriptor).st_size
-        if size == 0 and candidate.former_paths:
-            return None  # It may become a copy.
+        is_rotated = bool(candidate.former_paths)
+        if is_rotated and size == 0:
+            # It may become a copy.
+            return None
 
         log = self._replaced(candidate, descriptor) or self._read_earlier(candidate, descriptor)
         if log is not None:
             return log
-        if candidate.former_paths:
-            root = root_of(candidate.status, candidate.path)
-            noted = self.identities.noted_copy(root, descriptor)
-            if noted is None or not self._is_truncated(noted.original):
-                original = self._original(candidate, descriptor, size)
-                if original is not None:
-                    self._skip_copy(candidate, original, size, descriptor)
-                    return None
-            if noted is not None:
-                return self._rest_of_copy(candidate, noted, size)
-            truncated = self._truncated_in(candidate, descriptor)
-            if truncated is not None:
-                return truncated
-            moved = self.identities.moved_copy(root, descriptor)
-            if moved is not None:
-                return self._rest_of_copy(candidate, moved, size)
+        if is_rotated:
+            is_copy, log = self._log_of_copy(candidate, descriptor, size)
+            if is_copy:
+                return log
         return self._begin_new(candidate, descriptor, size)
+
+    def _log_of_copy(
+        self, candidate: Candidate, descriptor: int, size: int
+    ) -> tuple[bool, Log | None]:
+        """Return whether a rotated file is a copy of a log, and the log of what is to be read in
+        it, if there is anything.
+        """
+        root = root_of(candidate.status, candidate.path)
+        noted_copy = self.identities.noted_copy(root, descriptor)
+        is_of_truncated = noted_copy is not None and self._has_lost(noted_copy.original)
+        if not is_of_truncated:
+            original = self._original(candidate, descriptor, size)
+            if original is not None:
+                self._skip_copy(candidate, original, size, descriptor)
+                return True, None
+
+        if noted_copy is not None:
+            return True, self._rest_of_copy(candidate, noted_copy, size)
+        truncated_log = self._truncated_in(candidate, descriptor)
+        if truncated_log is not None:
+            return True, truncated_log
+        moved_copy = self.identities.moved_copy(root, descriptor)
+        if moved_copy is not None:
+            return True, self._rest_of_copy(candidate, moved_copy, size)
+        return False, None
 
     def _same_log(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the log at the place of a file, unless it was truncated."""
@@ -141,7 +163,8 @@ class Rotation:
         if log is None or log.is_open:
             return log
         # It was closed to make room.
-        if os.fstat(descriptor).st_size >= log.seen.size and log.is_in(descriptor):
+        has_only_grown = os.fstat(descriptor).st_size >= log.seen.size and log.is_in(descriptor)
+        if has_only_grown:
             return log
         self._table.leave_truncated(log)
         return None
@@ -155,7 +178,8 @@ class Rotation:
             return None
         status = os.fstat(log.descriptor)
         is_deleted = status.st_nlink == 0
-        if not is_deleted or not status.st_size:
+        is_empty = status.st_size == 0
+        if not is_deleted or is_empty:
             return None
         if not is_repeated(log.descriptor, descriptor, status.st_size):
             return None
@@ -191,8 +215,12 @@ class Rotation:
             os.close(descriptor)
 
     def _begin_new(self, candidate: Candidate, descriptor: int, size: int) -> Log:
+        """Return the log of a file that is no other one."""
         is_skipped = self.skips.skip(candidate)
-        offset = line_start(descriptor, size) if is_skipped else 0
+        offset = 0
+        if is_skipped:
+            # The last line may still grow.
+            offset = line_start(descriptor, size)
         root = root_of(candidate.status, candidate.path)
         key = self.identities.key_from_start(root, descriptor)
         return self._new_log(candidate, Start(key, offset, is_skipped=is_skipped))
@@ -204,14 +232,16 @@ class Rotation:
         root = root_of(candidate.status)
         if not self.skips.skip(candidate) or self.identities.is_known(root):
             return False
-        size = candidate.status.st_size
-        log = self._new_log(candidate, Start(self.identities.new_key(root), size, is_skipped=True))
+        key = self.identities.new_key(root)
+        start = Start(key, offset=candidate.status.st_size, is_skipped=True)
+        log = self._new_log(candidate, start)
         log.place = place_of(candidate.status)
         log.seen = stamp_of(candidate.status)
         self._table.by_place[log.place] = log
         return True
 
     def _new_log(self, candidate: Candidate, start: Start) -> Log:
+        """Return the log of a file that is read from `start`, which is noted."""
         self.identities.note_start(start)
         return Log(
             file=FileId(candidate.path, start.key, followed=True),
@@ -226,21 +256,23 @@ class Rotation:
     def _original(self, candidate: Candidate, descriptor: int, size: int) -> Log | None:
         """Return the log that begins with all that a rotated file has."""
         for log in self._table.relatives(candidate.former_paths):
-            if not log.is_open:
-                if self._is_repeated_in_closed(descriptor, log, size):
+            if log.is_open:
+                if is_repeated(descriptor, log.descriptor, size):
                     return log
-            elif is_repeated(descriptor, log.descriptor, size):
+                # It may have been truncated just now.
+                self._table.check(log)
+            elif self._is_repeated_in_closed(descriptor, log, size):
                 return log
-            else:
-                self._table.check(log)  # It may have been truncated just now.
         return None
 
-    def _is_truncated(self, key: str) -> bool:
+    def _has_lost(self, key: str) -> bool:
         """Check whether the log with a key was truncated, and has not gone on in a copy."""
         return any(log.file.key == key for log in self._table.truncated.values())
 
     def _is_repeated_in_closed(self, descriptor: int, log: Log, size: int) -> bool:
-        """Do the same as `is_repeated`, with a log that was closed to make room."""
+        """Check whether a log that was closed to make room begins with the first `size` bytes of a
+        file.
+        """
         try:
             log_descriptor = self._table.open.open(log.name)
         except OSError:
@@ -262,40 +294,45 @@ class Rotation:
         root = root_of(candidate.status, candidate.path)
         self.identities.note_copy(root, original.file.key, descriptor, size)
 
-    def _rest_of_copy(self, candidate: Candidate, noted: Copy, size: int) -> Log | None:
+    def _rest_of_copy(self, candidate: Candidate, copy: Copy, size: int) -> Log | None:
         """Return the log of what a file has that was not read of its original; None if that is
         nothing.
 
         Args:
             candidate: the file.
-            noted: what was noted when it was seen to be a copy.
+            copy: what was noted when it was seen to be a copy.
             size: the size of the file.
         """
+        # The original was truncated in this run: it goes on in the copy.
         for log in self._table.truncated.values():
-            if log.file.key != noted.original:
+            if log.file.key != copy.original:
                 continue
             if size > log.offset:
                 return log
-            if not log.unread:
+            if log.unread == 0:
+                # The copy shows that all was read.
                 self._table.lost.pop(log, None)
 
-        start = self.identities.resume_original(noted.original, size)
+        # An earlier run has read a part of the original, which is unknown to this run.
+        start = self.identities.resume_original(copy.original, size)
         if start is not None:
             return self._new_log(candidate, start)
 
+        # The original lacks the lines that were added to the copy.
         logs = self._table.by_place.values()
-        is_original_there = any(log.file.key == noted.original for log in logs)
-        if is_original_there and size > noted.length:
-            # The original lacks the lines that were added to the copy.
+        is_original_there = any(log.file.key == copy.original for log in logs)
+        if is_original_there and size > copy.length:
             key = self.identities.new_key(root_of(candidate.status, candidate.path))
-            return self._new_log(candidate, Start(key, noted.length, is_skipped=True))
+            return self._new_log(candidate, Start(key, copy.length, is_skipped=True))
+
+        # Nothing is left to read.
         self._copies[place_of(candidate.status)] = SkippedCopy(stamp_of(candidate.status), None)
         return None
 
     def _truncated_in(self, candidate: Candidate, descriptor: int) -> Log | None:
         """Return the truncated log of which a rotated file has what was read last."""
-        for former in candidate.former_paths:
-            log = self._table.truncated.get(former)
+        for former_path in candidate.former_paths:
+            log = self._table.truncated.get(former_path)
             if log is not None and log.has_proof and log.is_in(descriptor):
                 self.identities.note_heir(root_of(candidate.status, candidate.path), log.file.key)
                 return log
