@@ -19,6 +19,7 @@ OPEN_SHARE = 0.75
 """Share of the file descriptors that the process has left which followed files may take."""
 
 MAX_OPEN = 65_536
+"""Maximum number of logs that are kept open. Chosen: more than anybody follows."""
 
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 """Numbers of the errors that mean that the process, or the system, has no file descriptor left."""
@@ -32,7 +33,12 @@ class OpenLogs:
     """
 
     def __init__(self, end: Callable[[Log], object]) -> None:
-        """Begin without logs. `end` is called with a log without a name before it is closed."""
+        """Begin without logs.
+
+        Args:
+            end: called with a log that has lost its name before it is closed, since nothing can
+                open it again.
+        """
         self._logs: dict[Log, None] = {}
         self._end = end
         self._limit = open_limit()
@@ -45,6 +51,7 @@ class OpenLogs:
 
     def add(self, log: Log) -> None:
         """Add a log that was opened, or put one last."""
+        # Keys of a dictionary keep the order in which they were added.
         self._logs.pop(log, None)
         self._logs[log] = None
 
@@ -92,13 +99,16 @@ class OpenLogs:
         """Close a log that has nothing to read, one with a name if possible; return whether
         there was one.
         """
-        idle = [log for log in self._logs if not log.unread]
-        if not idle:
+        idle_logs = [log for log in self._logs if log.unread == 0]
+        if not idle_logs:
             return False
-        log = min(idle, key=lambda log: log.nameless_since is not None)
-        if log.nameless_since is not None:
-            self._end(log)
-        self.close(log)
+
+        named_logs = [log for log in idle_logs if log.nameless_since is None]
+        if named_logs:
+            self.close(named_logs[0])
+        else:
+            self._end(idle_logs[0])
+            self.close(idle_logs[0])
         return True
 
 
@@ -116,6 +126,8 @@ def open_limit() -> int:
         return MAX_OPEN
     try:
         used = len(os.listdir("/dev/fd"))
-    except OSError:  # There is no such directory, or no descriptor left to list it.
+    except OSError:
+        # There is no such directory, or no descriptor left to list it.
         used = 0
-    return max(1, min(MAX_OPEN, int((limit - used) * OPEN_SHARE)))
+    share = int((limit - used) * OPEN_SHARE)
+    return max(1, min(share, MAX_OPEN))

@@ -123,8 +123,13 @@ def follow_jsonl(
         UsageError: an argument has an invalid value, or the system is not POSIX.
     """
     require_posix("follow_jsonl")
-    older = inf if ignore_older is None else _seconds("ignore_older", ignore_older)
-    wait = _seconds("rotate_wait", rotate_wait)
+    max_age = inf
+    if ignore_older is not None:
+        max_age = _seconds("ignore_older", ignore_older)
+    idle_seconds = inf
+    if idle_timeout is not None:
+        idle_seconds = _seconds("idle_timeout", idle_timeout)
+    wait_seconds = _seconds("rotate_wait", rotate_wait)
     unread = Unread()
     paths = Paths(as_logs(path), _patterns(exclude), unread)
     if not isinstance(start, Position) and start not in ("beginning", "end"):
@@ -132,10 +137,10 @@ def follow_jsonl(
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise UsageError(f"stop: expected an event, got {stop!r}")
     return Follower(
-        Logs(paths, unread, ignore_older=older, rotate_wait=wait),
+        Logs(paths, unread, ignore_older=max_age, rotate_wait=wait_seconds),
         start=start,
         interval=_seconds("poll_interval", poll_interval, more_than=0),
-        timeout=inf if idle_timeout is None else _seconds("idle_timeout", idle_timeout),
+        timeout=idle_seconds,
         stop=stop,
     )
 
@@ -144,21 +149,26 @@ class _Pass(NamedTuple):
     """What the thread has found since the last pass.
 
     Attributes:
-        size: bytes that were read.
+        read_bytes: bytes that were read.
         lines: the lines that they complete.
-        left: bytes that are there and were not read yet.
+        unread_bytes: bytes that are there and were not read yet.
         changes: what later runs need to know, if that has changed.
     """
 
-    size: int
+    read_bytes: int
     lines: list[Record]
-    left: int
+    unread_bytes: int
     changes: Changes | None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there was something to read, or still is."""
+        return self.read_bytes > 0 or self.unread_bytes > 0
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do about it."""
-        return not self.size and not self.lines and not self.left and self.changes is None
+        return not self.has_data and not self.lines and self.changes is None
 
 
 class Follower:
@@ -191,11 +201,14 @@ class Follower:
         self._closed = threading.Event()
         self._has_begun = False
         self._is_iterated = False
-        self._is_over = False  # Whether only what is there now is still read.
+        # Whether only what is there now is still read.
+        self._is_over = False
         self._next_look = -inf
-        self._last_data = inf  # When there was new data.
-        self._bytes_left = 0  # Bytes to deliver,
-        self._none_left = inf  # and when there were none.
+        # When there was new data; iterating sets it.
+        self._last_data = inf
+        # Bytes that the consumer has not taken, and when there were none.
+        self._undelivered_bytes = 0
+        self._last_delivered = inf
 
     async def begin(
         self,
@@ -243,25 +256,32 @@ class Follower:
         try:
             if not self._has_begun:
                 await self.begin({})
-            self._last_data = self._none_left = monotonic()
+            self._last_data = monotonic()
+            self._last_delivered = self._last_data
             while not self._closed.is_set():
-                found = await self._call(self._wait_for_data)
-                if found.changes is not None and self._keep is not None:
-                    await self._keep(*found.changes)
+                result = await self._call(self._wait_for_data)
+                # What later runs must know of a line comes before the line.
+                if result.changes is not None and self._keep is not None:
+                    await self._keep(*result.changes)
 
-                lines = found.lines
-                is_last = self._is_over and not found.left and not found.size
+                lines = result.lines
+                is_last = self._is_over and not result.has_data
                 if is_last:
                     lines += await self._call(self._logs.end)
-                self._set_bytes_left(found.size + found.left)
+
+                self._set_undelivered(result.read_bytes + result.unread_bytes)
                 if lines:
                     yield lines
-                self._set_bytes_left(found.left)
+                self._set_undelivered(result.unread_bytes)
                 if is_last:
                     return
-                if found.size:  # A slow consumer is not idleness.
+
+                if result.read_bytes > 0:
+                    # Taken after the lines were: a slow consumer is not idleness.
                     self._last_data = monotonic()
-                    self._is_over = self._is_over and self._is_stopped()
+                    if not self._is_stopped():
+                        # The files were not idle after all.
+                        self._is_over = False
         finally:
             await self.aclose()
 
@@ -280,12 +300,14 @@ class Follower:
             now = monotonic()
             if now >= self._next_look and not self._is_over:
                 self._look(now)
-            found = self._read()
-            if not found.is_empty or self._is_over or now >= end:
-                return found
+            result = self._read()
+            if not result.is_empty or self._is_over or now >= end:
+                return result
+
             wake_up = min(self._next_look, end)
-            if self._closed.wait(max(0.0, wake_up - monotonic())):
-                return found
+            is_closed = self._closed.wait(max(0.0, wake_up - monotonic()))
+            if is_closed:
+                return result
 
     def _look(self, now: float) -> None:
         """Look at the files. Once it is time to end, this is the last look."""
@@ -297,23 +319,31 @@ class Follower:
         self._next_look = monotonic() + max(self._interval, LOOKING_SHARE * worked)
 
     def _read(self) -> _Pass:
+        """Read what the last look has found."""
         size, lines = self._logs.read()
-        return _Pass(size, lines, self._logs.unread_bytes, self._logs.identities.changes())
+        return _Pass(
+            read_bytes=size,
+            lines=lines,
+            unread_bytes=self._logs.unread_bytes,
+            changes=self._logs.identities.changes(),
+        )
 
     def _is_stopped(self) -> bool:
+        """Check whether the caller's event is set."""
         return self._stop is not None and self._stop.is_set()
 
-    def _set_bytes_left(self, count: int) -> None:
-        self._bytes_left = count
-        if not count:
-            self._none_left = monotonic()
+    def _set_undelivered(self, count: int) -> None:
+        """Take how many bytes the consumer has not taken yet, for `lag`."""
+        self._undelivered_bytes = count
+        if count == 0:
+            self._last_delivered = monotonic()
 
     @property
     def lag(self) -> Lag:
         """How much is left to deliver."""
-        if not self._bytes_left:
+        if self._undelivered_bytes == 0:
             return Lag(0, 0.0)
-        return Lag(self._bytes_left, monotonic() - self._none_left)
+        return Lag(self._undelivered_bytes, monotonic() - self._last_delivered)
 
     @property
     def not_found(self) -> list[str]:
@@ -334,7 +364,8 @@ class Follower:
     async def aclose(self) -> None:
         """Close all files; if they are being read, as soon as that ends."""
         self._closed.set()
-        with suppress(RuntimeError):  # It was closed before.
+        # The thread takes no more work if it was closed before.
+        with suppress(RuntimeError):
             await run_in_thread(self._logs.close, threads=self._executor)
         self._executor.shutdown(wait=False)
 

@@ -55,16 +55,16 @@ def as_logs(path: Any) -> list[str]:
         UsageError: one of them is no path, or of a file that cannot be followed.
     """
     paths = as_paths(path)
-    for each in paths:
-        if is_address(each):
+    for followed_path in paths:
+        if is_address(followed_path):
             raise UsageError(
-                f"{shown(each)}: addresses cannot be followed; read_jsonl (on the command line: "
-                "evaluate) reads them"
+                f"{shown(followed_path)}: addresses cannot be followed; read_jsonl (on the command "
+                "line: evaluate) reads them"
             )
-        if each.endswith(COMPRESSED):
+        if followed_path.endswith(COMPRESSED):
             raise UsageError(
-                f"{each}: compressed files cannot be followed; read_jsonl (on the command line: "
-                "evaluate) reads those that end in .gz"
+                f"{followed_path}: compressed files cannot be followed; read_jsonl (on the command "
+                "line: evaluate) reads those that end in .gz"
             )
     if "-" in paths:
         raise UsageError(
@@ -110,7 +110,7 @@ class Candidate(NamedTuple):
 
     @property
     def former_paths(self) -> list[str]:
-        """The paths that it may have had before it was rotated."""
+        """The paths that it may have had before it was rotated; none if it was not."""
         if self.path == self.name:
             return former_names(self.path)
         return [self.name]
@@ -134,8 +134,10 @@ class _Folder:
 
     path: str
     entries: list[str] = field(default_factory=list)
-    stamp: tuple[int, ...] = ()  # Device, inode and time; empty if there is no such directory.
-    changed: float = -inf  # When another stamp was seen.
+    # Device, inode and time; empty if there is no such directory.
+    stamp: tuple[int, ...] = ()
+    # When another stamp was seen, and when it was listed; never so far.
+    changed: float = -inf
     listed: float = -inf
 
 
@@ -148,18 +150,20 @@ class Paths:
             listed.
     """
 
-    def __init__(self, given: Sequence[str], patterns: Sequence[str], unread: Unread) -> None:
+    def __init__(self, paths: Sequence[str], patterns: Sequence[str], unread: Unread) -> None:
         """Find nothing yet; `look` does.
 
         Args:
-            given: files, directories and globs.
+            paths: the given files, directories and globs.
             patterns: globs of excluded files: with a slash of whole paths, else of names.
             unread: where directories are added that cannot be listed.
         """
         self.names: list[str] = []
         self.not_found: list[str] = []
-        self._paths = {path: os.path.join(*os.path.split(path)) for path in given}
-        self._awaited = list(given)  # For which no file has been found yet.
+        # Without repeated slashes, by the path as it was given.
+        self._paths = {path: os.path.join(*os.path.split(path)) for path in paths}
+        # Given paths for which no file has been found yet.
+        self._awaited = list(paths)
         self._patterns = patterns
         self._unread = unread
         self._excluded: set[str] = set()
@@ -180,15 +184,18 @@ class Paths:
         is_first = self._now == -inf
         self._now = now
         self._at_once = at_once
-        is_listed = [self._list(folder) for folder in list(self._folders.values())]
+        # All of them, not only up to the first that was listed.
+        listings = [self._list(folder) for folder in list(self._folders.values())]
         is_glob_due = any(now >= due for due, _ in self._globbed.values())
-        if not (is_first or any(is_listed) or is_glob_due):
+        may_have_changed = is_first or any(listings) or is_glob_due
+        if not may_have_changed:
             return False
 
         self._members = {}
         expansions = {given: self._expand(path) for given, path in self._paths.items()}
-        followed = set(self.names)
         names = dict.fromkeys(name for expansion in expansions.values() for name in expansion.names)
+        # Names that were followed before need no other check.
+        followed = set(self.names)
         self.names = [name for name in names if name in followed or not self._is_excluded(name)]
         self._awaited = [given for given in self._awaited if not self._is_found(expansions[given])]
         self.not_found = [
@@ -214,11 +221,14 @@ class Paths:
         )
 
     def _is_excluded(self, path: str) -> bool:
+        """Check whether a file is never followed."""
         for pattern in self._patterns:
-            matched = path if "/" in pattern else os.path.basename(path)
-            if fnmatchcase(matched, pattern):
+            is_of_path = "/" in pattern
+            if fnmatchcase(path if is_of_path else os.path.basename(path), pattern):
                 return True
-        return bool(self._excluded) and os.path.realpath(path) in self._excluded
+        if not self._excluded:
+            return False
+        return os.path.realpath(path) in self._excluded
 
     def _list(self, folder: _Folder) -> bool:
         """List a directory if it may have changed; return whether it was listed."""
@@ -311,6 +321,9 @@ class Paths:
         return self._rotated(list(self._members), is_packed=True)
 
     def _rotated(self, directories: Iterable[str], *, is_packed: bool) -> list[Candidate]:
+        """Return the files in some directories that may be rotated logs, compressed or not, the
+        oldest first.
+        """
         followed = set(self.names)
         rotated = []
         for directory in directories:
@@ -325,7 +338,7 @@ class Paths:
                 for name in names:
                     with suppress(OSError):
                         rotated.append(Candidate(os.stat(path), path, name, is_member))
-        return sorted(rotated, key=lambda found: (found.status.st_mtime_ns, found.path))
+        return sorted(rotated, key=lambda file: (file.status.st_mtime_ns, file.path))
 
     def _is_compressed_member(self, directory: str, entry: str) -> bool:
         """Check whether a directory or a glob stands for a compressed file itself."""
@@ -335,17 +348,17 @@ class Paths:
 
     def _followed_names_of(self, directory: str, entry: str) -> Iterator[str]:
         """Yield the followed paths that a file may have had before it was rotated."""
-        for former in rotated_from(entry.removesuffix(GZIP)):
-            if not any(_is_log(former, pattern) for pattern in self._members[directory]):
-                continue
-            name = os.path.join(directory, former)
-            if not self._is_excluded(os.path.join(directory, entry)) and not self._is_excluded(
-                name
-            ):
-                yield name
+        if self._is_excluded(os.path.join(directory, entry)):
+            return
+        for former_name in rotated_from(entry.removesuffix(GZIP)):
+            is_followed = any(_is_log(former_name, pattern) for pattern in self._members[directory])
+            former_path = os.path.join(directory, former_name)
+            if is_followed and not self._is_excluded(former_path):
+                yield former_path
 
 
 def _is_log(name: str, pattern: str) -> bool:
+    """Check whether a file of this name is followed for a pattern: compressed ones are not."""
     return fits(name, pattern) and not name.endswith(COMPRESSED)
 
 

@@ -93,14 +93,16 @@ class LogTable:
             log.changed = self.now
         try:
             is_same = log.is_same(status)
-        except OSError as error:  # The next look tries again.
+        except OSError as error:
+            # The next look tries again.
             self._unread.retry(log.name, error)
             return
         if not is_same:
             self.leave_truncated(log)
             return
+
         log.seen = stamp
-        if not log.unread:
+        if log.unread == 0:
             self._unread.forget(log.name)
 
     def leave_truncated(self, log: Log) -> None:
@@ -109,7 +111,8 @@ class LogTable:
         self._leave_family(log)
         if self.by_place.get(log.place) is log:
             del self.by_place[log.place]
-        for name in [name for name, named in self.by_name.items() if named is log]:
+        names = [name for name, named_log in self.by_name.items() if named_log is log]
+        for name in names:
             del self.by_name[name]
         self.truncated[log.name] = log
         self.lost[log] = None
@@ -130,11 +133,12 @@ class LogTable:
 
     def relatives(self, former_paths: Iterable[str]) -> list[Log]:
         """Return the logs, named or open, into which files with these names are rotated."""
+        # Keys of a dictionary keep their order, and each comes once.
         relatives: dict[Log, None] = {}
-        for former in former_paths:
-            if former in self.by_name:
-                relatives[self.by_name[former]] = None
-            family = self._by_family.get(former, {})
+        for former_path in former_paths:
+            if former_path in self.by_name:
+                relatives[self.by_name[former_path]] = None
+            family = self._by_family.get(former_path, {})
             relatives.update(dict.fromkeys(log for log in family if log.is_open))
         return list(relatives)
 
@@ -147,8 +151,10 @@ class LogTable:
     def _end(self, log: Log) -> None:
         """Keep the unfinished last line of a log, which is closed next."""
         self._ended += log.end()
-        if log.is_open and not os.fstat(log.descriptor).st_nlink:
-            self.by_place.pop(log.place, None)  # Another file may get its inode number.
+        is_deleted = log.is_open and os.fstat(log.descriptor).st_nlink == 0
+        if is_deleted:
+            # Another file may get its inode number.
+            self.by_place.pop(log.place, None)
 
     def take_ended(self) -> list[Record]:
         """Return the unfinished last lines of logs that were closed, each once."""
