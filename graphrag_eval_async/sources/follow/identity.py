@@ -11,6 +11,9 @@ A copy may lack that line, if more was written before the truncation. So each co
 journal when it is seen: the key of its original, its length and a digest of its beginning. That is
 enough, since a look takes the sizes of logs before it lists the copies: whatever was read of a log
 that a copy lacks, the copy was there before.
+
+What a file has since a look saw that it was truncated gets a key of its own, which is noted.
+Otherwise, a later run would take an equal line for the one that the file had before.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class Logs:
         self._start_afresh()
 
     def _start_afresh(self) -> None:
+        """Forget all files."""
         self._table = LogTable(self.unread)
         self._rotation = Rotation(self._table, self.identities, Skips(self._ignore_older))
         self._packed = PackedLogs(self.paths, self._table, self.unread)
@@ -99,16 +100,22 @@ class Logs:
             start: that of `follow_jsonl` in the first run, later None.
             now: the time.
         """
-        line = start if isinstance(start, Position) else None
-        self.identities = Identities(known, copies, line)
+        start_line = start if isinstance(start, Position) else None
+        self.identities = Identities(known, copies, start_line)
         self._start_afresh()
+
         skips = self._rotation.skips
         skips.all_files = start == "end"
+        # A later run, without a start, reads what was rotated while nothing followed it.
         skips.rotated = start is not None
         self.look(now, at_once=True)
-        if line is not None and not skips.resumed:
-            LOGGER.warning("%s: line to start after not found; reading from the start", line.path)
+        if start_line is not None and not skips.resumed:
+            LOGGER.warning(
+                "%s: line to start after not found; reading from the start", start_line.path
+            )
         self._packed.find(self._rotation)
+
+        # All lines are read of files that appear from now on.
         self._rotation.skips = Skips(self._ignore_older)
 
     # Looking
@@ -117,13 +124,14 @@ class Logs:
         """Find what has changed. `at_once` also checks what is otherwise checked less often."""
         self._table.now = now
         for _ in range(MAX_LISTINGS):
-            if not self._look(at_once=at_once):
+            is_any_new = self._look_once(at_once=at_once)
+            if not is_any_new:
                 return
             # The sizes of new logs were taken after the listing: list again for their copies.
             at_once = True
 
-    def _look(self, *, at_once: bool) -> bool:
-        """Look once at everything; return whether there is a log that was not open before."""
+    def _look_once(self, *, at_once: bool) -> bool:
+        """Look at everything; return whether there is a log that was not open before."""
         # Take the size of each log, and check that it still has what was read of it. This comes
         # before the listing, so that a copy which lacks bytes that will be read is there when that
         # is done.

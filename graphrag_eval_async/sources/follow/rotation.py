@@ -5,7 +5,8 @@ A file may be, in the order in which that is checked:
 1. a log of this run, under the same inode, whatever its name is now;
 2. a longer version of a log that was deleted, as rsync makes it: the log goes on in it;
 3. a file that an earlier run has read: it is resumed (`identity` says how it is recognised);
-4. a copy of a log that is still there: nothing is read in it;
+4. a copy of a log that is still there: nothing is read in it, unless it was noted as one of a log
+   that was truncated in this run (5);
 5. what was such a copy when it was seen, while the original was truncated since, or is unknown to
    this run: only what was not read of the original is read;
 6. a copy, not seen before, of a log that was truncated: the log goes on in it;
