@@ -19,7 +19,7 @@ from graphrag_eval_async.monitor.counting import KEPT
 from graphrag_eval_async.monitor.evidence import result_names
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
 from graphrag_eval_async.monitor.rendering import STATIC, render, static
-from graphrag_eval_async.sources.receiving import listen, server_of
+from graphrag_eval_async.sources.receiving import listen, make_server
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class DashboardServer:
             Route("/{name:str}", self._named),
         ]
         app = Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
-        self._server = server_of(_guarded(app, self._check))
+        self._server = make_server(_guarded(app, self._check))
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
 
     async def aclose(self) -> None:

@@ -22,39 +22,54 @@ ROWS = 64
 JSON_COLUMNS = ("steps", "actual_steps")
 """Columns whose text is JSON."""
 
+MESSAGE_CHARACTERS = 200
+"""Maximum length of what messages quote of an error of pyarrow."""
+
 
 async def lines_of_rows(file: BinaryIO, id_: FileId) -> AsyncGenerator[list[Record]]:
-    """Yield the rows of an open file as lines of JSON, each with the number of rows before it as
-    offset.
+    """Yield the rows of an open file as lines of JSON, in batches.
+
+    The offset of a line is the number of rows before it.
+
+    Raises:
+        UsageError: pyarrow is missing.
+        SourceError: the file cannot be read as Parquet.
     """
-    batches = _batches(file, id_)
-    while (batch := await in_thread(next, batches, None)) is not None:
-        yield batch
+    batches = _read_batches(file, id_)
+    while True:
+        lines = await in_thread(next, batches, None)
+        if lines is None:
+            return
+        yield lines
 
 
-def _batches(file: BinaryIO, id_: FileId) -> Iterator[list[Record]]:
+def _read_batches(file: BinaryIO, id_: FileId) -> Iterator[list[Record]]:
+    """Yield the rows of an open file as lines of JSON; blocks."""
     check_extra(f"{id_.path}: Parquet", "table", "pyarrow")
     import pyarrow
     from pyarrow import parquet
 
-    count = 0
+    rows_before = 0
     try:
         for batch in parquet.ParquetFile(file).iter_batches(ROWS):
-            yield [
-                write_line(_result(row), number + 1, number)._replace(file=id_)
-                for number, row in enumerate(batch.to_pylist(), count)
-            ]
-            count += batch.num_rows
+            lines: list[Record] = []
+            for row in batch.to_pylist():
+                line = write_line(_result_in(row), rows_before + 1, rows_before)
+                lines.append(line._replace(file=id_))
+                rows_before += 1
+            yield lines
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        problem = str(error).partition("\n")[0][:200]
+        problem = str(error).partition("\n")[0][:MESSAGE_CHARACTERS]
         raise SourceError(f"{id_.path}: cannot be read as Parquet: {problem}") from None
 
 
-def _result(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the result in a row, without keys that it lacks."""
+def _result_in(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the result in a row, without the keys that it lacks."""
     result = {name: value for name, value in row.items() if value is not None}
     for name in JSON_COLUMNS:
-        if isinstance(result.get(name), str):
+        text = result.get(name)
+        if isinstance(text, str):
+            # Text that is no JSON stays as it is.
             with suppress(ValueError):
-                result[name] = orjson.loads(result[name])
+                result[name] = orjson.loads(text)
     return result

@@ -33,12 +33,23 @@ BODY_SECONDS = 30.0
 RETRY = {"Retry-After": "1"}
 """Header of an answer 503, in seconds."""
 
-JSON, PROTOBUF = "application/json", "application/x-protobuf"
-_IDS = ("traceId", "spanId", "parentSpanId")
+JSON = "application/json"
+PROTOBUF = "application/x-protobuf"
+
+ID_KEYS = ("traceId", "spanId", "parentSpanId")
+"""Keys of the ids of a span: in base64 where protobuf is converted to JSON, in hex in OTLP."""
+
+MAX_PORT = (1 << 16) - 1
+
+ANY_HEADER = zlib.MAX_WBITS | 32
+"""For zlib: the largest window, with the header of gzip or of zlib, whichever it is."""
+
+SHOWN_CHARACTERS = 50
+"""Maximum length of what answers quote of a header."""
 
 
-class _Refused(Exception):  # noqa: N818
-    """A request that is refused."""
+class _RefusedRequest(Exception):  # noqa: N818
+    """A request that is refused, with the status and the text of the answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -77,31 +88,38 @@ def receive_otlp(
     """
     check_extra("receive_otlp", "web", "starlette", "uvicorn")
     check_integer("max_waiting", max_waiting)
-    if type(port) is not int or not 0 <= port < 1 << 16:
-        raise UsageError(f"port: expected an integer from 0 to 65535, got {port!r}")
+    if type(port) is not int or not 0 <= port <= MAX_PORT:
+        raise UsageError(f"port: expected an integer from 0 to {MAX_PORT}, got {port!r}")
     return OtlpReceiver(listen(host, port), max_waiting, max_request_bytes)
 
 
 class OtlpReceiver:
-    """Lines of OTLP in JSON, one per request, to be iterated over once; made by `receive_otlp`."""
+    """Lines of OTLP in JSON, one per request, to be iterated over once; made by `receive_otlp`.
+
+    Attributes:
+        host: the address that it listens on.
+        port: the port that it listens on.
+    """
 
     def __init__(self, listening: socket.socket, max_waiting: int, max_bytes: int) -> None:
         self.host, self.port = listening.getsockname()[:2]
         self._listening = listening
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
-        self._under_way = 0
+        self._requests_in_progress = 0
         self._send, self._lines = anyio.create_memory_object_stream[bytes](0)
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """The lines. A request is accepted when its line is taken."""
+        """Yield the lines. A request is accepted when its line is taken."""
         from starlette.applications import Starlette
         from starlette.routing import Route
 
         if self._listening.fileno() < 0:
             raise UsageError("the receiver is closed; make another with receive_otlp")
-        server = server_of(Starlette(routes=[Route("/v1/traces", self._take, methods=["POST"])]))
+        route = Route("/v1/traces", self._answer, methods=["POST"])
+        server = make_server(Starlette(routes=[route]))
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
+        # Ends the lines if the server ends by itself.
         serving.add_done_callback(lambda _: self._send.close())
         try:
             async for line in self._lines:
@@ -109,7 +127,8 @@ class OtlpReceiver:
             raise UsageError("the receiver has stopped listening")
         finally:
             self._lines.close()
-            server.should_exit = server.force_exit = True
+            server.should_exit = True
+            server.force_exit = True
             with suppress(Exception):
                 await outlast(serving, CLOSING_SECONDS)
             self.close()
@@ -120,81 +139,125 @@ class OtlpReceiver:
         self._send.close()
         self._listening.close()
 
-    async def _take(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
+        """Hand over the spans of a request, and return the answer once they are accepted."""
         from starlette.requests import ClientDisconnect
         from starlette.responses import JSONResponse, Response
 
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._under_way += 1
+        content_type = request.headers.get("content-type", "")
+        media_type = content_type.partition(";")[0].strip().lower()
+        self._requests_in_progress += 1
         try:
-            if self._under_way > self._max_waiting:
-                raise _Refused(503, "too many requests wait; try again")
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await self._body(request)
-            await self._send.send(await run_in_thread(partial(_line, kind, body)))
+            await self._accept(request, media_type)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return JSONResponse({"message": "the receiver is closed"}, 503, RETRY)
-        except _Refused as error:
-            return JSONResponse(
-                {"message": str(error)}, error.status, RETRY if error.status == 503 else None
-            )
+        except _RefusedRequest as error:
+            headers = None
+            if error.status == 503:
+                headers = RETRY
+            return JSONResponse({"message": str(error)}, error.status, headers)
         except ClientDisconnect:
-            return Response(status_code=400)  # Nobody reads it.
+            # Nobody reads this answer.
+            return Response(status_code=400)
         except TimeoutError:
             return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
         finally:
-            self._under_way -= 1
-        return Response(b"{}" if kind == JSON else b"", media_type=kind)
+            self._requests_in_progress -= 1
 
-    async def _body(self, request: Request) -> bytes:
+        # An empty object of the type that was sent: in protobuf, that has no bytes.
+        body = b""
+        if media_type == JSON:
+            body = b"{}"
+        return Response(body, media_type=media_type)
+
+    async def _accept(self, request: Request, media_type: str) -> None:
+        """Read a request, and wait until its line is taken."""
+        if self._requests_in_progress > self._max_waiting:
+            raise _RefusedRequest(503, "too many requests wait; try again")
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await self._read_body(request)
+        line = await run_in_thread(partial(_line_of_json, media_type, body))
+        await self._send.send(line)
+
+    async def _read_body(self, request: Request) -> bytes:
+        """Return the body of a request, decompressed."""
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > self._max_bytes:
-                raise _Refused(413, f"more than {self._max_bytes} bytes")
+                raise _RefusedRequest(413, f"more than {self._max_bytes} bytes")
+
         encoding = request.headers.get("content-encoding", "identity").lower()
         if encoding == "identity":
             return bytes(body)
         if encoding not in ("gzip", "deflate"):
-            raise _Refused(
-                415, f"content encoding {encoding[:50]!r}; gzip, deflate and none are known"
+            name = encoding[:SHOWN_CHARACTERS]
+            raise _RefusedRequest(
+                415, f"content encoding {name!r}; gzip, deflate and none are known"
             )
-        return await run_in_thread(partial(_inflate, bytes(body), self._max_bytes))
+        return await run_in_thread(partial(_decompress, bytes(body), self._max_bytes))
 
 
-def _inflate(data: bytes, limit: int) -> bytes:
-    inflating = zlib.decompressobj(zlib.MAX_WBITS | 32)  # Of gzip and deflate, whichever it is.
+def _decompress(data: bytes, max_bytes: int) -> bytes:
+    """Return the text of gzip or deflate data.
+
+    Raises:
+        _RefusedRequest: the data are damaged, or the text has more than `max_bytes`.
+    """
+    decompressor = zlib.decompressobj(ANY_HEADER)
     try:
-        text = inflating.decompress(data, limit + 1)
+        # One byte more shows that there is too much.
+        text = decompressor.decompress(data, max_bytes + 1)
     except zlib.error as error:
-        raise _Refused(400, f"neither gzip nor deflate: {error}") from None
-    if len(text) > limit:
-        raise _Refused(413, f"more than {limit} bytes once decompressed")
-    if not inflating.eof or inflating.unused_data:
-        raise _Refused(400, "compressed data that are cut off, or have more after their end")
+        raise _RefusedRequest(400, f"neither gzip nor deflate: {error}") from None
+    if len(text) > max_bytes:
+        raise _RefusedRequest(413, f"more than {max_bytes} bytes once decompressed")
+    if not decompressor.eof or decompressor.unused_data:
+        raise _RefusedRequest(400, "compressed data that are cut off, or have more after their end")
     return text
 
 
-def _line(kind: str, body: bytes) -> bytes:
-    """A request as a line of OTLP in JSON."""
-    if kind == JSON:
+def _line_of_json(media_type: str, body: bytes) -> bytes:
+    """Return the body of a request as a line of OTLP in JSON.
+
+    Raises:
+        _RefusedRequest: the body is no request of OTLP, or of a media type that is not known.
+    """
+    if media_type == JSON:
         try:
             request = orjson.loads(body)
         except ValueError as error:
-            raise _Refused(400, f"not JSON: {error}") from None
-    elif kind == PROTOBUF:
-        request = _from_protobuf(body)
+            raise _RefusedRequest(400, f"not JSON: {error}") from None
+    elif media_type == PROTOBUF:
+        request = _read_protobuf(body)
     else:
-        raise _Refused(415, f"content type {kind[:50]!r}; {JSON} and {PROTOBUF} are known")
-    spans = None
-    if isinstance(request, dict):
-        spans = request.get("resourceSpans", request.get("resource_spans", None if request else []))
+        name = media_type[:SHOWN_CHARACTERS]
+        raise _RefusedRequest(415, f"content type {name!r}; {JSON} and {PROTOBUF} are known")
+
+    spans = _resource_spans(request)
     if not isinstance(spans, list):
-        raise _Refused(400, "not a request of OTLP: an object with resourceSpans was expected")
+        raise _RefusedRequest(
+            400, "not a request of OTLP: an object with resourceSpans was expected"
+        )
     return orjson.dumps({"resourceSpans": spans})
 
 
-def _from_protobuf(body: bytes) -> Any:
+def _resource_spans(request: Any) -> Any:
+    """Return the value of ``resourceSpans``, also under its older name; None if there is none."""
+    if not isinstance(request, dict):
+        return None
+    if not request:
+        # Exporters send an empty object if they have no spans.
+        return []
+    return request.get("resourceSpans", request.get("resource_spans"))
+
+
+def _read_protobuf(body: bytes) -> Any:
+    """Return a request of OTLP in protobuf as its JSON object.
+
+    Raises:
+        _RefusedRequest: the body is no such request, or packages are missing.
+    """
     try:
         from google.protobuf.json_format import MessageToDict
         from google.protobuf.message import DecodeError
@@ -202,32 +265,44 @@ def _from_protobuf(body: bytes) -> Any:
             ExportTraceServiceRequest,
         )
     except ImportError:
-        raise _Refused(415, f"protobuf {needs('otel')}; or send JSON") from None
+        raise _RefusedRequest(415, f"protobuf {needs('otel')}; or send JSON") from None
     try:
         request = MessageToDict(ExportTraceServiceRequest.FromString(body))
     except (DecodeError, ValueError) as error:
-        raise _Refused(400, f"not a request of OTLP: {error}") from None
+        raise _RefusedRequest(400, f"not a request of OTLP: {error}") from None
+
     for resource in request.get("resourceSpans", ()):
         for scope in resource.get("scopeSpans", ()):
             for span in scope.get("spans", ()):
-                span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
+                for key in ID_KEYS:
+                    if key in span:
+                        span[key] = base64.b64decode(span[key]).hex()
     return request
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens."""
+    """Return a socket that listens.
+
+    Raises:
+        UsageError: the address or the port cannot be used.
+    """
+    family = socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        number = getattr(error, "errno", None) or -1
-        # `create_server` adds the address once more.
-        why = os.strerror(number) if number > 0 else error
-        raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
+        reason: object = error
+        number = getattr(error, "errno", None)
+        # Errors of name resolution have negative numbers, which `strerror` does not know.
+        if number is not None and number > 0:
+            # The text of the error repeats the address.
+            reason = os.strerror(number)
+        raise UsageError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
-def server_of(app: Any) -> Any:
-    """A server that does not handle signals."""
+def make_server(app: Any) -> Any:
+    """Return a uvicorn server for `app` that leaves signals and logging to the program."""
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -235,10 +310,12 @@ def server_of(app: Any) -> Any:
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    options: Any = {
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "lifespan": "off",
-    }
-    return Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **options))
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    return Server(config)

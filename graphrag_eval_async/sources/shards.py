@@ -48,11 +48,20 @@ class Window(NamedTuple):
 
 
 def as_shard(shard: object) -> Shard:
-    """Return a pair of numbers, or text such as ``0/3``, as a shard."""
-    found = (shard.index, shard.count) if isinstance(shard, Shard) else shard
-    if isinstance(shard, str) and (parts := re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)):
-        found = int(parts[1]), int(parts[2])
-    match found:
+    """Return `shard`, which may be a pair of numbers or text such as ``0/3``, as a `Shard`.
+
+    Raises:
+        UsageError: it is none of these, or its index is not below its count.
+    """
+    parts: object = shard
+    if isinstance(shard, Shard):
+        parts = (shard.index, shard.count)
+    elif isinstance(shard, str):
+        text = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)
+        if text:
+            parts = (int(text[1]), int(text[2]))
+
+    match parts:
         case (int(index), int(count)) if 0 <= index < count:
             return Shard(index, count)
     raise UsageError(
@@ -62,36 +71,69 @@ def as_shard(shard: object) -> Shard:
 
 
 def windows(files: Sequence[str], shard: Shard) -> list[Window]:
-    """Return what a shard reads of files. Reads a little of each file that it shares with
-    others.
+    """Return what a shard reads of files.
+
+    Reads a little of each file that the shard shares with others.
+
+    Raises:
+        SourceError: the size or the start of a file cannot be read.
     """
     if "-" in files:
         raise SourceError("-: only files can be read in shards, not standard input")
     sizes = [file_size(path) for path in files]
     total = sum(sizes)
-    first, last = (total * index // shard.count for index in (shard.index, shard.index + 1))
-    found = []
-    before = 0
+    shard_start = total * shard.index // shard.count
+    shard_end = total * (shard.index + 1) // shard.count
+
+    shard_windows = []
+    file_start = 0  # Bytes of the files before this one.
     for path, size in zip(files, sizes, strict=True):
-        start, end = max(0, first - before), min(size, last - before)
-        if first <= before and before + size <= last:
-            found.append(Window(path))
-        elif start < end and can_be_cut(path):
-            with open_binary(path) as file:
-                found.append(Window(path, line_end(file, start, size), line_end(file, end, size)))
-        elif start < end and first <= before:
-            found.append(Window(path))
-        before += size
-    return [window for window in found if window.end is None or window.start < window.end]
+        window = _window_in(path, size, start=shard_start - file_start, end=shard_end - file_start)
+        if window is not None:
+            shard_windows.append(window)
+        file_start += size
+    return shard_windows
+
+
+def _window_in(path: str, size: int, *, start: int, end: int) -> Window | None:
+    """Return what a shard reads of one file; None if nothing.
+
+    Args:
+        path: path of the file.
+        size: size of the file in bytes.
+        start: where the shard begins, in bytes from the start of the file; may be outside of it.
+        end: where the shard ends, likewise.
+    """
+    if start <= 0 and size <= end:
+        return Window(path)
+    if start >= size or end <= 0:
+        return None
+
+    if not can_be_cut(path):
+        # The whole file belongs to the shard in whose bytes it begins.
+        if start > 0:
+            return None
+        return Window(path)
+    with open_binary(path) as file:
+        window_start = line_end(file, max(0, start), size)
+        window_end = line_end(file, min(end, size), size)
+    if window_start >= window_end:
+        # The only line that the shard touches begins in an earlier shard.
+        return None
+    return Window(path, window_start, window_end)
 
 
 def can_be_cut(path: str) -> bool:
-    """Whether a file is plain, and has one object per line."""
+    """Return whether a file is plain, and has one object per line."""
     return suffix_of(path) != ".gz" and not is_array(read_start(path, START_BYTES))
 
 
 def cannot_be_cut(path: str) -> str | None:
-    """Return why a file must be read from start to end; None if it need not be."""
+    """Return why a file must be read from start to end; None if it need not be.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
     if is_address(path):
         return "it is not a local file"
     if suffix_of(path) == ".gz":
@@ -99,21 +141,35 @@ def cannot_be_cut(path: str) -> str | None:
     if path == "-":
         return "it is standard input"
     try:
-        if not S_ISREG(os.stat(path).st_mode):
-            return "it is not a regular file"
+        mode = os.stat(path).st_mode
     except OSError as error:
         raise unreadable(path, error) from error
+    if not S_ISREG(mode):
+        return "it is not a regular file"
     if suffix_of(path) in PARQUET:
         return "it is a Parquet file"
-    return "it has not one JSON object per line" if not can_be_cut(path) else None
+    if not can_be_cut(path):
+        return "it has not one JSON object per line"
+    return None
 
 
 def line_end(file: BinaryIO, place: int, size: int) -> int:
-    """Return the first line end at or after `place`, in a file of this size; 0 for 0."""
-    if 0 < place < size:
-        file.seek(place - 1)
-        while place < size and (piece := file.readline(PIECE_BYTES)):
-            place += len(piece) - piece.endswith(b"\n")
-            if piece.endswith(b"\n"):
-                break
-    return min(place, size)
+    """Return where the first line ends that does so at or after `place` in an open file.
+
+    Args:
+        file: the file.
+        place: an offset in bytes; 0 counts as the end of a line.
+        size: size of the file, which counts as the end of its last line.
+    """
+    if place <= 0 or place >= size:
+        return min(place, size)
+    # A line may end at `place` itself, which the byte before tells.
+    position = place - 1
+    file.seek(position)
+    while position < size:
+        piece = file.readline(PIECE_BYTES)
+        position += len(piece)
+        # The file may have become shorter, so that there is no piece.
+        if not piece or piece.endswith(b"\n"):
+            break
+    return min(position, size)
