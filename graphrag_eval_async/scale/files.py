@@ -22,7 +22,7 @@ from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.sources.files import in_thread
 from graphrag_eval_async.sources.reading import response_files
-from graphrag_eval_async.sources.remote import is_address, shown
+from graphrag_eval_async.sources.remote import is_address, without_secrets
 from graphrag_eval_async.sources.shards import Shard, as_shard, windows
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream
 from graphrag_eval_async.stream.options import StreamOptions
@@ -194,7 +194,7 @@ def why_one_process(files: Sequence[str], traces: TraceFormat | None) -> str | N
         if path == "-":
             return "standard input cannot be split"
         if is_address(path):
-            return f"{shown(path)} is not a local file"
+            return f"{without_secrets(path)} is not a local file"
         try:
             is_regular = S_ISREG(os.stat(path).st_mode)
         except OSError:

@@ -35,18 +35,20 @@ text may be split anywhere in a line.
 FRAME_ROWS = 1000
 """Rows of a DataFrame that are converted at once."""
 
-CLOSING_SECONDS = 5.0
-"""Maximum time to wait for a foreign source to close, in seconds."""
+SOURCE_CLOSING_SECONDS = 5.0
+"""Maximum time to wait for the caller's source to close, in seconds."""
+
+PATH_SUFFIXES = (".jsonl", ".json", ".ndjson", ".gz")
+"""Suffixes by which a text in a list is taken for a path."""
 
 
 class Source:
-    """Records, in batches of those already available, and the caller's source, to close at the
-    end.
-    """
+    """Records, in batches of those already available, and what to close at the end."""
 
-    def __init__(self, batches: AsyncGenerator[list[Record]], theirs: object) -> None:
+    def __init__(self, batches: AsyncGenerator[list[Record]], callers_source: object) -> None:
+        """Read `batches`; at the end, close them and `callers_source`, if it can be closed."""
         self._batches = batches
-        self._theirs = theirs
+        self._callers_source = callers_source
 
     def __aiter__(self) -> AsyncGenerator[list[Record]]:
         return self._batches
@@ -56,18 +58,27 @@ class Source:
         try:
             await self._batches.aclose()
         finally:
-            if aclose := getattr(self._theirs, "aclose", None):
-                with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+            aclose = getattr(self._callers_source, "aclose", None)
+            if aclose is not None:
+                with anyio.move_on_after(SOURCE_CLOSING_SECONDS, shield=True):
                     await aclose()
 
 
 def open_source(
     responses: Responses, *, exclude: Iterable[str] = (), documents: bool = True
 ) -> Source:
-    """The records of any source. Skips excluded files of a directory or glob.
+    """Return the records of any source.
 
-    Without `documents`, each line is a record, even if the first line begins an array of objects.
+    Args:
+        responses: the source.
+        exclude: paths of files to skip in directories and globs.
+        documents: whether each object of a text that is an array is a record. Otherwise, each line
+            is one, also if the first line begins an array of objects.
+
+    Raises:
+        UsageError: `responses` is no source.
     """
+    # Files.
     if isinstance(responses, str | os.PathLike):
         responses = read_jsonl(responses)
     if isinstance(responses, JsonlFiles):
@@ -75,16 +86,24 @@ def open_source(
         return Source(responses.batches(documents=documents), None)
     if isinstance(responses, Follower):
         return Source(responses.batches(), responses)
-    if hasattr(responses, "iloc"):
-        responses = _rows(responses)
+
+    # Streams, and other iterables.
     if isinstance(responses, Stream):
-        batches = split_lines(_chunks(responses), documents=documents)
-        return Source(batches, responses)
+        chunks = _chunks_of(responses)
+        return Source(split_lines(chunks, documents=documents), responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
-        batches = from_iterable(iterator, documents=documents)
-        return Source(batches, iterator)
-    if isinstance(responses, Mapping | bytes | bytearray) or not isinstance(responses, Iterable):
+        return Source(from_iterable(iterator, documents=documents), iterator)
+    if hasattr(responses, "iloc"):
+        return Source(from_iterable(_rows_of(responses), documents=documents), None)
+    _check_iterable(responses)
+    return Source(from_iterable(responses, documents=documents), None)
+
+
+def _check_iterable(responses: object) -> None:
+    """Raise a `UsageError` if `responses` is no iterable of responses."""
+    is_one_response = isinstance(responses, Mapping | bytes | bytearray)
+    if is_one_response or not isinstance(responses, Iterable):
         raise UsageError(
             "responses: expected a path or an iterable of responses, got "
             f"{type(responses).__name__} (run_evaluation takes a dict from question id to "
@@ -92,11 +111,10 @@ def open_source(
         )
     if isinstance(responses, list | tuple) and responses and all(map(_is_path, responses)):
         raise UsageError("responses: got a list of paths; use read_jsonl([...])")
-    return Source(from_iterable(responses, documents=documents), None)
 
 
-def _rows(frame: Any) -> Iterator[Mapping[str, Any]]:
-    """The rows of a pandas DataFrame, without cells that are missing, such as NaN."""
+def _rows_of(frame: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a pandas DataFrame, without cells that are missing, such as NaN."""
     for start in range(0, len(frame), FRAME_ROWS):
         part = frame.iloc[start : start + FRAME_ROWS].astype(object)
         for row in part.where(part.notna(), None).to_dict("records"):
@@ -104,45 +122,58 @@ def _rows(frame: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_path(item: Any) -> bool:
+    """Return whether an item of a list is a path rather than a response."""
     if isinstance(item, str):
-        return item.endswith((".jsonl", ".json", ".ndjson", ".gz")) and item[:1] not in "{["
+        return item.endswith(PATH_SUFFIXES) and not item.startswith(("{", "["))
     return isinstance(item, os.PathLike)
 
 
-async def _chunks(stream: Stream) -> AsyncGenerator[bytes]:
+async def _chunks_of(stream: Stream) -> AsyncGenerator[bytes]:
+    """Yield what comes through a stream, as bytes."""
     if isinstance(stream, asyncio.StreamReader):
         while chunk := await stream.read(PIECE_BYTES):
             yield chunk
         return
     async for piece in stream:
-        yield piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece
+        if isinstance(piece, str):
+            # Lone surrogates are kept, so that their line is rejected like one of a file.
+            yield piece.encode(errors="surrogatepass")
+        else:
+            yield piece
 
 
 async def from_iterable(
-    source: Iterable[Any] | AsyncIterable[Any], *, documents: bool = True
+    items: Iterable[Any] | AsyncIterable[Any], *, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
-    """The records in each item, numbered; lines of files are unchanged. Advances the iterable on
-    the loop.
+    """Yield the records in each item, numbered; lines of files are unchanged.
+
+    Args:
+        items: the items; an iterable is advanced on the event loop.
+        documents: whether each object of a text that is an array is a record.
     """
     splitter = Splitter()
-    async for item in source if isinstance(source, AsyncIterable) else _each(source):
+    async_items = items if isinstance(items, AsyncIterable) else _as_async(items)
+    async for item in async_items:
+        # In the order of how often they are pushed, and how little time they take.
         if isinstance(item, dict):
-            yield [_write(item, splitter)]
+            yield [_write_record(item, splitter)]
         elif isinstance(item, Line | LongLine):
             yield [item]
         elif isinstance(item, str):
-            for records in _split(item.encode(errors="surrogatepass"), splitter, documents):
+            text = item.encode(errors="surrogatepass")
+            for records in _split_text(text, splitter, documents=documents):
                 yield records
         elif isinstance(item, bytes | bytearray | memoryview):
-            for records in _split(bytes(item), splitter, documents):
+            for records in _split_text(bytes(item), splitter, documents=documents):
                 yield records
         else:
-            yield [_write(item, splitter)]
+            yield [_write_record(item, splitter)]
 
 
-def _write(item: Any, splitter: Splitter) -> Record:
-    """Return an object as the next record of an iterable."""
-    number, offset = splitter.number, splitter.offset
+def _write_record(item: Any, splitter: Splitter) -> Record:
+    """Return an object as the next record of an iterable, and count it in `splitter`."""
+    number = splitter.number
+    offset = splitter.offset
     record = write_line(item, number, offset)
     size = len(record.data)
     splitter.number = number + 1
@@ -152,21 +183,28 @@ def _write(item: Any, splitter: Splitter) -> Record:
     return record
 
 
-def _split(data: bytes, splitter: Splitter, documents: bool) -> Iterator[list[Record]]:
-    """Yield the next records of an iterable, from text of one line or of several."""
-    if data.find(b"\n", 0, -1) >= 0:
-        yield from splitter.split(data, objects_of(data) if documents else None)
+def _split_text(text: bytes, splitter: Splitter, *, documents: bool) -> Iterator[list[Record]]:
+    """Yield the next records of an iterable, from a text of one line or of several."""
+    has_one_line = text.find(b"\n", 0, -1) < 0
+    if not has_one_line:
+        objects = objects_of(text) if documents else None
+        yield from splitter.split(text, objects)
         if splitter.held:
             yield splitter.finish()
         return
-    data = data.removesuffix(b"\n")
-    number, offset = splitter.number, splitter.offset
+
+    line = text.removesuffix(b"\n")
+    number = splitter.number
+    offset = splitter.offset
     splitter.number = number + 1
-    splitter.offset = offset + len(data) + 1
-    is_long = len(data) > MAX_LINE_BYTES
-    yield [] if not is_long and is_blank(data, number) else [line_of(data, number, offset)]
+    splitter.offset = offset + len(line) + 1
+    # A line over the limit is a record also if it is blank, so that it is rejected.
+    if len(line) <= MAX_LINE_BYTES and is_blank(line, number):
+        yield []
+    else:
+        yield [line_of(line, number, offset)]
 
 
-async def _each(items: Iterable[Any]) -> AsyncGenerator[Any]:
+async def _as_async(items: Iterable[Any]) -> AsyncGenerator[Any]:
     for item in items:
         yield item

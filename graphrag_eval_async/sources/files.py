@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from gzip import BadGzipFile, GzipFile
 from itertools import islice
-from stat import S_IFREG, S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from math import inf
+from stat import S_ISCHR, S_ISFIFO, S_ISREG, S_ISSOCK
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import anyio
+from aiofiles.threadpool.binary import AsyncBufferedReader
 
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.posix import after_fork, open_flags
-from graphrag_eval_async.sources.remote import is_address, shown, suffix_of
-from graphrag_eval_async.threads import run_in_thread, write_in_thread
+from graphrag_eval_async.sources.remote import is_address, suffix_of, without_secrets
+from graphrag_eval_async.threads import CLOSING_SECONDS, run_in_thread, run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 
 R = TypeVar("R")
 
-PIECE_BYTES = 1 << 16
-"""Bytes that are split before other tasks get a turn."""
+READ_BYTES = 1 << 20
+"""Bytes of a file that are read at once, since each switch to a thread and back takes time."""
 
-PIECES = 16
-"""Pieces that are read together, since each switch to a thread and back takes time."""
+PIECE_BYTES = 1 << 16
+"""Bytes that are split into lines before other tasks get a turn."""
+
+PIECES_AT_ONCE = READ_BYTES // PIECE_BYTES
+"""Pieces of a compressed or remote file that a thread reads before it returns."""
 
 READERS = 8
 """Maximum number of reading threads."""
 
 STDIN = 0
+"""Descriptor of standard input, whose path is ``-``."""
+
+
+class Piece(NamedTuple):
+    """Text of a file, and the number of bytes that it takes in the file, maybe compressed."""
+
+    text: bytes
+    stored_bytes: int
 
 
 @cache
 def reading_threads() -> ThreadPoolExecutor:
-    """Reading threads. Those of the event loop may all be waiting for results."""
+    """Return the reading threads. Those of the event loop may all be waiting for results."""
     return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
 
 
@@ -45,12 +59,18 @@ after_fork(reading_threads.cache_clear)  # A forked child does not have its pare
 
 
 async def in_thread(function: Callable[..., R], *args: Any) -> R:
-    """`function(*args)`, called in a reading thread."""
+    """Return `function(*args)`, called in a reading thread."""
     return await run_in_thread(partial(function, *args), threads=reading_threads())
 
 
 def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
-    """A file, or a named pipe without waiting for its writer, opened; ``-`` is standard input."""
+    """Open a file or a named pipe, or standard input for ``-``.
+
+    A named pipe is opened without waiting for its writer.
+
+    Raises:
+        SourceError: it cannot be opened.
+    """
     try:
         if path == "-":
             return open(STDIN, "rb", buffer_bytes, closefd=False)
@@ -60,12 +80,15 @@ def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
 
 
 def open_at_once(path: str, flags: int) -> int:
-    """Open a file; a named pipe, which may have replaced it, without waiting for its writer."""
+    """Return a descriptor of a file.
+
+    A named pipe may have replaced the file; it is opened without waiting for its writer.
+    """
     return os.open(path, flags | open_flags("O_NONBLOCK", "O_NOCTTY"))
 
 
 def read_start(path: str, count: int) -> bytes:
-    """The first bytes of a file."""
+    """Return the first `count` bytes of a file, or all if it has fewer."""
     with open_binary(path, count) as file:
         try:
             return file.read(count)
@@ -74,22 +97,33 @@ def read_start(path: str, count: int) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> SourceError:
-    return SourceError(
-        f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}"
-    )
+    """Return the error of a file that cannot be opened or read, with the system's reason."""
+    reason = getattr(error, "strerror", None) or error
+    return SourceError(f"{without_secrets(path)}: cannot be read: {reason}")
 
 
 def file_size(path: str) -> int:
-    """The size of a file in bytes; of standard input, what is left of its file."""
+    """Return the size of a file in bytes; for ``-``, what is still to be read of its file.
+
+    Raises:
+        SourceError: it is not a regular file on this machine, or its status cannot be read.
+    """
     if is_address(path):
-        raise SourceError(f"{shown(path)}: has no size: it is not a local file")
+        raise SourceError(f"{without_secrets(path)}: has no size: it is not a local file")
     try:
         status = os.fstat(STDIN) if path == "-" else os.stat(path)
         if not S_ISREG(status.st_mode):
             raise SourceError(f"{path}: has no size: it is not a regular file")
-        return status.st_size - (os.lseek(STDIN, 0, os.SEEK_CUR) if path == "-" else 0)
+        if path == "-":
+            return status.st_size - os.lseek(STDIN, 0, os.SEEK_CUR)
+        return status.st_size
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
+
+
+def cut(data: bytes) -> Iterable[bytes]:
+    """Return bytes in pieces of at most `PIECE_BYTES`."""
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 async def read_pieces(
@@ -98,60 +132,121 @@ async def read_pieces(
     end: int | None = None,
     on_read: Callable[[int], object] = lambda _: None,
 ) -> AsyncGenerator[bytes]:
-    """The text of an open file, decompressed if `path` ends in .gz, from its position up to `end`.
+    """Yield the text of an open file, from its position, in pieces of at most `PIECE_BYTES`.
 
-    `on_read` is called with the number of bytes that each piece takes in the file. A `SourceError`
-    is raised after the text before the problem. The event loop waits for a pipe, so no thread is
-    left blocked.
+    Args:
+        file: the file; the caller closes it afterwards.
+        path: its path. A file whose path ends in .gz is decompressed.
+        end: where in the file to stop; its end if that is None.
+        on_read: called with the number of bytes that each piece takes in the file.
+
+    Raises:
+        SourceError: the file cannot be read, or is damaged; the text before that comes first.
     """
-    mode = S_IFREG if is_address(path) else os.fstat(file.fileno()).st_mode
-    if S_ISFIFO(mode) or S_ISSOCK(mode) or (S_ISCHR(mode) and file.isatty()):
-        async for piece in _read_pipe(file.fileno(), path):
-            on_read(len(piece))
-            yield piece
-        return
-    # A local file can be closed only when no thread reads it.
-    run = run_in_thread if is_address(path) else write_in_thread
-    pieces = _pieces(file, end, is_packed=suffix_of(path) == ".gz")
-    while True:
-        found: list[tuple[bytes, int]] = []
-        problem = None
-        try:
-            await run(partial(found.extend, islice(pieces, PIECES)), threads=reading_threads())
-        except SourceError as error:
-            problem = error
-        except (BadGzipFile, EOFError, zlib.error) as error:
-            problem = SourceError(f"{shown(path)}: cannot be decompressed: {error}")
-        except OSError as error:
-            problem = unreadable(path, error)
-        for piece, size in found:
-            on_read(size)
-            yield piece
-        if problem is not None:
-            raise problem
-        if len(found) < PIECES:
-            return
+    if _is_stream(file, path):
+        pieces = _read_stream(file.fileno(), path)
+    elif is_address(path) or suffix_of(path) == ".gz":
+        pieces = _read_converted(file, path, end)
+    else:
+        pieces = _read_plain(file, path, end)
+    try:
+        async for piece in pieces:
+            on_read(piece.stored_bytes)
+            yield piece.text
+    finally:
+        await pieces.aclose()
 
 
-async def _read_pipe(descriptor: int, path: str) -> AsyncGenerator[bytes]:
+def _is_stream(file: BinaryIO, path: str) -> bool:
+    """Return whether a file is a pipe, a socket or a terminal, which may have nothing to read."""
+    if is_address(path):
+        return False
+    mode = os.fstat(file.fileno()).st_mode
+    return S_ISFIFO(mode) or S_ISSOCK(mode) or (S_ISCHR(mode) and file.isatty())
+
+
+async def _read_stream(descriptor: int, path: str) -> AsyncGenerator[Piece]:
+    """Yield what comes through a pipe, a socket or a terminal.
+
+    The event loop waits for it, so a cancellation leaves no thread blocked.
+    """
     while True:
         try:
             await anyio.wait_readable(descriptor)
-            piece = os.read(descriptor, PIECE_BYTES)
+            text = os.read(descriptor, PIECE_BYTES)
         except BlockingIOError:
+            # Another process has read it first.
             continue
         except OSError as error:
             raise unreadable(path, error) from error
-        if not piece:
+        if not text:
             return
-        yield piece
+        yield Piece(text, stored_bytes=len(text))
 
 
-def _pieces(file: BinaryIO, end: int | None, *, is_packed: bool) -> Iterator[tuple[bytes, int]]:
-    """The text in pieces, each with the number of bytes that it takes in the file."""
-    # Of a corrupt file, `read1` yields what is before the damage.
-    read = GzipFile(fileobj=file).read1 if is_packed else file.read
+async def _read_plain(file: BinaryIO, path: str, end: int | None) -> AsyncGenerator[Piece]:
+    """Yield the bytes of a file that is neither compressed nor remote, up to `end`."""
+    reader = AsyncBufferedReader(file, loop=None, executor=reading_threads())
     place = file.tell()
-    while piece := read(PIECE_BYTES if end is None else min(PIECE_BYTES, end - place)):
-        before, place = place, file.tell()
-        yield piece, place - before
+    while True:
+        size = READ_BYTES
+        if end is not None:
+            size = min(size, end - place)
+        try:
+            # A cancellation waits for the thread, so that its caller can close the file.
+            text = await run_to_end(reader.read(size))
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if not text:
+            return
+        place += len(text)
+        for piece in cut(text):
+            yield Piece(piece, stored_bytes=len(piece))
+        if len(text) < READ_BYTES:
+            return
+
+
+async def _read_converted(file: BinaryIO, path: str, end: int | None) -> AsyncGenerator[Piece]:
+    """Yield the text of a compressed or a remote file, read and decompressed in a thread."""
+    pieces = _pieces_of(file, end, is_packed=suffix_of(path) == ".gz")
+    # A file must not be closed while a thread reads it; but a server may never answer.
+    patience = CLOSING_SECONDS if is_address(path) else inf
+    while True:
+        batch: list[Piece] = []
+        problem = None
+        # Fills the batch even if an error follows the last piece.
+        fill_batch = partial(batch.extend, islice(pieces, PIECES_AT_ONCE))
+        try:
+            filling = asyncio.get_running_loop().run_in_executor(reading_threads(), fill_batch)
+            await run_to_end(filling, seconds=patience)
+        except SourceError as error:
+            problem = error
+        except (BadGzipFile, EOFError, zlib.error) as error:
+            problem = SourceError(f"{without_secrets(path)}: cannot be decompressed: {error}")
+        except OSError as error:
+            problem = unreadable(path, error)
+        for piece in batch:
+            yield piece
+        if problem is not None:
+            raise problem
+        if len(batch) < PIECES_AT_ONCE:
+            return
+
+
+def _pieces_of(file: BinaryIO, end: int | None, *, is_packed: bool) -> Iterator[Piece]:
+    """Yield the text of a file, decompressed if it `is_packed`; blocks."""
+    read: Callable[[int], bytes] = file.read
+    if is_packed:
+        # Of a corrupt file, `read1` returns what is before the damage.
+        read = GzipFile(fileobj=file).read1
+    place = file.tell()
+    while True:
+        size = PIECE_BYTES
+        if end is not None:
+            size = min(size, end - place)
+        text = read(size)
+        if not text:
+            return
+        start = place
+        place = file.tell()
+        yield Piece(text, stored_bytes=place - start)

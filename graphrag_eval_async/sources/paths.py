@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.removed import explain_removed, explain_removed_address
-from graphrag_eval_async.sources.remote import shown, suffix_of
+from graphrag_eval_async.sources.remote import suffix_of, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,40 +25,64 @@ _TABLE = (
     'frame.to_json("FILE.jsonl", orient="records", lines=True)'
 )
 _YAML = "YAML is not read here; if it is the reference set, give it first, then the responses"
-_UNREAD = {".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _TABLE, ".yaml": _YAML, ".yml": _YAML}
+_WHY_UNREAD = {".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _TABLE, ".yaml": _YAML, ".yml": _YAML}
+"""Why files with these suffixes are not read, and what to do."""
 
 
 def as_paths(path: Any, *, tables: bool = False) -> list[str]:
-    """The given paths, one or several; with `tables`, they may be those of Parquet files."""
-    several = [path] if isinstance(path, str | os.PathLike) else path
+    """Return the paths in `path`, which is one path or several.
+
+    Args:
+        path: a path, or an iterable of paths.
+        tables: whether Parquet files are accepted.
+
+    Raises:
+        UsageError: `path` is neither, or a file of this kind is not read.
+    """
+    candidates = [path] if isinstance(path, str | os.PathLike) else path
     try:
-        paths = [os.fspath(each) for each in several]
+        paths = [os.fspath(candidate) for candidate in candidates]
     except TypeError:
+        # `path` cannot be iterated over, or something in it is no path.
         paths = []
-    if not paths or not all(isinstance(each, str) and each for each in paths):
+    if not paths or not all(isinstance(name, str) and name for name in paths):
         raise UsageError(f"path: expected a path, or a list of paths, got {path!r}")
-    for each in paths:
-        if message := explain_removed_address(each):
-            raise UsageError(message)
-        if (why := _UNREAD.get(os.path.splitext(each)[1].lower())) and not os.path.isdir(each):
-            raise UsageError(f"{each}: {why}")
+
+    for name in paths:
+        _check_kind(name)
     if not tables:
         check_no_parquet(paths)
     return paths
 
 
+def _check_kind(path: str) -> None:
+    """Raise a `UsageError` if files of this kind, or addresses of this kind, are not read."""
+    why_removed = explain_removed_address(path)
+    if why_removed:
+        raise UsageError(why_removed)
+
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in _WHY_UNREAD and not os.path.isdir(path):
+        raise UsageError(f"{path}: {_WHY_UNREAD[suffix]}")
+
+
 def check_no_parquet(paths: Iterable[str]) -> None:
-    """Raise a `UsageError` if one of these is the path of a Parquet file."""
+    """Raise a `UsageError` if one of `paths` is that of a Parquet file."""
     for path in paths:
         if suffix_of(path) in PARQUET and not os.path.isdir(path):
-            raise UsageError(f"{shown(path)}: {explain_removed('.parquet')}")
+            raise UsageError(f"{without_secrets(path)}: {explain_removed('.parquet')}")
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Whether a glob matches a name. Hidden files only match a pattern that begins with a dot."""
-    return fnmatchcase(name, pattern) and (pattern.startswith(".") or not name.startswith("."))
+    """Return whether a glob matches a name.
+
+    Hidden files only match a pattern that begins with a dot.
+    """
+    if name.startswith(".") and not pattern.startswith("."):
+        return False
+    return fnmatchcase(name, pattern)
 
 
 def key_of(status: os.stat_result) -> str:
-    """The `FileId.key` of a file that is read from its start."""
+    """Return the `FileId.key` of a file that is read from its start."""
     return f"{status.st_ino:x}-0"

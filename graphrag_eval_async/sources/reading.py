@@ -6,7 +6,7 @@ import glob
 import os
 from functools import cached_property
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
 from graphrag_eval_async.posix import require_posix
@@ -30,7 +30,13 @@ from graphrag_eval_async.sources.paths import (
     fits,
     key_of,
 )
-from graphrag_eval_async.sources.remote import RemoteFile, find_remote, is_address, shown, suffix_of
+from graphrag_eval_async.sources.remote import (
+    RemoteFile,
+    find_remote,
+    is_address,
+    suffix_of,
+    without_secrets,
+)
 from graphrag_eval_async.sources.shards import Shard, Window, as_shard, cannot_be_cut, windows
 from graphrag_eval_async.sources.shuffled import ShuffledLines
 
@@ -84,32 +90,53 @@ def read_jsonl(
     if shuffle is not None:
         require_posix("shuffle")
         check_integer("shuffle", shuffle, 0)
-        for each in paths:  # Files of directories and globs are checked when they are read.
-            if each == "-" or (each.endswith(".gz") and not os.path.isdir(each)):
-                raise UsageError(
-                    f"shuffle: {each} cannot be shuffled, only files that are not compressed"
-                )
-    if shard is not None:
-        require_posix("shard")
-        if shuffle is not None:
+        if shard is not None:
             raise UsageError("shard: cannot be combined with shuffle")
-        for address in filter(is_address, paths):
+        for name in paths:
+            _check_can_be_shuffled(name)
+    if shard is None:
+        return JsonlFiles(paths, shuffle)
+
+    require_posix("shard")
+    for name in paths:
+        if is_address(name):
             raise UsageError(
-                f"{shown(address)}: remote files cannot be read in shards; download them, or give "
-                "each process files of its own"
+                f"{without_secrets(name)}: remote files cannot be read in shards; download them, "
+                "or give each process files of its own"
             )
-    return JsonlFiles(paths, shuffle, None if shard is None else as_shard(shard))
+    return JsonlFiles(paths, shard=as_shard(shard))
+
+
+def _check_can_be_shuffled(path: str) -> None:
+    """Raise a `UsageError` if a path, by its name, can only be read from start to end.
+
+    Files of directories and globs are checked when they are read.
+    """
+    if path == "-" or (path.endswith(".gz") and not os.path.isdir(path)):
+        raise UsageError(f"shuffle: {path} cannot be shuffled, only files that are not compressed")
 
 
 def read_result_files(path: str | os.PathLike[str]) -> JsonlFiles:
-    """Read results like `read_jsonl`, also from Parquet files, as ``-o results.parquet`` writes
-    them.
-    """
+    """Read results like `read_jsonl`, and also from Parquet files, which ``-o`` can write."""
     return JsonlFiles(as_paths(path, tables=True), tables=True)
 
 
+class _Part(NamedTuple):
+    """A file to read, or a part of it."""
+
+    window: Window
+    unopened: OpenFile | None = None  # The file, if it is at an address.
+
+
 class JsonlFiles:
-    """Lines of files that are read to their ends; made by `read_jsonl`."""
+    """Lines of files that are read to their ends; made by `read_jsonl`.
+
+    Attributes:
+        consumed: bytes on disk read so far.
+        lines: number of lines that are not blank; None unless lines are shuffled.
+        shard: the part of all files that is read, if not all.
+        is_part: whether other runs evaluate other parts.
+    """
 
     def __init__(
         self,
@@ -121,15 +148,19 @@ class JsonlFiles:
         is_part: bool = False,
         tables: bool = False,
     ) -> None:
-        """Prepare to read all files, their part `shard`, or only the lines in `window`.
+        """Prepare to read files.
 
-        With a shard, or if this `is_part` of what several runs evaluate, lines have no numbers.
-        With `tables`, Parquet files are read, too.
+        Args:
+            paths: paths of files, directories and globs.
+            seed: reads lines in random order, by this seed.
+            shard: reads only this part; lines have no numbers.
+            window: reads only the lines in it, whatever `paths` are.
+            is_part: whether several runs evaluate parts of the same input; lines have no numbers.
+            tables: reads Parquet files, too.
         """
-        self.consumed = 0  # Bytes on disk read so far.
-        # Number of lines that are not blank; None unless lines are shuffled.
+        self.consumed = 0
         self.lines: int | None = None
-        self.shard = shard  # The part that is read, if not all.
+        self.shard = shard
         self.is_part = is_part or shard is not None
         self._window = window
         self._paths = paths
@@ -140,27 +171,31 @@ class JsonlFiles:
     @cached_property
     def size(self) -> int | None:
         """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
+        total = 0
         try:
-            return sum(
-                file_size(path) if end is None else end - start
-                for path, start, end in self._windows()
-            )
+            for window in self._windows():
+                if window.end is None:
+                    total += file_size(window.path)
+                else:
+                    total += window.end - window.start
         except SourceError:
             return None
+        return total
 
     @property
     def can_be_shuffled(self) -> bool:
         """Whether all files are regular and not compressed. Reads the status of the files."""
         try:
-            return not any(map(cannot_be_cut, self._files()))
+            return all(cannot_be_cut(path) is None for path in self._files())
         except SourceError:
             return False
 
     def exclude(self, paths: Iterable[str]) -> None:
         """Skip these files in directories and globs."""
-        self._excluded.update(map(os.path.realpath, paths))
+        self._excluded.update(os.path.realpath(path) for path in paths)
 
     def _files(self) -> list[str]:
+        """Return the paths of all files, without those that are excluded."""
         files = expand(self._paths)
         if not self._reads_tables:
             check_no_parquet(files)
@@ -173,11 +208,13 @@ class JsonlFiles:
         ]
 
     def _windows(self) -> list[Window]:
-        """What is read, in order."""
+        """Return what to read, in order."""
         if self._window is not None:
             return [self._window]
         files = self._files()
-        return [*map(Window, files)] if self.shard is None else windows(files, self.shard)
+        if self.shard is not None:
+            return windows(files, self.shard)
+        return [Window(path) for path in files]
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches())
@@ -189,24 +226,33 @@ class JsonlFiles:
         documents: bool = True,
         may_grow: bool = False,
     ) -> AsyncGenerator[list[Record]]:
-        """The lines, in batches, which may be empty.
+        """Yield the lines, in batches, which may be empty.
 
-        With `documents`, each object of an array is a line. If files `may_grow`, a last line
-        without a newline is not `whole`, except in files that are compressed or at an address, and
-        in pipes.
+        Args:
+            max_line_bytes: maximum length of a line; longer ones are yielded as `LongLine`.
+            documents: whether each object of an array is a line.
+            may_grow: whether a last line without a newline is not `whole`. In files that are
+                compressed or at an address, and in pipes, it always is.
+
+        Raises:
+            SourceError: a file cannot be read, after the lines before.
         """
         self.consumed = 0
         if self._seed is None:
+            parts = await in_thread(self._find_parts)
             sources = [
-                self._read(window, unopened, max_line_bytes, documents, may_grow)
-                for window, unopened in await in_thread(self._find)
+                self._read_part(
+                    part, max_line_bytes=max_line_bytes, documents=documents, may_grow=may_grow
+                )
+                for part in parts
             ]
         else:
             shuffled = ShuffledLines(max_line_bytes)
             for path in await in_thread(self._files):
                 await shuffled.add(path)
             self.lines = len(shuffled)
-            sources = [shuffled.batches(self._seed, self._count)]
+            sources = [shuffled.batches(self._seed, self._count_consumed)]
+
         for source in sources:
             try:
                 async for lines in source:
@@ -214,54 +260,50 @@ class JsonlFiles:
             finally:
                 await source.aclose()
 
-    def _count(self, size: int) -> None:
+    def _count_consumed(self, size: int) -> None:
         self.consumed += size
 
-    def _find(self) -> list[tuple[Window, OpenFile | None]]:
-        """Return what to read, in order, with the unopened file if it is at an address.
+    def _find_parts(self) -> list[_Part]:
+        """Return what to read, in order.
 
         Asks servers for lists of files: call it in a thread.
         """
-        found: list[tuple[Window, OpenFile | None]] = []
+        parts = []
         for window in self._windows():
-            if is_address(window.path):
-                remote = find_remote(window.path)
-                if not self._reads_tables:
-                    check_no_parquet(name for name, _ in remote)
-                found += [(Window(name), unopened) for name, unopened in remote]
-            else:
-                found.append((window, None))
-        return found
+            if not is_address(window.path):
+                parts.append(_Part(window))
+                continue
+            remote_files = find_remote(window.path)
+            if not self._reads_tables:
+                check_no_parquet(remote.name for remote in remote_files)
+            parts += [_Part(Window(remote.name), unopened=remote.file) for remote in remote_files]
+        return parts
 
-    async def _read(
-        self,
-        window: Window,
-        unopened: OpenFile | None,
-        max_line_bytes: int,
-        documents: bool,
-        may_grow: bool,
+    async def _read_part(
+        self, part: _Part, *, max_line_bytes: int, documents: bool, may_grow: bool
     ) -> AsyncGenerator[list[Record]]:
-        """The lines of a file here, or of a part of it, or of an `unopened` file at an address."""
-        path, first, end = window
-        file, id_ = await in_thread(self._open, path, unopened)
+        """Yield the lines of a file or of a part of it; the arguments are those of `batches`."""
+        path = part.window.path
+        file, id_ = await in_thread(self._open, part)
         try:
             if suffix_of(path) in PARQUET and id_ is not None:
                 batches = lines_of_rows(file, id_)
             else:
-                # With the newline before, so that the first line is read as it is in the whole
-                # file.
-                start = max(0, first - 1)
-                if start:
+                # Begins with the newline before a window, so that its first line is read like any
+                # other line of the file, not like the first one.
+                start = max(0, part.window.start - 1)
+                if start > 0:
                     file.seek(start)
-                pieces = read_pieces(file, path, end, self._count)
-                is_plain = id_ is not None and not is_address(path) and suffix_of(path) != ".gz"
+                is_plain_file = (
+                    id_ is not None and not is_address(path) and suffix_of(path) != ".gz"
+                )
                 batches = split_lines(
-                    pieces,
+                    read_pieces(file, path, part.window.end, self._count_consumed),
                     max_line_bytes=max_line_bytes,
                     file=id_,
                     offset=start,
-                    documents=documents and not start,
-                    may_grow=may_grow and is_plain,
+                    documents=documents and start == 0,
+                    may_grow=may_grow and is_plain_file,
                 )
             try:
                 async for lines in batches:
@@ -271,21 +313,31 @@ class JsonlFiles:
         finally:
             file.close()
 
-    def _open(self, path: str, unopened: OpenFile | None) -> tuple[BinaryIO, FileId | None]:
-        if unopened is not None:
-            remote = RemoteFile(path, unopened)
+    def _open(self, part: _Part) -> tuple[BinaryIO, FileId | None]:
+        """Open a file; return it with its id, which is None if positions in it mean nothing."""
+        path = part.window.path
+        if part.unopened is not None:
+            remote = RemoteFile(path, part.unopened)
             return cast("BinaryIO", remote), FileId(path, f"{remote.key}-0")
         file = open_binary(path)
         return file, _id_of(file, path, is_part=self.is_part)
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """The files that paths, directories and globs stand for; addresses as they are."""
-    return list(dict.fromkeys(file for path in paths for file in _files(path)))
+    """Return the files that paths, directories and globs stand for; addresses as they are.
+
+    Raises:
+        SourceError: a directory or a glob has no file of responses.
+    """
+    files = []
+    for path in paths:
+        files += _files_at(path)
+    # Each file once, in this order.
+    return list(dict.fromkeys(files))
 
 
 def response_files(paths: Any) -> list[str]:
-    """The files of responses that one path or several stand for; addresses as they are.
+    """Return the files of responses that one path or several stand for; addresses as they are.
 
     Raises:
         UsageError: one of the paths is no path, or of a file that holds no lines of JSON.
@@ -296,35 +348,46 @@ def response_files(paths: Any) -> list[str]:
     return files
 
 
-def _files(path: str) -> list[str]:
+def _files_at(path: str) -> list[str]:
+    """Return the files that a path stands for."""
     if path == "-" or is_address(path):
         return [path]
     if os.path.isdir(path):
-        try:
-            names = sorted(os.listdir(path))
-        except OSError as error:
-            raise unreadable(path, error) from error
-        files = [os.path.join(path, name) for name in names if _is_member(name)]
-        problem = f"cannot be read: there is no {MEMBERS}, {MEMBERS}.gz or {TABLES} in it"
-    elif os.path.lexists(path) or not glob.has_magic(path):
+        return _members(path)
+    if os.path.lexists(path) or not glob.has_magic(path):
         return [path]
-    else:
-        files = [
-            file for file in sorted(glob.glob(path, recursive=True)) if not os.path.isdir(file)
-        ]
-        problem = "there is no such file, and no file matches it as a pattern"
+
+    matches = sorted(glob.glob(path, recursive=True))
+    files = [match for match in matches if not os.path.isdir(match)]
     if not files:
-        raise SourceError(f"{path}: {problem}")
+        raise SourceError(f"{path}: there is no such file, and no file matches it as a pattern")
+    return files
+
+
+def _members(folder: str) -> list[str]:
+    """Return the files of a directory that are read, by name."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    files = [os.path.join(folder, name) for name in names if _is_member(name)]
+    if not files:
+        raise SourceError(
+            f"{folder}: cannot be read: there is no {MEMBERS}, {MEMBERS}.gz or {TABLES} in it"
+        )
     return files
 
 
 def _is_member(name: str) -> bool:
-    """Whether a file of a directory is read."""
+    """Return whether a file of a directory is read."""
     return fits(name.removesuffix(".gz"), MEMBERS) or fits(name, TABLES)
 
 
 def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:
-    """None for a pipe, and for standard input, which may begin anywhere in its file."""
+    """Return the id of an open file.
+
+    It is None for a pipe, and for standard input, which may begin anywhere in its file.
+    """
     status = os.fstat(file.fileno())
     if path == "-" or not S_ISREG(status.st_mode):
         return None

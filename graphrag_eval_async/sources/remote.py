@@ -6,12 +6,12 @@ import hashlib
 import os
 import re
 from io import SEEK_SET, RawIOBase
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fsspec.core import OpenFile
 
@@ -32,54 +32,67 @@ VERSION_KEYS = (
 )
 """Keys by which file systems of fsspec tell versions of a file apart; each has some of them."""
 
+_REFUSED = frozenset({401, 403})
+"""HTTP statuses of a server that refuses access."""
+
+_MISSING = frozenset({404, 410})
+"""HTTP statuses of a server that has no such file."""
+
 
 def is_address(path: object) -> bool:
-    """Whether a path is an address, such as ``https://host/file``."""
+    """Return whether a path is an address, such as ``https://host/file``."""
     return isinstance(path, str) and _ADDRESS.match(path) is not None
 
 
-def shown(path: str | os.PathLike[str]) -> str:
-    """A path as messages and results show it: an address without its password, query and
-    fragment.
+def without_secrets(path: str | os.PathLike[str]) -> str:
+    """Return a path as messages and results show it.
+
+    An address loses its password, query and fragment; other paths are unchanged.
     """
     path = os.fspath(path)
-    return "::".join(map(_shown_link, path.split("::"))) if is_address(path) else path
+    if not is_address(path):
+        return path
+    return "::".join(_link_without_secrets(link) for link in path.split("::"))
 
 
-def _shown_link(link: str) -> str:
-    """One address of a chain, or the name of a file system, without its password, query and
-    fragment.
-    """
-    scheme, separator, rest = link.partition("://")
+def _link_without_secrets(link: str) -> str:
+    """Return a link of a chained address, which may be only the name of a file system."""
+    scheme, separator, location = link.partition("://")
     if not separator:
         return link
-    host, slash, name = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
+    location = re.split(r"[?#]", location, maxsplit=1)[0]
+    authority, slash, file = location.partition("/")
+    host = authority.rpartition("@")[2]
+    return f"{scheme}://{host}{slash}{file}"
 
 
 def suffix_of(path: str) -> str:
-    """The suffix of the file name, without the query of an address."""
-    return os.path.splitext(shown(path))[1]
+    """Return the suffix of the file name, without the query of an address."""
+    return os.path.splitext(without_secrets(path))[1]
 
 
 class RemoteFile(RawIOBase):
-    """An open file at an address. Its methods wait for the server: call them in threads."""
+    """An open file at an address. Its methods wait for the server: call them in threads.
+
+    Attributes:
+        name: what messages and results call the file.
+        key: identifies this version of the file.
+    """
 
     def __init__(self, name: str, unopened: OpenFile) -> None:
-        """Open the file, which messages and results call `name`."""
-        info = _ask(name, unopened.fs.info, unopened.path)
+        """Open a file.
+
+        Raises:
+            SourceError: the server refuses it, or it is a directory.
+        """
+        info = _request(name, unopened.fs.info, unopened.path)
         if info["type"] == "directory":
             raise SourceError(
                 f"{name}: is a directory; write a pattern of its files, such as {name}/*.jsonl"
             )
         self.name = name
-        version = [
-            info["size"],
-            *(f"{key}={info[key]}" for key in VERSION_KEYS if info.get(key) is not None),
-        ]
-        # Identifies the version.
-        self.key = hashlib.sha256(f"{name} {version}".encode()).hexdigest()[:32]
-        self._file = _ask(name, unopened.open)
+        self.key = _version_key(name, info)
+        self._file = _request(name, unopened.open)
 
     def readable(self) -> bool:
         return True
@@ -96,8 +109,12 @@ class RemoteFile(RawIOBase):
         return place
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes; raises a `SourceError` if that fails."""
-        data = _ask(self.name, self._file.read, len(buffer))
+        """Read the next bytes into `buffer`, and return their number.
+
+        Raises:
+            SourceError: the server does not send them.
+        """
+        data = _request(self.name, self._file.read, len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
@@ -106,56 +123,86 @@ class RemoteFile(RawIOBase):
         super().close()
 
 
-def find_remote(address: str) -> list[tuple[str, OpenFile]]:
-    """Return the files that an address or a pattern stands for, not opened yet, each after its
-    name.
+def _version_key(name: str, info: Mapping[str, Any]) -> str:
+    """Return a digest of a file's name and of what its file system says of its version."""
+    version = [info["size"]]
+    version += [f"{key}={info[key]}" for key in VERSION_KEYS if info.get(key) is not None]
+    return hashlib.sha256(f"{name} {version}".encode()).hexdigest()[:32]
+
+
+class UnopenedFile(NamedTuple):
+    """A file at an address."""
+
+    name: str  # The address without secrets.
+    file: OpenFile
+
+
+def find_remote(address: str) -> list[UnopenedFile]:
+    """Return the files that an address or a pattern of addresses stands for.
+
+    Raises:
+        UsageError: fsspec, or a package for this kind of address, is missing.
+        SourceError: the server refuses it, or no file matches.
     """
-    name = shown(address)
+    name = without_secrets(address)
     check_extra(f"{name}: a URL", "cloud", "fsspec")
     import fsspec
 
     try:
         files = fsspec.open_files(address, "rb", use_listings_cache=False)
     except ImportError as error:
-        needed = re.search(r"[Ii]nstall (\w+)", str(error))
-        package = f": pip install {needed[1]}" if needed else ""
-        raise UsageError(
-            f"{name}: a package for this kind of address is missing{package}"
-        ) from None
-    except Exception as error:  # noqa: BLE001  (as of `_ask`)
+        message = f"{name}: a package for this kind of address is missing"
+        package = re.search(r"[Ii]nstall (\w+)", str(error))
+        if package:
+            message += f": pip install {package[1]}"
+        raise UsageError(message) from None
+    except Exception as error:  # noqa: BLE001  (each file system has errors of its own)
         if "Protocol not known" in str(error):
-            what = "fsspec has no file system of this kind; it has s3, gs and https, for example"
-            raise UsageError(f"{name}: {what}") from None
+            raise UsageError(
+                f"{name}: fsspec has no file system of this kind; it has s3, gs and https, for "
+                "example"
+            ) from None
         raise SourceError(f"{name}: {_explain(error)}") from None
+
     if not files:
         raise SourceError(f"{name}: no file matches this pattern")
-    if "*" not in address:
-        return [(name, file) for file in files]
-    return [(shown(file.fs.unstrip_protocol(file.path)), file) for file in files]
+    if "*" in address:
+        # Each file has an address of its own.
+        return [
+            UnopenedFile(without_secrets(file.fs.unstrip_protocol(file.path)), file)
+            for file in files
+        ]
+    return [UnopenedFile(name, file) for file in files]
 
 
-def _ask(name: str, request: Callable[..., R], *args: Any) -> R:
-    """Return the result of a request to a file system; its errors become a `SourceError`."""
+def _request(name: str, function: Callable[..., R], *args: Any) -> R:
+    """Return `function(*args)`, which asks the server of the file that messages call `name`.
+
+    Raises:
+        SourceError: the server refuses or fails.
+    """
     try:
-        return request(*args)
+        return function(*args)
     except Exception as error:  # noqa: BLE001  (each file system has errors of its own)
         raise SourceError(f"{name}: {_explain(error)}") from None
 
 
 def _explain(error: Exception) -> str:
-    """Return what is wrong, without the text of the error, which may quote a password or a
-    query.
+    """Return what is wrong with a request, and what to do.
+
+    The text of `error` is not part of it, since it may quote a password or a query.
     """
-    cause = error.__cause__ or error  # Of HTTP: whatever the server said.
+    # Over HTTP, fsspec raises `FileNotFoundError` for most failures, from what really happened.
+    cause = error.__cause__ or error
     status = getattr(cause, "status", None)
-    if (
-        status in {401, 403}
-        or isinstance(error, PermissionError)
-        or "Credentials" in type(error).__name__
-    ):
+
+    is_refused = status in _REFUSED or isinstance(error, PermissionError)
+    if is_refused or "Credentials" in type(error).__name__:
         return "access was refused; check the credentials in the environment"
-    is_answered = cause is error or status in {404, 410}  # Of HTTP: also if there is no server.
-    if isinstance(error, FileNotFoundError) and is_answered:
+
+    is_missing = cause is error or status in _MISSING
+    if isinstance(error, FileNotFoundError) and is_missing:
         return "cannot be read: there is no such file"
+
     problem = type(cause).__name__ if status is None else f"status {status}"
     return f"cannot be read ({problem}); try again, or download the file"

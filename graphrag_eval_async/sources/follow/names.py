@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits
-from graphrag_eval_async.sources.remote import is_address, shown
+from graphrag_eval_async.sources.remote import is_address, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,8 +58,8 @@ def as_logs(path: Any) -> list[str]:
     for followed_path in paths:
         if is_address(followed_path):
             raise UsageError(
-                f"{shown(followed_path)}: addresses cannot be followed; read_jsonl (on the command "
-                "line: evaluate) reads them"
+                f"{without_secrets(followed_path)}: addresses cannot be followed; read_jsonl (on "
+                "the command line: evaluate) reads them"
             )
         if followed_path.endswith(COMPRESSED):
             raise UsageError(
