@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_REJECT_BYTES = 1 << 30
 """Maximum size of a file of rejects; beyond it, rejects are written without their content."""
 
+HEAD_CHARACTERS = 1000
+"""Characters that are written of a line over the length limit."""
+
 
 class Rejected(NamedTuple):
     """A reject to store, and the `source` of its line."""
@@ -41,17 +44,25 @@ class RejectWriter:
         self._max_bytes = max_bytes
 
     def __call__(self, reject: Reject) -> None:
+        """Write a reject; block until it is written."""
         assert self.lines is not None  # noqa: S101
-        more = {} if reject.path is None else {"file": in_utf8(reject.path)}
-        self.lines.write(reject_line(reject, more, self._max_bytes - self.lines.length))
+        first_keys = {}
+        if reject.path is not None:
+            first_keys["file"] = in_utf8(reject.path)
+        room = self._max_bytes - self.lines.length
+        self.lines.write(reject_line(reject, first_keys, room))
 
 
-def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> bytes:
-    """Return the line of a reject: keys of `more`, its own, and its content if it fits in
-    `room`.
+def reject_line(reject: Reject, first_keys: Mapping[str, Any], room: int) -> bytes:
+    """Return a reject as a line of JSON.
+
+    Args:
+        reject: the reject.
+        first_keys: keys of the line before those of the reject.
+        room: maximum length of a line with the content of the reject; a longer one goes without.
     """
     record = {
-        **more,
+        **first_keys,
         "line": reject.line,
         "offset": reject.offset,
         "reason": reject.reason,
@@ -60,12 +71,15 @@ def reject_line(reject: Reject, more: Mapping[str, Any], room: int) -> bytes:
         "sha256": reject.sha256,
     }
     line = orjson.dumps({**record, **_content(reject)}, option=orjson.OPT_APPEND_NEWLINE)
-    return line if len(line) <= room else orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    if len(line) <= room:
+        return line
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _content(reject: Reject) -> dict[str, str]:
+    """Return the content of a rejected line, or its start, under the key that says which it is."""
     if reject.content is None:
-        return {"head": reject.head.decode(errors="replace")[:1000]}
+        return {"head": reject.head.decode(errors="replace")[:HEAD_CHARACTERS]}
     try:
         return {"content": reject.content.decode()}
     except UnicodeDecodeError:

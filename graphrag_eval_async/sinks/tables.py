@@ -13,40 +13,46 @@ from graphrag_eval_async.records.tabular import escape_formula, flat_row
 from graphrag_eval_async.sinks.files import check_replaceable, drafted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Set
 
 SUFFIXES = (".csv", ".parquet")
+"""Suffixes of tables."""
 
 ROWS = 1000
 """Rows written per batch."""
 
+MAX_INTEGER = (1 << 63) - 1
+"""Greatest integer of a column of Parquet; greater ones are written as text."""
+
 
 def is_table(path: str | None) -> bool:
-    """Whether the suffix of a path is that of a table."""
+    """Return whether the suffix of a path is that of a table."""
     return path is not None and path.endswith(SUFFIXES)
 
 
 def check_table(path: str) -> None:
-    """Raise a `UsageError` if a table cannot be written."""
+    """Raise a `UsageError` if a table cannot be written to `path`."""
     if path.endswith(".parquet"):
         check_extra(f"{path!r}: Parquet", "table", "pyarrow")
     check_replaceable(path)
 
 
 def write_table(lines: str, path: str) -> None:
-    """Write the results in a file of JSON lines as a table: CSV or Parquet, by the suffix of
-    `path`.
+    """Write results as a table, CSV or Parquet by the suffix of `path`; `lines` is their file.
 
     Each complete result is a row, and each key of any result a column. Lists and dicts become JSON
     text. The write is atomic. Reads the results twice, and holds few of them in memory.
     """
-    columns = _columns(lines)
-    write = _write_csv if path.endswith(".csv") else _write_parquet
+    types = _column_types(lines)
     with drafted(path) as draft:
-        write(draft, columns, _rows(lines))
+        if path.endswith(".csv"):
+            _write_csv(draft, types, _read_rows(lines))
+        else:
+            _write_parquet(draft, types, _read_rows(lines))
 
 
-def _rows(lines: str) -> Iterator[dict[str, Any]]:
+def _read_rows(lines: str) -> Iterator[dict[str, Any]]:
+    """Yield the complete results in a file of JSON lines as rows."""
     with open(lines, "rb") as file:
         for line in file:
             result = orjson.loads(line)
@@ -54,53 +60,75 @@ def _rows(lines: str) -> Iterator[dict[str, Any]]:
                 yield flat_row(result)
 
 
-def _columns(lines: str) -> dict[str, str]:
+def _column_types(lines: str) -> dict[str, str]:
     """Return the types of columns by name: bool, int64, double or string."""
-    kinds: dict[str, set[str]] = {}
-    for row in _rows(lines):
+    types_by_column: dict[str, set[str]] = {}
+    for row in _read_rows(lines):
         for name, value in row.items():
-            kinds.setdefault(name, set()).update(_kinds(value))
-    for found in kinds.values():
-        if found == {"int64", "double"}:
-            found.remove("int64")
-    return {name: found.pop() if len(found) == 1 else "string" for name, found in kinds.items()}
+            types = types_by_column.setdefault(name, set())
+            value_type = _type_of(value)
+            if value_type is not None:
+                types.add(value_type)
+    return {name: _common_type(types) for name, types in types_by_column.items()}
 
 
-def _kinds(value: Any) -> tuple[str, ...]:
+def _type_of(value: Any) -> str | None:
+    """Return the type of a column in which all values are like this one; None if any could be."""
     if type(value) is int:
-        return ("int64",) if abs(value) < 1 << 63 else ("string",)
-    return {bool: ("bool",), float: ("double",), str: ("string",)}.get(type(value), ())
+        return "int64" if abs(value) <= MAX_INTEGER else "string"
+    return _TYPES.get(type(value))
 
 
-def _write_csv(path: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+_TYPES = {bool: "bool", float: "double", str: "string"}
+
+
+def _common_type(types: Set[str]) -> str:
+    """Return the type of a column whose values have these types."""
+    if types == {"int64", "double"}:
+        return "double"
+    if len(types) == 1:
+        (only_type,) = types
+        return only_type
+    return "string"
+
+
+def _write_csv(path: str, types: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows to a file of CSV; the columns are the keys of `types`."""
     with open(path, "w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(map(escape_formula, columns))
+        writer = csv.writer(file)
+        writer.writerow([escape_formula(name) for name in types])
         for row in rows:
-            cells = (row.get(name) for name in columns)
-            table.writerow(
-                escape_formula(cell) if isinstance(cell, str) else cell for cell in cells
-            )
+            writer.writerow([_csv_cell(row.get(name)) for name in types])
 
 
-def _write_parquet(
-    path: str, columns: Mapping[str, str], rows: Iterator[Mapping[str, Any]]
-) -> None:
+def _csv_cell(value: Any) -> Any:
+    """Return a value as a cell that a spreadsheet does not take for a formula."""
+    return escape_formula(value) if isinstance(value, str) else value
+
+
+def _write_parquet(path: str, types: Mapping[str, str], rows: Iterator[Mapping[str, Any]]) -> None:
+    """Write rows to a file of Parquet; the columns have these types, by name."""
     import pyarrow
     from pyarrow import parquet
 
-    kinds = {"bool": pyarrow.bool_, "int64": pyarrow.int64, "double": pyarrow.float64}
-    fields = [(name, kinds.get(kind, pyarrow.string)()) for name, kind in columns.items()]
-    schema = pyarrow.schema(fields)
+    arrow_types = {
+        "bool": pyarrow.bool_(),
+        "int64": pyarrow.int64(),
+        "double": pyarrow.float64(),
+        "string": pyarrow.string(),
+    }
+    schema = pyarrow.schema([(name, arrow_types[type_]) for name, type_ in types.items()])
     with parquet.ParquetWriter(path, schema) as writer:
-        while batch := [*islice(rows, ROWS)]:
-            cells = {
-                name: [_cell(row.get(name), kind) for row in batch]
-                for name, kind in columns.items()
+        while batch := list(islice(rows, ROWS)):
+            columns = {
+                name: [_parquet_cell(row.get(name), type_) for row in batch]
+                for name, type_ in types.items()
             }
-            writer.write_table(pyarrow.table(cells, schema=schema))
+            writer.write_table(pyarrow.table(columns, schema=schema))
 
 
-def _cell(value: Any, kind: str) -> Any:
-    is_text = value is None or isinstance(value, str)
-    return value if is_text or kind != "string" else orjson.dumps(value).decode()
+def _parquet_cell(value: Any, type_: str) -> Any:
+    """Return a value as a cell of a column of this type; other values than text become JSON."""
+    if type_ != "string" or value is None or isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.execution import ExecutionSession
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.records import Record, Response
-    from graphrag_eval_async.sinks.done import Done, Source
+    from graphrag_eval_async.sinks.done import Done, ResultSource
     from graphrag_eval_async.stream.agent import Questions
     from graphrag_eval_async.stream.counts import Counts
     from graphrag_eval_async.stream.options import StreamOptions
@@ -48,7 +48,7 @@ class Intake:
 
     def __post_init__(self) -> None:
         self._waits = self.questions is not None or self.evaluator.waits
-        self._evaluate_fast: Callable[[bytes, Source | None], Evaluation | None] | None = None
+        self._evaluate_fast: Callable[[bytes, ResultSource | None], Evaluation | None] | None = None
         if self.questions is None:
             fast_path = self.evaluator.fast_path(self.counts.take_sample)
             if fast_path is not None:
@@ -103,7 +103,7 @@ class Intake:
         return self._evaluate(record, response, source)
 
     async def _ask(
-        self, questions: Questions, number: int, source: Source | None, hand_out: HandOut
+        self, questions: Questions, number: int, source: ResultSource | None, hand_out: HandOut
     ) -> Evaluation | Rejected | None:
         """Ask a question and evaluate the answer."""
         record = await questions.answer(number)
@@ -120,7 +120,7 @@ class Intake:
         self,
         record: Record,
         response: Response | Reject,
-        source: Source | None,
+        source: ResultSource | None,
         repeat: int | None = None,
     ) -> Outcome:
         """Evaluate or reject a record that was read; `repeat` is its sample number, if known."""
@@ -144,7 +144,7 @@ class Intake:
         evaluation: Evaluation | None,
         response: Response,
         sample: int | None,
-        source: Source | None,
+        source: ResultSource | None,
         hand_out: HandOut,
     ) -> Evaluation | Rejected | None:
         """Run queries, score large steps, and judge; None if the judge's calls must not be sent."""
@@ -161,7 +161,7 @@ class Intake:
         self.counts.give_back_sample(response.question_id)
         return None
 
-    def _note(self, evaluation: Evaluation, source: Source | None) -> None:
+    def _note(self, evaluation: Evaluation, source: ResultSource | None) -> None:
         """Note where a new evaluation comes from, and what its plan leaves out."""
         evaluation.source = source
         if evaluation.plan is not None and self.session is not None:
