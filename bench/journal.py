@@ -25,7 +25,7 @@ from bench.aggregates import peak_megabytes
 from bench.report import Row, show
 from bench.whole_path import drain
 from graphrag_eval_async import evaluate_stream, load_reference
-from graphrag_eval_async.sinks.journal import seal
+from graphrag_eval_async.sinks.checksums import seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

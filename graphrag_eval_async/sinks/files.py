@@ -1,5 +1,6 @@
-"""Files that are written: line by line, by one process at a time, or as drafts that replace them
-whole.
+"""Files that are written.
+
+They take lines as they come, from one process at a time, or are replaced whole by a draft.
 """
 
 from __future__ import annotations
@@ -9,22 +10,29 @@ import select
 import stat
 import weakref
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from io import FileIO
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 import anyio
+from aiofiles.threadpool.binary import AsyncFileIO
 
 from graphrag_eval_async.errors import JournalError, JournalLocked, UsageError
 from graphrag_eval_async.posix import IS_POSIX, after_fork, open_flags
-from graphrag_eval_async.threads import write_in_thread
+from graphrag_eval_async.threads import run_to_end, write_in_thread
 
 if IS_POSIX:
     import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from _typeshed import ReadableBuffer
+
+STDOUT = 1
+"""Descriptor of standard output, whose path is ``-``."""
 
 PATIENCE_SECONDS = 0.5
 """How long a cancelled `send` waits for its reader to take the rest of a line."""
@@ -35,11 +43,63 @@ writing.
 """
 
 
+class WholeFile(FileIO):
+    """An unbuffered file that takes all bytes of a write, or none.
+
+    A task that is cancelled while `aiofiles` writes for it leaves a thread running, so `close`
+    waits for that write.
+
+    Attributes:
+        size: bytes in the file, as far as this process has written them.
+    """
+
+    def __init__(self, descriptor: int, *, size: int = 0, is_shared: bool = False) -> None:
+        """Take over an open descriptor.
+
+        Args:
+            descriptor: the descriptor, opened for writing at the end of the file.
+            size: bytes that are in the file already.
+            is_shared: whether others write to the same file, so that nothing is ever removed from
+                it, and the descriptor stays open.
+        """
+        self.size = size
+        self._is_shared = is_shared
+        self._write_lock = Lock()
+        super().__init__(descriptor, "wb", closefd=not is_shared)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Append bytes; on failure, remove those that were written."""
+        with self._write_lock:
+            unwritten = memoryview(data)
+            length = len(unwritten)
+            try:
+                # The kernel may write only a part, for example if the disk is nearly full.
+                while unwritten:
+                    unwritten = unwritten[super().write(unwritten) :]
+            except OSError:
+                if not self._is_shared:
+                    with suppress(OSError):
+                        self.truncate(self.size)
+                raise
+            self.size += length
+            return length
+
+    def cut_to(self, size: int) -> None:
+        """Remove what is after the first `size` bytes."""
+        self.truncate(size)
+        self.size = size
+
+    def close(self) -> None:
+        """Close the file, once a write that a thread has begun is done."""
+        with self._write_lock:
+            super().close()
+
+
 class LineFile(AbstractContextManager["LineFile"]):
     """Writes whole lines at once, unbuffered: written lines outlive the process.
 
     If a line cannot be written whole, it is removed from a regular file. An `OSError` carries the
-    name of the file. `length` is the number of bytes written so far.
+    name of the file.
     """
 
     def __init__(
@@ -49,27 +109,49 @@ class LineFile(AbstractContextManager["LineFile"]):
         wait: Callable[[int], object] | None = None,
         escape: Callable[[str], str] | None = None,
     ) -> None:
-        """Create or empty the file at `path`; ``-`` is standard output.
+        """Create or empty a file.
 
-        `wait` is called by `write` to block until a descriptor is writable; its exceptions end
-        `write`. `escape` makes lines safe for a terminal; it is called only if the file is a
-        terminal.
+        Args:
+            path: path of the file; ``-`` is standard output.
+            wait: called by `write` to block until a descriptor is writable; its exceptions end
+                `write`.
+            escape: makes lines safe for a terminal; called only if the file is a terminal.
         """
-        self._name = os.fspath(path)
-        self._own = self._name != "-"
-        new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | open_flags("O_BINARY")
-        self._descriptor = os.open(path, new, 0o666) if self._own else 1
-        self._regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        is_stdout = os.fspath(path) == "-"
+        if is_stdout:
+            self._name = "standard output"
+            self._descriptor = STDOUT
+        else:
+            self._name = os.fspath(path)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | open_flags("O_BINARY")
+            self._descriptor = os.open(path, flags, 0o666)
+        self._file = WholeFile(self._descriptor, is_shared=is_stdout)
+        self._file_in_thread = AsyncFileIO(self._file, loop=None, executor=None)
+
+        # Pipes, sockets and terminals take only what their reader has room for.
+        self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._piped_bytes = 0
         self._escape = escape if os.isatty(self._descriptor) else None
-        self.length = 0
-        if not self._regular:
+        if not self._is_regular:
             self._poll = select.poll()
             self._poll.register(self._descriptor, select.POLLOUT)
         self._wait = wait or (lambda _descriptor: self._poll.poll())
 
+    @property
+    def length(self) -> int:
+        """Number of bytes written so far."""
+        return self._file.size + self._piped_bytes
+
     def write(self, lines: bytes) -> None:
         """Write one or more lines; block until they are written."""
-        for _ in self._write(lines):
+        if self._is_regular:
+            try:
+                self._file.write(lines)
+            except OSError as error:
+                error.filename = self._name
+                raise
+            return
+        for _ in self._write_to_pipe(lines):
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:
@@ -78,158 +160,194 @@ class LineFile(AbstractContextManager["LineFile"]):
         A cancellation takes effect only after all lines are written. If nobody reads a pipe for
         `PATIENCE_SECONDS`, it may be left with half a line.
         """
-        if self._regular and len(lines) >= LARGE_BYTES:
-            await write_in_thread(partial(self.write, lines))
-            return
-        waits = self._write(lines)
+        if not self._is_regular:
+            await self._send_to_pipe(lines)
+        elif len(lines) < LARGE_BYTES:
+            self.write(lines)
+        else:
+            try:
+                await run_to_end(self._file_in_thread.write(lines))
+            except OSError as error:
+                error.filename = self._name
+                raise
+
+    async def _send_to_pipe(self, lines: bytes) -> None:
+        """Write lines to a pipe, socket or terminal; the event loop waits for its reader."""
+        waits = self._write_to_pipe(lines)
         try:
-            await self._finish(waits)
+            await self._wait_each_time(waits)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(PATIENCE_SECONDS, shield=True):
-                await self._finish(waits)
+                await self._wait_each_time(waits)
             raise
 
-    async def _finish(self, waits: Iterator[None]) -> None:
+    async def _wait_each_time(self, waits: Iterator[None]) -> None:
         for _ in waits:
             await anyio.wait_writable(self._descriptor)
 
-    def _write(self, lines: bytes) -> Iterator[None]:
-        """Write lines; yields whenever a pipe, socket or terminal cannot take more."""
+    def _write_to_pipe(self, lines: bytes) -> Iterator[None]:
+        """Write lines to a pipe, socket or terminal; yield whenever it cannot take more."""
         if self._escape is not None:
             lines = self._escape(lines.decode(errors="backslashreplace")).encode()
+        unwritten = memoryview(lines)
         try:
-            if self._regular:
-                _write_whole(self._descriptor, lines, self.length if self._own else None)
-            else:
-                yield from self._write_pieces(memoryview(lines))
+            while unwritten:
+                written = 0
+                if self._poll.poll(0):
+                    # A pipe that is writable accepts at least PIPE_BUF bytes.
+                    with suppress(BlockingIOError):
+                        written = os.write(self._descriptor, unwritten[: select.PIPE_BUF])
+                if written == 0:
+                    yield
+                unwritten = unwritten[written:]
         except OSError as error:
-            error.filename = self._name if self._own else "standard output"
+            error.filename = self._name
             raise
-        self.length += len(lines)
-
-    def _write_pieces(self, rest: memoryview) -> Iterator[None]:
-        while rest:
-            written = 0
-            if self._poll.poll(0):
-                with suppress(BlockingIOError):  # A writable pipe accepts at least PIPE_BUF bytes.
-                    written = os.write(self._descriptor, rest[: select.PIPE_BUF])
-            if not written:
-                yield
-            rest = rest[written:]
+        self._piped_bytes += len(lines)
 
     def close(self) -> None:
         """Close the file; standard output stays open."""
-        if self._own:
-            self._own = False
-            os.close(self._descriptor)
+        self._file.close()
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
-_opened: weakref.WeakSet[LockedFile] = weakref.WeakSet()
+_locked_files: weakref.WeakSet[LockedFile] = weakref.WeakSet()
+"""The files of this process that are open and locked."""
 
 
-class LockedFile:
+class LockedFile(WholeFile):
     """A locked file that appends whole lines or nothing, and raises a `JournalError` if it cannot.
 
-    The lock ends with the process. `size` is that of the file in bytes.
+    The lock ends with the process.
+
+    Attributes:
+        path: path of the file.
+        size: size of the file in bytes.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, flags: int = 0) -> None:
-        """Open or create the file, and lock it; `flags` are extra flags for `os.open`."""
-        self.path = os.fspath(path)
-        self._descriptor = -1
-        try:
-            self._place = os.path.realpath(self.path)
-            self._descriptor = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666
-            )
-            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-                raise OSError("it is not a regular file")
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._is_in_place():  # Its writer has just replaced it.
-                raise BlockingIOError
-        except OSError as error:
-            self.close()
-            if isinstance(error, BlockingIOError):
-                raise JournalLocked(
-                    f"{self.path}: another process, or another stream of this one, writes to it; "
-                    "use another journal, or wait until the other ends"
-                ) from None
-            raise self._error("opened for writing", error) from error
-        self._synced = -1  # An earlier process may not have synced.
-        self.size = os.fstat(self._descriptor).st_size
-        _opened.add(self)
+        """Open or create the file, and lock it; `flags` are extra flags for `os.open`.
 
-    def write(self, lines: bytes) -> None:
-        """Append lines; on failure, append nothing."""
-        if not self._is_in_place():
+        Raises:
+            JournalLocked: another process, or another stream of this one, has locked it.
+            JournalError: it cannot be opened.
+        """
+        self.path = os.fspath(path)
+        self._open(flags)
+        _locked_files.add(self)
+
+    def reopen(self) -> None:
+        """Open and lock the file that has replaced this one at its path.
+
+        Raises:
+            JournalLocked: another process has locked it first.
+            JournalError: it cannot be opened.
+        """
+        self.close()
+        self._open(flags=0)
+
+    def _open(self, flags: int) -> None:
+        """Open or create the file at the path, and lock it."""
+        try:
+            self._real_path = os.path.realpath(self.path)
+            descriptor = _open_locked(self.path, self._real_path, flags)
+        except BlockingIOError:
+            raise JournalLocked(
+                f"{self.path}: another process, or another stream of this one, writes to it; "
+                "use another journal, or wait until the other ends"
+            ) from None
+        except OSError as error:
+            raise self._error("opened for writing", error) from error
+        super().__init__(descriptor, size=os.fstat(descriptor).st_size)
+        # An earlier process may not have flushed the file, not even an empty one.
+        self._flushed_size: int | None = None
+
+    def write(self, lines: ReadableBuffer, /) -> int:
+        """Append lines; on failure, append nothing.
+
+        Raises:
+            JournalError: they cannot be written, or the file is no longer at its path.
+        """
+        if self.closed or not _is_at(self._real_path, self.fileno()):
             raise JournalError(
                 f"{self.path}: was removed, renamed or replaced while it was written to"
             )
         try:
-            _write_whole(self._descriptor, lines, self.size)
+            return super().write(lines)
         except OSError as error:
             raise self._error("written", error) from error
-        self.size += len(lines)
 
-    def _is_in_place(self) -> bool:
-        with suppress(OSError):
-            return os.path.samestat(os.stat(self._place), os.fstat(self._descriptor))
-        return False
+    def flush_to_disk(self) -> None:
+        """Flush what was written to disk; may run in a different thread than `write`.
 
-    def _error(self, done: str, error: OSError) -> JournalError:
-        return JournalError(f"{self.path}: cannot be {done}: {error.strerror or error}")
-
-    def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
-        self.size = size
-
-    def sync(self) -> None:
-        """Flush to disk; may run in a different thread than `write`."""
+        Raises:
+            JournalError: that fails, after which the system may drop data silently.
+        """
         size = self.size
+        if size == self._flushed_size:
+            return
         try:
-            if size != self._synced:
-                getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has fsync only.
+            # macOS has fsync only.
+            getattr(os, "fdatasync", os.fsync)(self.fileno())
         except OSError as error:
             raise self._error("flushed to disk", error) from error
-        self._synced = size
+        self._flushed_size = size
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+    def leave_to_parent(self) -> None:
+        """Close the file in a forked child, in which no thread can end a write."""
+        FileIO.close(self)
+
+    def _error(self, failed_action: str, error: OSError) -> JournalError:
+        reason = error.strerror or error
+        return JournalError(f"{self.path}: cannot be {failed_action}: {reason}")
+
+
+def _open_locked(path: str, real_path: str, flags: int) -> int:
+    """Return the descriptor of a file, opened to append and locked.
+
+    Raises:
+        BlockingIOError: another process, or another stream of this one, has locked it.
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is not a regular file")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_at(real_path, descriptor):
+            # Its writer has just replaced it.
+            raise BlockingIOError
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Return whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def _leave_to_parent() -> None:
-    """Close the files in a forked child, which would otherwise hold the locks after its parent's
-    death.
-    """
-    for file in _opened:
-        file.close()
+    """Close locked files in a forked child, which would hold the locks after its parent's death."""
+    for file in _locked_files:
+        file.leave_to_parent()
 
 
 after_fork(_leave_to_parent)
 
 
-def _write_whole(descriptor: int, lines: bytes, size: int | None) -> None:
-    """Append lines to a regular file; on failure, truncate it to its former `size`, if that is
-    given.
-    """
-    rest = memoryview(lines)
-    try:
-        while rest:  # The kernel may write only a part, for example if the disk is nearly full.
-            rest = rest[os.write(descriptor, rest) :]
-    except OSError:
-        if size is not None:
-            with suppress(OSError):
-                os.ftruncate(descriptor, size)
-        raise
-
-
 def check_replaceable(path: str) -> str:
-    """Return the path, or raise a `UsageError` if a file there cannot be replaced by a draft."""
+    """Return `path` if a draft can replace the file there, or become it.
+
+    Raises:
+        UsageError: it is not a regular file, or its directory is missing or cannot be written.
+    """
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError(f"{path!r} is not a regular file")
     if not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
@@ -246,8 +364,13 @@ def draft_beside(path: str, suffix: str) -> str:
 
 @contextmanager
 def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
-    """Yield the path of an empty file that replaces the one at `path`, with its mode, if all
-    goes well.
+    """Yield the path of an empty file that replaces the one at `path` if the context ends well.
+
+    It gets the mode of the file that it replaces. An `OSError` carries `path`.
+
+    Args:
+        path: path of the file to replace, or of a new one.
+        follow_links: whether to replace what a link points to, not the link itself.
     """
     draft = draft_beside(path, ".tmp")
     try:
@@ -257,7 +380,8 @@ def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
         yield draft
         os.replace(draft, os.path.realpath(path) if follow_links else path)
     except OSError as error:
-        error.filename, error.filename2 = path, None
+        error.filename = path
+        error.filename2 = None
         raise
     finally:
         with suppress(FileNotFoundError):
@@ -271,12 +395,13 @@ def flush(file: BinaryIO) -> None:
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:
-    """Atomically write a text file in UTF-8: readers see the old or the new content, never a
-    part.
+    """Write a text file in UTF-8, atomically.
+
+    Readers see the old or the new content, never a part of it.
     """
 
-    def replace() -> None:
+    def replace_file() -> None:
         with drafted(os.fspath(path)) as draft:
             Path(draft).write_text(text, encoding="utf-8")
 
-    await write_in_thread(replace)
+    await write_in_thread(replace_file)

@@ -14,45 +14,48 @@ from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
+import aiofiles
 import msgspec
 import orjson
+from aiofiles.threadpool.binary import AsyncFileIO
 
 from graphrag_eval_async.errors import (
     AggregationError,
     JournalError,
-    JournalMismatch,
     UsageError,
     check_boolean,
     check_integer,
 )
 from graphrag_eval_async.posix import require_posix
-from graphrag_eval_async.records import Copy  # noqa: TC001  (msgspec reads annotations)
 from graphrag_eval_async.removed import without_removed
-from graphrag_eval_async.sinks.done import DoneLine, Size
+from graphrag_eval_async.sinks.checksums import seal, unseal
+from graphrag_eval_async.sinks.conditions import (
+    FORMAT,
+    Conditions,
+    mismatch,
+    read_conditions,
+    write_conditions,
+)
+from graphrag_eval_async.sinks.done import DoneLine
 from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
-from graphrag_eval_async.threads import SLICE_SECONDS, outlast, write_in_thread
+from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_to_end, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+    from graphrag_eval_async.records import Copy
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.sinks.done import Done
 
 LOGGER = logging.getLogger("graphrag_eval_async.journal")
 
-FORMAT = "2"
-"""Format version of the journal and of the files beside it."""
-
 BESIDE = (".run", ".rejects", ".damaged", ".late", ".watch")
 """Suffixes of the files beside a journal."""
 
-PIECE_BYTES = 1 << 20
-
-CHECKSUM = b'%b,"crc32":"%08x"}\n'
-CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
+READ_BYTES = 1 << 20
+"""Bytes of lines that are read at once when a journal is resumed."""
 
 FLUSH_SECONDS = 1.0
 """Seconds between flushes to disk: what a power failure can lose. A killed process loses
@@ -94,9 +97,7 @@ class Journal:
 
     @property
     def paths(self) -> list[str]:
-        """The journal and all files that may be beside it; none of them is ever read as a
-        source.
-        """
+        """The journal and all files that may be beside it, none of which is read as a source."""
         path = os.fspath(self.path)
         beside = [path + suffix for suffix in BESIDE]
         return [path, *beside, os.fspath(self.rejects or path)]
@@ -114,16 +115,6 @@ class Journal:
 
 
 setattr(Journal, "__init__", without_removed("fsync", "fsync_interval")(Journal.__init__))  # noqa: B010
-
-
-class Conditions(msgspec.Struct, kw_only=True):
-    """The contents of the ``.run`` file: the conditions under which a journal was started."""
-
-    fingerprints: dict[str, str] = {}  # By name; empty if there is no file.
-    origins: dict[str, Size] = {}  # Bytes before the first line to read, by key of a followed file.
-    # Files that repeat a followed file, by inode; older journals only have the key of that file.
-    copies: dict[str, Copy | str] = {}
-    followed: bool = False  # Whether files were followed.
 
 
 class OpenJournal:
@@ -152,19 +143,36 @@ class OpenJournal:
     ) -> None:
         """Prepare to `open` the files.
 
-        `count_result` is called with each result of an earlier run, and returns whether a metric
-        failed; `count_reject` is called with the reason of each reject. They raise a ValueError,
-        KeyError, TypeError or AggregationError if it is none. With `retry_errors`, failed results
-        and rejects are set aside.
+        Args:
+            options: what the user has chosen.
+            done: where the lines of earlier results and rejects are added.
+            count_result: called with each result of an earlier run; returns whether a metric
+                failed. Raises a ValueError, KeyError, TypeError or AggregationError if it is none.
+            count_reject: called with the reason of each reject, likewise.
+            fingerprints: returns what must be the same in all runs of the journal, by name.
+            retry_errors: whether to set aside failed results and rejects, so that they are
+                evaluated again.
         """
         self.path = os.fspath(options.path)
         self.is_restored = False
-        self.restored = self.rejected = self.damaged = self.failed = 0
+        self.restored = 0
+        self.rejected = 0
+        self.damaged = 0
+        self.failed = 0
         self.conditions = Conditions()
-        self._options, self._done, self._retry_errors = options, done, retry_errors
-        self._count_result, self._count_reject = count_result, count_reject
+        self._conditions_path = Path(f"{self.path}.run")
+        self._options = options
+        self._done = done
+        self._count_result = count_result
+        self._count_reject = count_reject
         self._fingerprints = fingerprints
-        self._files: list[LockedFile] = []  # Of results and of rejects.
+        self._retry_errors = retry_errors
+        # The files, and what writes to them in threads, once they are open.
+        self._results: LockedFile
+        self._rejects: LockedFile
+        self._results_writer: AsyncFileIO
+        self._rejects_writer: AsyncFileIO
+        self._locked_files: list[LockedFile] = []  # To be closed at the end.
         # One writes while the other flushes. The event loop's own may all be waiting for results.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
         self._in_thread = partial(write_in_thread, threads=self._threads)
@@ -175,177 +183,229 @@ class OpenJournal:
 
         Truncates a last line without newline. Moves lines that are damaged, or there already, to
         the ``.damaged`` file and logs a warning.
+
+        Raises:
+            JournalLocked: another stream writes to one of the files.
+            JournalMismatch: the journal was started under other conditions.
+            JournalError: a file cannot be read or written.
         """
-        await self._in_thread(self._open)
-        self.restored, self.rejected = await self._restore(0), await self._restore(1)
+        await self._in_thread(self._open_files)
+        self.restored = await self._restore(self._results, self._restore_result)
+        self.rejected = await self._restore(self._rejects, self._restore_reject)
         self.is_restored = True
-        self._flushing = asyncio.create_task(self._flush())
+        self._results_writer = AsyncFileIO(self._results, loop=None, executor=self._threads)
+        self._rejects_writer = AsyncFileIO(self._rejects, loop=None, executor=self._threads)
+        self._flushing = asyncio.create_task(self._flush_regularly())
 
-    def _open(self) -> None:
-        is_new, rejects = not os.path.exists(self.path), self._options.rejects
-        self._files.append(LockedFile(self.path))
-        run = Path(f"{self.path}.run")
-        if not is_new and run.exists():
-            try:
-                self.conditions = msgspec.json.decode(run.read_bytes(), type=Conditions)
-            except (OSError, ValueError, RecursionError) as error:
-                raise JournalError(f"{run}: cannot be read: {error}") from error
-        before, now = self.conditions.fingerprints, {"format": FORMAT, **self._fingerprints()}
-        is_forced = self._options.force and before.get("format", FORMAT) == FORMAT
-        if before != now:
-            if self._files[0].size and not is_forced:
-                raise _mismatch(self.path, before, now)
-            self.conditions.fingerprints = now
-            self._write_conditions()
-        # Others can predict the usual name and make it a link to some other file.
-        flags = 0 if rejects else os.O_NOFOLLOW
-        self._files.append(LockedFile(rejects or f"{self.path}.rejects", flags=flags))
-        # They belong to a journal that no longer exists.
-        if before != now and not self._files[0].size:
-            self._files[1].truncate(0)
-        with suppress(OSError):  # Not every directory can be opened and flushed.
-            folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+    def _open_files(self) -> None:
+        """Lock or create the files, and check or write the conditions of the journal."""
+        is_new = not os.path.exists(self.path)
+        self._results = LockedFile(self.path)
+        self._locked_files.append(self._results)
 
-    def _write_conditions(self) -> None:
-        path = f"{self.path}.run"
-        try:
-            with drafted(path, follow_links=False) as draft, open(draft, "wb") as file:
-                file.write(
-                    msgspec.json.format(msgspec.json.encode(self.conditions), indent=2) + b"\n"
-                )
-                flush(file)
-        except OSError as error:
-            raise JournalError(f"{path}: cannot be written: {error.strerror}") from error
+        if not is_new and self._conditions_path.exists():
+            self.conditions = read_conditions(self._conditions_path)
+        fingerprints = {"format": FORMAT, **self._fingerprints()}
+        has_changed = self.conditions.fingerprints != fingerprints
+        is_forced = self._options.force and self.conditions.format == FORMAT
+        if has_changed:
+            if self._results.size > 0 and not is_forced:
+                raise mismatch(self.path, self.conditions, fingerprints)
+            self.conditions.fingerprints = fingerprints
+            write_conditions(self._conditions_path, self.conditions)
+
+        if self._options.rejects:
+            self._rejects = LockedFile(self._options.rejects)
+        else:
+            # Others can predict the usual name and make it a link to some other file.
+            self._rejects = LockedFile(f"{self.path}.rejects", flags=os.O_NOFOLLOW)
+        self._locked_files.append(self._rejects)
+        if has_changed and self._results.size == 0:
+            # The rejects belong to a journal that no longer exists.
+            self._rejects.cut_to(0)
+        _flush_folder(os.path.dirname(self.path) or ".")
 
     async def note(self, origins: Mapping[str, int], copies: Mapping[str, Copy]) -> None:
-        """Store which files are copies, and the offsets at which reading of new files starts."""
+        """Store which files are copies, and the offsets at which reading of new files starts.
+
+        Args:
+            origins: by key of a followed file, bytes before the first line to read.
+            copies: by inode, the files that repeat a followed file.
+        """
         self.conditions.origins |= origins
         self.conditions.copies = dict(copies)
         self.conditions.followed = True
-        await self._in_thread(self._write_conditions)
+        await self._in_thread(partial(write_conditions, self._conditions_path, self.conditions))
 
     # Earlier runs
 
-    async def _restore(self, index: int) -> int:
-        """Count what a file holds, set the other lines aside, and return the number of lines
-        that stay.
+    async def _restore(self, file: LockedFile, restore_line: Callable[[bytes], bool]) -> int:
+        """Count what a file holds, and set aside the lines that are damaged or evaluated again.
+
+        Args:
+            file: the file of results or of rejects.
+            restore_line: counts one of its lines, and returns whether it stays in the file.
+
+        Returns:
+            the number of lines that stay in the file.
         """
-        file = self._files[index]
-        refused: set[int] = set()
-        count = end = 0
-        due = monotonic() + SLICE_SECONDS
+        set_aside: set[int] = set()  # Offsets of lines.
+        staying = 0
+        offset = 0
+        slice_end = monotonic() + SLICE_SECONDS
         try:
-            with open(file.path, "rb") as source:  # noqa: ASYNC230  (opens at once)
-                while lines := await self._in_thread(partial(source.readlines, PIECE_BYTES)):
+            async with aiofiles.open(
+                file.path, "rb", buffering=READ_BYTES, executor=self._threads
+            ) as reader:
+                # A cancellation waits for the thread, so that the file is not closed beneath it.
+                while lines := await run_to_end(reader.readlines(READ_BYTES)):
                     for line in lines:
                         if not line.endswith(b"\n"):
-                            file.truncate(end)
-                        elif self._is_counted(line, file.path, end, is_reject=index == 1):
-                            count += 1
+                            file.cut_to(offset)
+                        elif self._stays(line, restore_line, path=file.path, offset=offset):
+                            staying += 1
                         else:
-                            refused.add(end)
-                        end += len(line)
-                        if monotonic() >= due:
+                            set_aside.add(offset)
+                        offset += len(line)
+                        if monotonic() >= slice_end:
                             await asyncio.sleep(0)
-                            due = monotonic() + SLICE_SECONDS
-            if refused:
-                await self._in_thread(partial(self._set_aside, index, refused))
+                            slice_end = monotonic() + SLICE_SECONDS
+            if set_aside:
+                await self._in_thread(partial(self._set_aside, file, set_aside))
         except OSError as error:
             path = error.filename or file.path
             raise JournalError(f"{path}: cannot be repaired: {error.strerror or error}") from error
-        return count
+        return staying
 
-    def _is_counted(self, text: bytes, path: str, start: int, *, is_reject: bool) -> bool:
-        """Count a result or reject of an earlier run, unless it is damaged or its line is
-        evaluated again.
-        """
+    def _stays(
+        self, line: bytes, restore_line: Callable[[bytes], bool], *, path: str, offset: int
+    ) -> bool:
+        """Return whether a line stays in its file; of a damaged one, log a warning."""
         try:
-            record = unseal(text)
-            line = msgspec.convert(record["source"], DoneLine)
-            reason = record["reason"] if is_reject else None
-            if reason == "incomplete" or (
-                self._retry_errors and (reason or record["status"] == "error")
-            ):
-                return False
-            if line in self._done:
-                raise ValueError("the line is there already, here or among the results")
-            if is_reject:
-                self._count_reject(line, reason)
-            elif self._count_result(line, record):
-                self.failed += 1
-                if self._options.retry_failed:
-                    return False
-            self._done.restore(line)
-            return True
+            return restore_line(line)
         except (ValueError, TypeError, KeyError, AggregationError) as error:
-            message = "%s: byte %d: not a result or reject; the line is set aside: %r"
-            LOGGER.warning(message, path, start, error)
+            LOGGER.warning(
+                "%s: byte %d: not a result or reject; the line is set aside: %r",
+                path,
+                offset,
+                error,
+            )
             self.damaged += 1
             return False
 
-    def _set_aside(self, index: int, starts: Container[int]) -> None:
-        """Move the lines that start at these offsets to the ``.damaged`` file.
+    def _restore_result(self, line: bytes) -> bool:
+        """Count a result of an earlier run; return whether it stays."""
+        result = unseal(line)
+        done_line = msgspec.convert(result["source"], DoneLine)
+        if self._retry_errors and result["status"] == "error":
+            return False
+        self._check_new(done_line)
+        has_failed = self._count_result(done_line, result)
+        if has_failed:
+            self.failed += 1
+            if self._options.retry_failed:
+                return False
+        self._done.restore(done_line)
+        return True
+
+    def _restore_reject(self, line: bytes) -> bool:
+        """Count a reject of an earlier run; return whether it stays."""
+        reject = unseal(line)
+        done_line = msgspec.convert(reject["source"], DoneLine)
+        reason = reject["reason"]
+        # A line that was incomplete may be complete by now.
+        if self._retry_errors or reason == "incomplete":
+            return False
+        self._check_new(done_line)
+        self._count_reject(done_line, reason)
+        self._done.restore(done_line)
+        return True
+
+    def _check_new(self, line: DoneLine) -> None:
+        """Raise a ValueError if a line has been restored already."""
+        if line in self._done:
+            raise ValueError("the line is there already, here or among the results")
+
+    def _set_aside(self, file: LockedFile, offsets: Container[int]) -> None:
+        """Move the lines at these offsets of a file to the ``.damaged`` file.
 
         A crash may leave some of them in both files.
         """
-        file = self._files[index]
-        mode, end = stat.S_IMODE(os.stat(file.path).st_mode), 0
+        mode = stat.S_IMODE(os.stat(file.path).st_mode)
 
-        def opener(path: str, flags: int) -> int:
+        def open_damaged(path: str, flags: int) -> int:
             return os.open(path, flags | os.O_NOFOLLOW, mode)
 
         with (
-            open(f"{self.path}.damaged", "ab", opener=opener) as damaged,
+            open(f"{self.path}.damaged", "ab", opener=open_damaged) as damaged,
             drafted(file.path) as draft,
-            open(draft, "wb") as rest,
+            open(draft, "wb") as staying,
             open(file.path, "rb") as lines,
         ):
+            offset = 0
             for line in lines:
-                (damaged if end in starts else rest).write(line)
-                end += len(line)
+                if offset in offsets:
+                    damaged.write(line)
+                else:
+                    staying.write(line)
+                offset += len(line)
+            # In this order, a crash loses no line.
             flush(damaged)
-            flush(rest)
-        file.close()
-        self._files[index] = LockedFile(file.path)
+            flush(staying)
+        # The draft has replaced the file.
+        file.reopen()
 
     # This run
 
     async def commit(self, items: Sequence[Evaluation | Rejected]) -> list[Evaluation | None]:
-        """Append complete results and rejects; return the results, with None in place of the
-        rejects.
+        """Append complete results and rejects; a cancellation waits until they are written.
+
+        Returns:
+            the results, with None in place of the rejects.
+
+        Raises:
+            JournalError: a file cannot be written or flushed.
         """
         if self._flushing is not None and self._flushing.done():
+            # Raises why nothing is flushed any more.
             self._flushing.result()
-        kept = [None if isinstance(item, Rejected) else item for item in items]
-        results = [evaluation.as_dict() for evaluation in kept if evaluation is not None]
-        rejects = [item for item in items if isinstance(item, Rejected)]
-        await self._in_thread(partial(self._append, results, rejects))
-        return kept
+        rejects = []
+        evaluations: list[Evaluation | None] = []
+        results = []
+        for item in items:
+            if isinstance(item, Rejected):
+                rejects.append(item)
+                evaluations.append(None)
+            else:
+                results.append(item.as_dict())
+                evaluations.append(item)
+        await run_to_end(self._append(results, rejects))
+        return evaluations
 
-    def _append(self, results: Sequence[Mapping[str, Any]], rejected: Sequence[Rejected]) -> None:
-        to_results, to_rejects = self._files
+    async def _append(
+        self, results: Sequence[Mapping[str, Any]], rejects: Sequence[Rejected]
+    ) -> None:
+        """Append results, then rejects. `writelines` encodes them in its thread, too."""
         if results:
-            lines = (
-                seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results
-            )
-            to_results.write(b"".join(lines))
-        for reject, source in rejected:
-            room = self._options.max_reject_bytes - to_rejects.size
-            to_rejects.write(seal(reject_line(reject, {"source": source}, room)))
+            await self._results_writer.writelines(_lines_of_results(results))
+        if rejects:
+            await self._rejects_writer.writelines(self._lines_of_rejects(rejects))
 
-    def _sync(self) -> None:
-        for file in self._files:
-            file.sync()
+    def _lines_of_rejects(self, rejects: Iterable[Rejected]) -> Iterator[bytes]:
+        """Yield the line of each reject, once the one before is written."""
+        for reject, source in rejects:
+            room = self._options.max_reject_bytes - self._rejects.size
+            yield seal(reject_line(reject, {"source": source}, room))
 
-    async def _flush(self) -> None:
+    def _flush(self) -> None:
+        for file in self._locked_files:
+            file.flush_to_disk()
+
+    async def _flush_regularly(self) -> None:
         """Flush to disk, until the first failure, after which the system may drop data silently."""
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            await self._in_thread(self._sync)
+            await self._in_thread(self._flush)
 
     async def aclose(self) -> None:
         """Flush everything, and release the locks."""
@@ -354,54 +414,29 @@ class OpenJournal:
                 self._flushing.cancel()
                 await outlast(self._flushing, inf)
                 if not self._flushing.cancelled():
+                    # Raises why nothing was flushed any more.
                     self._flushing.result()
             if self.is_restored:
-                await self._in_thread(self._sync)
+                await self._in_thread(self._flush)
         finally:
-            for file in self._files:
+            for file in self._locked_files:
                 file.close()
             self._threads.shutdown(wait=False)
 
 
-def seal(line: bytes) -> bytes:
-    """Return the line of a nonempty JSON object with its CRC-32 added as the last member."""
-    body = memoryview(line)[:-2]
-    return CHECKSUM % (body, crc32(body))
-
-
-def unseal(line: bytes) -> Any:
-    """Return the object in a line made by `seal`; raise a ValueError if it is damaged."""
-    if not line.endswith(CHECKSUM % (b"", crc32(memoryview(line)[:-CHECKSUM_BYTES]))):
-        raise ValueError("its checksum is missing or wrong")
-    record = orjson.loads(line)
-    del record["crc32"]
-    return record
-
-
-def _mismatch(journal: str, before: Mapping[str, str], now: Mapping[str, str]) -> JournalMismatch:
-    """Return the error for a journal that was started under other conditions."""
-    if not before:
-        text = (
-            f"was not started with --resume (its file {journal}.run is missing), so it has no "
-            "checksums"
-        )
-        return JournalMismatch(
-            f"{journal}: {text}; use another output file, with --resume from the start"
-        )
-    if before.get("format", FORMAT) != FORMAT:
-        text = (
-            f"written by another version of the library (format {before['format']}, this one "
-            f"reads {FORMAT})"
-        )
-        return JournalMismatch(f"{journal}: {text}; evaluate again into a new file", ["format"])
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    shown = [f"{name} ({before.get(name)!s:.12}, now {now.get(name)!s:.12})" for name in names]
-    if "agent" in names:  # Its fingerprint says nothing.
-        shown[names.index("agent")] = "agent (its URL, method, params, body or paths changed)"
-    text = (
-        f"was started with another {', another '.join(shown)}; results would not be comparable. "
-        "Use "
+def _lines_of_results(results: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield the lines of all results together, so that one write appends them."""
+    yield b"".join(
+        seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results
     )
-    return JournalMismatch(
-        f"{journal}: {text}another journal, or resume with force (--resume=force)", names
-    )
+
+
+def _flush_folder(path: str) -> None:
+    """Flush the names of the files in a folder to disk, if the system can."""
+    # Not every folder can be opened and flushed.
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

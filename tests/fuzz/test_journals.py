@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from graphrag_eval_async import JournalError, evaluate_stream, follow_jsonl
-from graphrag_eval_async.sinks.journal import Journal, seal
+from graphrag_eval_async.sinks.checksums import seal
+from graphrag_eval_async.sinks.journal import Journal
 from tests.fuzz.seeds import repeat, spoil
 from tests.support.cpu import affordable
 from tests.support.deadlines import in_time

@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from graphrag_eval_async import JournalError
-from graphrag_eval_async.sinks.journal import Journal, seal
+from graphrag_eval_async.sinks.checksums import seal
+from graphrag_eval_async.sinks.journal import Journal
 from tests.support.journals import (
     CONFIG,
     Judge,

@@ -17,7 +17,7 @@ import pytest
 
 from graphrag_eval_async import JournalError
 from graphrag_eval_async.errors import JournalLocked
-from graphrag_eval_async.sinks.journal import seal
+from graphrag_eval_async.sinks.checksums import seal
 from tests.sinks.disks import disk, full_at
 from tests.sources.followed import open_files
 from tests.support.deadlines import join, until, wait
