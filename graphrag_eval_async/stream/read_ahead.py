@@ -186,11 +186,14 @@ class ReadAhead(Generic[R]):
         finally:
             self._abort(None)
             try:
-                await self._work_off()
-                if self._commits is not None:
-                    await self._commits.wait()
-                if self._finish is not None:
-                    await self._finish()
+                try:
+                    await self._work_off()
+                    if self._commits is not None:
+                        await self._commits.wait()
+                finally:
+                    # Also if the end of the event loop cancels the waiting: it releases locks.
+                    if self._finish is not None:
+                        await self._finish()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self._note(error)
             finally:

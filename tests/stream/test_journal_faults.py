@@ -20,12 +20,13 @@ from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks.checksums import seal
 from tests.sinks.disks import disk, full_at
 from tests.sources.followed import open_files
-from tests.support.deadlines import join, until, wait
+from tests.support.deadlines import in_time, join, until, wait
 from tests.support.journals import (
     CONFIG,
     Judge,
     bits,
     collect,
+    complete,
     lines_of,
     names,
     names_of,
@@ -217,3 +218,34 @@ async def test_closing_waits_for_the_disk(path: Path) -> None:
             with suppress(asyncio.CancelledError):
                 await closing
             assert (await once_more(path))[1] is None
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21])
+def test_the_end_of_a_loop_leaves_whole_lines(path: Path, turns: int) -> None:
+    """Its tasks are all cancelled at once, also those in which a thread writes."""
+    quiet = path.with_name("quiet.jsonl")
+    _, undisturbed = complete(LINES, quiet)
+    streams = []
+
+    async def one_at_a_time() -> AsyncGenerator[bytes]:
+        for line in LINES:
+            yield line
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        stream = stream_of(one_at_a_time(), path)
+        streams.append(stream)
+        await anext(stream, None)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    for _ in range(3):
+        asyncio.run(in_time(main)())
+        assert set(lines_of(path)) <= set(lines_of(quiet))
+        streams.clear()
+    _, stream = complete(LINES, path)
+    assert stream.journal is not None
+    assert stream.journal.damaged == 0
+    assert sorted(lines_of(path)) == sorted(lines_of(quiet))
+    assert sorted(lines_of(f"{path}.rejects")) == sorted(lines_of(f"{quiet}.rejects"))
+    assert bits(stream.aggregates) == bits(undisturbed.aggregates)
