@@ -15,10 +15,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import aiofiles
 import msgspec
 import orjson
-from aiofiles.threadpool.binary import AsyncFileIO
+from aiofiles.threadpool.binary import AsyncBufferedReader, AsyncFileIO
 
 from graphrag_eval_async.errors import (
     AggregationError,
@@ -254,9 +253,9 @@ class OpenJournal:
         offset = 0
         slice_end = monotonic() + SLICE_SECONDS
         try:
-            async with aiofiles.open(
-                file.path, "rb", buffering=READ_BYTES, executor=self._threads
-            ) as reader:
+            # Opens at once.
+            with open(file.path, "rb", READ_BYTES) as earlier_lines:  # noqa: ASYNC230
+                reader = AsyncBufferedReader(earlier_lines, loop=None, executor=self._threads)
                 # A cancellation waits for the thread, so that the file is not closed beneath it.
                 while lines := await run_to_end(reader.readlines(READ_BYTES)):
                     for line in lines:

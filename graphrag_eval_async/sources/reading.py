@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from contextlib import ExitStack
 from functools import cached_property
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -284,8 +285,10 @@ class JsonlFiles:
     ) -> AsyncGenerator[list[Record]]:
         """Yield the lines of a file or of a part of it; the arguments are those of `batches`."""
         path = part.window.path
-        file, id_ = await in_thread(self._open, part)
+        # If opening is cancelled, its thread has still opened the file.
+        opened_files = ExitStack()
         try:
+            file, id_ = await in_thread(self._open, part, opened_files)
             if suffix_of(path) in PARQUET and id_ is not None:
                 batches = lines_of_rows(file, id_)
             else:
@@ -311,15 +314,19 @@ class JsonlFiles:
             finally:
                 await batches.aclose()
         finally:
-            file.close()
+            opened_files.close()
 
-    def _open(self, part: _Part) -> tuple[BinaryIO, FileId | None]:
-        """Open a file; return it with its id, which is None if positions in it mean nothing."""
+    def _open(self, part: _Part, opened_files: ExitStack) -> tuple[BinaryIO, FileId | None]:
+        """Open a file, which `opened_files` closes.
+
+        Returns:
+            the file with its id, which is None if positions in it mean nothing.
+        """
         path = part.window.path
         if part.unopened is not None:
-            remote = RemoteFile(path, part.unopened)
+            remote = opened_files.enter_context(RemoteFile(path, part.unopened))
             return cast("BinaryIO", remote), FileId(path, f"{remote.key}-0")
-        file = open_binary(path)
+        file = opened_files.enter_context(open_binary(path))
         return file, _id_of(file, path, is_part=self.is_part)
 
 

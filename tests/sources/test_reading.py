@@ -35,6 +35,10 @@ async def read(path: Any) -> list[bytes]:
     return found
 
 
+async def read_lines(path: Any) -> list[bytes]:
+    return [line.data async for line in read_jsonl(path)]
+
+
 async def short_lines(path: Path, limit: int) -> list[Any]:
     """Lines of which those of more bytes than `limit` are too long."""
     return [
@@ -149,6 +153,36 @@ async def test_size_and_consumed_bytes(tmp_path: Path) -> None:
     assert (files.size, files.consumed) == (3 * PIECE_BYTES + len(packed), 0)
     consumed = [files.consumed async for _ in files]
     assert consumed == [3 * PIECE_BYTES] + [files.size] * 3
+
+
+@pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz"])
+async def test_cancelled_readers_leave_nothing_open(name: str, tmp_path: Path) -> None:
+    """Files are not closed while threads read them, so that no other file is read instead."""
+    lines = [b"%d" % number * 50 for number in range(10_000)]
+    text = b"\n".join(lines)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+    async def read_again_and_again() -> None:
+        while True:
+            assert await read_lines(path) == lines
+
+    async def read_until_cancelled(turns: int) -> None:
+        reading = asyncio.create_task(read_again_and_again())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    before = open_files()
+    async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.TaskGroup() as group:
+            whole = [group.create_task(read_lines(path)) for _ in range(2)]
+            for turns in range(30):
+                group.create_task(read_until_cancelled(turns))
+        assert [task.result() for task in whole] == [lines, lines]
+    assert open_files() == before
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
