@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 from graphrag_eval_async import JournalError
 from graphrag_eval_async.errors import JournalLocked
 from graphrag_eval_async.sinks import LineFile, write_report
-from graphrag_eval_async.sinks.files import LockedFile
+from graphrag_eval_async.sinks.files import LockedFile, WholeFile
 from tests.sinks.disks import full_at
 from tests.support import virtual_time
 from tests.support.deadlines import WAIT_SECONDS, killing, running
@@ -78,6 +79,22 @@ async def test_a_line_that_does_not_fit_is_removed(tmp_path: Path, line: bytes) 
             assert path.read_bytes() == b"one\n" + line
         lines.write(b"two\n")
     assert path.read_bytes() == b"one\n" + line + b"two\n"
+
+
+def test_closing_waits_for_a_write_in_a_thread() -> None:
+    """Otherwise the write could go on in another file with the same descriptor."""
+    reader, writer = os.pipe()
+    file = WholeFile(writer)
+    with ThreadPoolExecutor(2) as threads, open(reader, "rb") as written:
+        writing = threads.submit(file.write, LINE)
+        start = written.read(1)
+        close = threads.submit(file.close)
+        with pytest.raises(TimeoutError):
+            close.result(0.1)
+        assert start + written.read() == LINE
+        assert writing.result(WAIT_SECONDS) == len(LINE)
+        close.result(WAIT_SECONDS)
+    assert (file.closed, file.size) == (True, len(LINE))
 
 
 async def test_a_report_replaces_the_one_before(tmp_path: Path) -> None:
