@@ -26,11 +26,11 @@ CLOSING_SECONDS = 10.0
 
 async def work_in_slices(steps: Iterable[object]) -> None:
     """Do all `steps` on the event loop, in slices between which others can run."""
-    due = monotonic() + SLICE_SECONDS
+    slice_end = monotonic() + SLICE_SECONDS
     for _ in steps:
-        if monotonic() >= due:
+        if monotonic() >= slice_end:
             await asyncio.sleep(0)
-            due = monotonic() + SLICE_SECONDS
+            slice_end = monotonic() + SLICE_SECONDS
 
 
 async def run_in_thread(
@@ -39,34 +39,49 @@ async def run_in_thread(
     *,
     threads: Executor | None = None,
 ) -> R:
-    """`function()`, called in a thread; where waiting for it is cancelled, `stop()` is to make it
-    return.
+    """Return `function()`, called in a thread.
 
-    `threads` are used instead of the event loop's own.
+    A cancellation waits for its end, for at most `CLOSING_SECONDS`.
+
+    Args:
+        function: what to call.
+        stop: called if the waiting is cancelled, to make `function` return.
+        threads: threads to use instead of the event loop's own.
     """
     work = asyncio.get_running_loop().run_in_executor(threads, function)
     return await run_to_end(work, stop, seconds=CLOSING_SECONDS)
 
 
 async def write_in_thread(function: Callable[[], R], *, threads: Executor | None = None) -> R:
-    """`function()`, called in a thread; a cancellation waits for its end, however long that
-    takes.
+    """Return `function()`, called in a thread.
+
+    A cancellation waits for its end, however long that takes, so that nothing is half written.
+
+    Args:
+        function: what to call.
+        threads: threads to use instead of the event loop's own.
     """
-    return await run_to_end(asyncio.get_running_loop().run_in_executor(threads, function))
+    work = asyncio.get_running_loop().run_in_executor(threads, function)
+    return await run_to_end(work)
 
 
 def run_abandonable(function: Callable[[], R]) -> asyncio.Future[R]:
-    """Call a function in a thread of its own, for which nobody has to wait; return a future of
-    its result.
+    """Call a function in a thread of its own, and return a future of its result.
+
+    Nobody has to wait for the thread: not whoever cancels the future, and not the end of the
+    event loop or of the process.
     """
     future: Future[R] = Future()
-    future.set_running_or_notify_cancel()  # So that a cancellation leaves it alone.
+    # A future that is running cannot be cancelled, so the thread can always set its result.
+    future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            future.set_result(function())
+            result = function()
         except BaseException as error:  # noqa: BLE001  (raised by whoever awaits)
             future.set_exception(error)
+        else:
+            future.set_result(result)
 
     Thread(target=run, daemon=True).start()
     return asyncio.wrap_future(future)
@@ -75,33 +90,48 @@ def run_abandonable(function: Callable[[], R]) -> asyncio.Future[R]:
 async def run_to_end(
     work: Awaitable[R], stop: Callable[[], object] = lambda: None, *, seconds: float = inf
 ) -> R:
-    """Return the result of `work`; a cancellation calls `stop()` and is raised once `work` has
-    ended.
+    """Return the result of `work`; raise a cancellation only once `work` has ended.
 
-    So a thread that reads or writes a file has returned before its caller closes that file. The
-    cancellation waits for at most `seconds`.
+    So a thread that reads or writes a file has returned before its caller closes that file. Only
+    the end of the event loop, which cancels all tasks, also cancels a coroutine at once.
+
+    Args:
+        work: what to wait for: a future of a thread, or a coroutine, such as a call of `aiofiles`.
+        stop: called if the waiting is cancelled, to make `work` end.
+        seconds: maximum time that a cancellation waits.
     """
     future = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop()
-        # Retrieves an exception, so that asyncio does not report it as ignored.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(_retrieve_exception)
         await outlast(future, seconds)
         raise
 
 
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
+    """Look at the exception of a future, so that asyncio does not report it as ignored."""
+    if not future.cancelled():
+        future.exception()
+
+
 async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for a task to end, up to a limit; raise a cancellation that came meanwhile."""
-    cancelled = None
-    time = asyncio.get_running_loop().time
-    deadline = time() + seconds
+    """Wait for a task to end, for at most `seconds`.
+
+    Cancellations that come meanwhile are raised afterwards, one in place of all.
+    """
+    cancellation = None
+    current_time = asyncio.get_running_loop().time
+    deadline = current_time() + seconds
     with anyio.CancelScope(shield=True):
-        while not task.done() and (left := deadline - time()) > 0:
+        while not task.done():
+            remaining = deadline - current_time()
+            if remaining <= 0:
+                break
             try:
-                await asyncio.wait([task], timeout=left)
+                await asyncio.wait([task], timeout=remaining)
             except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled:
-        raise cancelled
+                cancellation = error
+    if cancellation is not None:
+        raise cancellation
