@@ -298,11 +298,11 @@ class Done:
         Args:
             origins: the offsets where reading of files began, by key; 0 for other files.
         """
-        known = {}
+        known_by_key = {}
         for key in [*origins, *self._earlier_in_files]:
             done_lines = self._earlier_in_files.get(key, _DoneInFile())
-            known[key] = done_lines.known(origins.get(key, 0))
-        return known
+            known_by_key[key] = done_lines.known(origins.get(key, 0))
+        return known_by_key
 
 
 def sha256_of(record: Record) -> str:

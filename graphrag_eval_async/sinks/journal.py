@@ -8,11 +8,10 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,7 +38,7 @@ from graphrag_eval_async.sinks.conditions import (
 from graphrag_eval_async.sinks.done import DoneLine
 from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
-from graphrag_eval_async.threads import SLICE_SECONDS, outlast, run_to_end, write_in_thread
+from graphrag_eval_async.threads import outlast, run_to_end, work_in_slices, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -114,6 +113,15 @@ class Journal:
 
 
 setattr(Journal, "__init__", without_removed("fsync", "fsync_interval")(Journal.__init__))  # noqa: B010
+
+
+@dataclass(slots=True)
+class _RestoreProgress:
+    """How far a file of an earlier run is restored."""
+
+    offset: int = 0  # Of the next line.
+    staying: int = 0  # Number of lines that stay in the file.
+    set_aside: set[int] = field(default_factory=set)  # Offsets of lines to set aside.
 
 
 class OpenJournal:
@@ -248,33 +256,39 @@ class OpenJournal:
         Returns:
             the number of lines that stay in the file.
         """
-        set_aside: set[int] = set()  # Offsets of lines.
-        staying = 0
-        offset = 0
-        slice_end = monotonic() + SLICE_SECONDS
+        progress = _RestoreProgress()
         try:
             # Opens at once.
             with open(file.path, "rb", READ_BYTES) as earlier_lines:  # noqa: ASYNC230
                 reader = AsyncBufferedReader(earlier_lines, loop=None, executor=self._threads)
                 # A cancellation waits for the thread, so that the file is not closed beneath it.
                 while lines := await run_to_end(reader.readlines(READ_BYTES)):
-                    for line in lines:
-                        if not line.endswith(b"\n"):
-                            file.cut_to(offset)
-                        elif self._stays(line, restore_line, path=file.path, offset=offset):
-                            staying += 1
-                        else:
-                            set_aside.add(offset)
-                        offset += len(line)
-                        if monotonic() >= slice_end:
-                            await asyncio.sleep(0)
-                            slice_end = monotonic() + SLICE_SECONDS
-            if set_aside:
-                await self._in_thread(partial(self._set_aside, file, set_aside))
+                    await work_in_slices(self._restore_lines(lines, file, restore_line, progress))
+            if progress.set_aside:
+                await self._in_thread(partial(self._set_aside, file, progress.set_aside))
         except OSError as error:
             path = error.filename or file.path
             raise JournalError(f"{path}: cannot be repaired: {error.strerror or error}") from error
-        return staying
+        return progress.staying
+
+    def _restore_lines(
+        self,
+        lines: Iterable[bytes],
+        file: LockedFile,
+        restore_line: Callable[[bytes], bool],
+        progress: _RestoreProgress,
+    ) -> Iterator[None]:
+        """Count the next lines of a file in `progress`; yield after each of them."""
+        for line in lines:
+            if not line.endswith(b"\n"):
+                # A crash has cut off the last line.
+                file.cut_to(progress.offset)
+            elif self._stays(line, restore_line, path=file.path, offset=progress.offset):
+                progress.staying += 1
+            else:
+                progress.set_aside.add(progress.offset)
+            progress.offset += len(line)
+            yield
 
     def _stays(
         self, line: bytes, restore_line: Callable[[bytes], bool], *, path: str, offset: int
