@@ -261,7 +261,7 @@ class Done:
         if done_lines is None or record.offset not in done_lines:
             return False
         if record.offset in done_lines.unfinished and isinstance(record, Line):
-            # The line may have ended in CRLF, of which an earlier run has not read the end.
+            # An earlier run may have read the line before its writer added CRLF.
             sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()
         return self._earlier_contents.has(sha256) or self._earlier_contents.has(sha256, _LATER)
 

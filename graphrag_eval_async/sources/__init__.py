@@ -154,7 +154,6 @@ async def from_iterable(
     splitter = Splitter()
     async_items = items if isinstance(items, AsyncIterable) else _as_async(items)
     async for item in async_items:
-        # In the order of how often they are pushed, and how little time they take.
         if isinstance(item, dict):
             yield [_write_record(item, splitter)]
         elif isinstance(item, Line | LongLine):
@@ -185,8 +184,9 @@ def _write_record(item: Any, splitter: Splitter) -> Record:
 
 def _split_text(text: bytes, splitter: Splitter, *, documents: bool) -> Iterator[list[Record]]:
     """Yield the next records of an iterable, from a text of one line or of several."""
-    has_one_line = text.find(b"\n", 0, -1) < 0
-    if not has_one_line:
+    # A newline at the end does not begin another line.
+    has_several_lines = text.find(b"\n", 0, -1) >= 0
+    if has_several_lines:
         objects = objects_of(text) if documents else None
         yield from splitter.split(text, objects)
         if splitter.held:

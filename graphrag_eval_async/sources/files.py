@@ -175,7 +175,7 @@ async def _read_stream(descriptor: int, path: str) -> AsyncGenerator[Piece]:
             await anyio.wait_readable(descriptor)
             text = os.read(descriptor, PIECE_BYTES)
         except BlockingIOError:
-            # Another process has read it first.
+            # Another reader of the same pipe may have been faster.
             continue
         except OSError as error:
             raise unreadable(path, error) from error

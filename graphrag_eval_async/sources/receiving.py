@@ -247,7 +247,7 @@ def _resource_spans(request: Any) -> Any:
     if not isinstance(request, dict):
         return None
     if not request:
-        # Exporters send an empty object if they have no spans.
+        # In the JSON of protobuf, a request without spans is an empty object.
         return []
     return request.get("resourceSpans", request.get("resource_spans"))
 
