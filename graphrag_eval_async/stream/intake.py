@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from graphrag_eval_async.evaluator import is_large
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import Evaluation, part_of
+from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
+from graphrag_eval_async.stream.read_ahead import Held
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from graphrag_eval_async.evaluator import Evaluator
     from graphrag_eval_async.execution import ExecutionSession
@@ -47,7 +49,6 @@ class Intake:
     hands_on_rejects: bool  # To be stored with the results.
 
     def __post_init__(self) -> None:
-        self._waits = self.questions is not None or self.evaluator.waits
         self._evaluate_fast: Callable[[bytes, ResultSource | None], Evaluation | None] | None = None
         if self.questions is None:
             fast_path = self.evaluator.fast_path(self.counts.take_sample)
@@ -55,24 +56,24 @@ class Intake:
                 self._evaluate_fast = fast_path.evaluate
         self._read = self.evaluator.reader()
 
-    def must_start(self, record: Record) -> bool:
-        """Whether work for a record starts as soon as it is read, since it takes time."""
-        return self._waits or is_large(record)
-
-    def evaluate(self, record: Record) -> Outcome | Coroutine[Any, Any, Outcome]:
+    def evaluate(self, record: Record) -> Outcome | Held:
         """Return the evaluation of a record, or work for it, or None if it has no result.
 
-        Of a large record, return a coroutine for one of these.
+        Of a large record, return what finds one of these, which the records after it wait for.
         """
-        if is_large(record):
-            return self._evaluate_large(record)
+        is_short_line = type(record) is Line and len(record.data) < LARGE_BYTES
+        if not is_short_line and is_large(record):
+            return Held(partial(self._evaluate_large, record))
+
+        # With a journal or with `dedupe`, it may have been evaluated before.
         source = None
         if self.done is not None:
             source = self.done.admit(record)
             if source is None:
                 return self._skip(record)
-        if self._evaluate_fast is not None and type(record) is Line:
-            evaluation = self._evaluate_fast(record.data, source)
+
+        if self._evaluate_fast is not None and is_short_line:
+            evaluation = self._evaluate_fast(record.data, source)  # type: ignore[union-attr]
             if evaluation is not None:
                 return evaluation
         if self.questions is not None:

@@ -157,7 +157,6 @@ class EvaluationStream:
             source,
             intake.evaluate,
             limit=options.max_in_flight,
-            must_start=intake.must_start,
             ordered=options.ordered or self._until is not None,
             until=self._until,
             commit=None if self._journal is None else self._journal.commit,

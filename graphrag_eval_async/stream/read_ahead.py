@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import aclosing
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import partial
 from math import inf
 from time import monotonic
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
 
@@ -21,37 +22,64 @@ if TYPE_CHECKING:
 
     Work: TypeAlias = "partial[Coroutine[Any, Any, R | None]]"
     Outcome: TypeAlias = "R | Work[R] | None"
-    Function: TypeAlias = "Callable[[Any], Outcome[R] | Coroutine[Any, Any, Outcome[R]]]"
+    Function: TypeAlias = "Callable[[Any], Outcome[R] | Held]"
     Commit: TypeAlias = "Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]"
 
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Stands for the outcome of an item that a task finds; the items after it wait for that."""
+
+    find: Callable[[], Awaitable[Any]]
+
+
+class _Ending(IntEnum):
+    """What a `ReadAhead` has ceased to do. Each value includes those before it, and stays."""
+
+    NONE = 0
+    READING = 1  # What was read is mapped, worked on and handed out.
+    WORKING = 2  # What is complete is handed out.
+    HANDING_OUT = 3
 
 
 class ReadAhead(Generic[R]):
     """Maps `function` over the items of `source`, as an asynchronous iterator of results.
 
     One owner task reads up to `limit` items ahead of what was handed out, so a slow consumer stops
-    the reading, too. An item is mapped when a result is asked for, by whoever asks: a result that
-    is there at once needs no hand-over between tasks. An item that `must_start` is mapped by the
-    owner as soon as it and all items before it are read, whether or not anybody asks.
+    the reading, too. Items are mapped in their order, by whoever asks for a result: one that is
+    there at once needs no hand-over between tasks. While nobody asks, the event loop maps what was
+    read, so that work that takes time begins as soon as its item is read.
 
     `function` returns the result of an item; None for none; or a `partial` for work in a task of
-    its own. For an item that must start, it may also return a coroutine for one of these, which is
-    awaited before the next item is mapped. The partial is called with a function that hands out one
-    more result at once, regardless of the order.
+    its own, which is called with a function that hands out one more result at once, regardless of
+    the order. It may also return a `Held` that finds one of these in a task; the next item is
+    mapped after that.
 
-    Results come as they complete, or in the order of their items if `ordered`; then `until` sees
-    them and may end all work. Complete results come out once `commit` returns them; it has None in
-    place of those that do not come out. If it raises, all work ends.
+    An item passes these stages, of which `in_flight` is the sum:
 
-    If the source or the function raises, the results of all items before come out first, then the
-    exception. However it ends, `finish` is awaited once all work is done.
+    - `_unmapped`, from when it is read until it is mapped;
+    - `_workers`, if it needs a task;
+    - `_order`, if results come in the order of their items, until those before it are complete.
+      Then `until` sees it and may end all work;
+    - `_commits`, until `commit` returns its result, or None in place of one that is not to come
+      out. If `commit` raises, all work ends;
+    - `_ready`, until it is handed out.
+
+    It ends in one of these ways; then `finish` is awaited:
+
+    - the source is exhausted, or `stop` is called: the results of what was read come out;
+    - the source, the function or work raises: the results of all items before come out, then the
+      exception;
+    - `until` is decided, or `commit` raises: work in progress is cancelled, what is complete comes
+      out, then the exception, if there is one;
+    - `aclose` or `drop` is called, or the owner is cancelled: work is cancelled, nothing comes out.
 
     Nothing but `__anext__`, `aclose` and the owner waits, so a cancelled `__anext__` loses nothing;
     `aclose` may come from any task. Whoever drops the iterator without `aclose` calls `drop`.
 
     Attributes:
-        in_flight: number of items that are read and not yet handed out.
         is_exhausted: whether the source was read to its end, nobody asked to stop, and nothing
             failed.
     """
@@ -62,7 +90,6 @@ class ReadAhead(Generic[R]):
         function: Function[R],
         *,
         limit: int,
-        must_start: Callable[[Any], bool] = lambda _: False,
         ordered: bool = False,
         until: UntilDecided | None = None,
         commit: Commit[R] | None = None,
@@ -71,40 +98,52 @@ class ReadAhead(Generic[R]):
         self._source = source
         self._function = function
         self._limit = limit
-        self._must_start = must_start
         self._until: Any = until
         self._finish = finish
 
-        # An item goes from `_unmapped` to `_workers` if it needs a task; then its result waits in
-        # `_order` and `_commits`, if there are any, and at last in `_ready`.
+        # The stages that an item passes.
         self._unmapped: deque[Any] = deque()
         self._workers: set[asyncio.Task[R | None]] = set()
-        self._ready: deque[R] = deque()
+        self._order = _Order(self._deliver_in_order) if ordered else None
         self._commits = (
             None if commit is None else _Commits(commit, publish=self._publish, fail=self._abort)
         )
-        self._order = _Order(self._deliver_in_order) if ordered else None
-        self._place = 0  # Number of the item that was mapped last.
-        self.in_flight = 0
+        self._ready: deque[R] = deque()
+        self._is_direct = self._order is None and self._commits is None
 
+        # Mapping.
+        self._place = 0  # Number of the item that was mapped last.
+        self._is_held = False  # Nothing is mapped before a `Held` has ended.
+        self._askers = 0  # Number of calls that wait for a result.
+        self._is_mapping_due = False  # The event loop is to map what was read.
+        self._slice_end = 0.0  # When the consumer lets other tasks run.
+
+        # The owner, its end, and who waits for a change of all this.
         self._owner: asyncio.Task[None] | None = None
         self._reading: asyncio.Timeout | None = None
-        self._waiters: list[asyncio.Future[None]] = []
-        # Raised once all results before it are handed out.
-        self._error: BaseException | None = None
-        self._is_stopped = False  # Nothing more is read.
-        self._is_aborted = False  # Nothing more is worked on.
-        self._is_closed = False  # Nothing more comes out.
-        self._is_finished = False  # The owner has ended.
+        self._ending = _Ending.NONE
+        self._error: BaseException | None = None  # Raised after the results before it.
         self.is_exhausted = False
-        self._slice_end = 0.0
+        self._waiters: list[asyncio.Future[None]] = []
 
     @property
-    def state(self) -> str:
-        """Whether it is "not started", "running" or "ended"."""
-        if self._is_finished:
+    def state(self) -> Literal["not started", "running", "ended"]:
+        """Whether reading has begun, and whether it has ended."""
+        if self._ending is _Ending.HANDING_OUT:
             return "ended"
-        return "not started" if self._owner is None else "running"
+        if self._owner is None:
+            return "not started"
+        return "ended" if self._owner.done() else "running"
+
+    @property
+    def in_flight(self) -> int:
+        """Number of items that are read and not yet handed out."""
+        count = len(self._unmapped) + len(self._workers) + len(self._ready)
+        if self._order is not None:
+            count += len(self._order)
+        if self._commits is not None:
+            count += len(self._commits)
+        return count
 
     # What the consumer calls
 
@@ -112,51 +151,50 @@ class ReadAhead(Generic[R]):
         return self
 
     async def __anext__(self) -> R:
-        while (result := self.take()) is None:
-            if self._ready or self._unmapped:
-                await asyncio.sleep(0)
+        self._askers += 1
+        try:
+            while (result := self.take()) is None:
+                await self._wait_for_result()
                 self._slice_end = monotonic() + SLICE_SECONDS
-                continue
-            if self._is_closed:
-                raise StopAsyncIteration
-            if self._is_finished and self._owner is not None:
-                await asyncio.wait([self._owner])
-                self._owner.result()
-                error, self._error = self._error, None
-                raise error or StopAsyncIteration
-            if self._owner is None:
-                self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
-            await self._wait(lambda: self._ready or self._unmapped or self._is_finished)
-            self._slice_end = monotonic() + SLICE_SECONDS
-        return result
+            return result
+        finally:
+            self._askers -= 1
+            self._map_soon()
 
     def take(self) -> R | None:
         """Return a result that is ready, or that an item read ahead has at once.
 
         Return None if there is none, or if other tasks are to run first.
         """
-        if self._is_slice_over():
-            return None
         while not self._ready:
-            if not self._unmapped:
+            if not self._can_map() or monotonic() >= self._slice_end:
                 return None
             self._map_next()
-            if not self._ready and self._is_slice_over():
-                return None
-        self.in_flight -= 1
         if self._waiters:
             self._wake()
         return self._ready.popleft()
 
-    def _is_slice_over(self) -> bool:
-        """Return whether results were taken for so long that other tasks are to run."""
-        return monotonic() >= self._slice_end
+    async def _wait_for_result(self) -> None:
+        """Wait until there may be a result; raise what is raised in place of one at the end."""
+        if self._can_map():
+            await asyncio.sleep(0)  # The slice is over.
+        elif self._ending is _Ending.HANDING_OUT:
+            raise StopAsyncIteration
+        elif self._owner is None:
+            self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
+            self._owner.add_done_callback(lambda _: self._wake())
+        elif self._owner.done():
+            self._owner.result()  # Raises the cancellation of the owner.
+            error, self._error = self._error, None
+            raise error or StopAsyncIteration
+        else:
+            await self._wait_for_change()
 
     def stop(self) -> None:
         """End the reading; the results of what was read come out."""
-        if self._reading is not None and not self._is_stopped:
+        if self._ending is _Ending.NONE and self._reading is not None:
             self._reading.reschedule(-inf)
-        self._is_stopped = True
+        self._end(_Ending.READING)
 
     async def aclose(self) -> None:
         """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
@@ -171,12 +209,6 @@ class ReadAhead(Generic[R]):
         if self._owner is not None and not (loop := self._owner.get_loop()).is_closed():
             loop.call_soon_threadsafe(self._abandon)
 
-    def _abandon(self) -> None:
-        self._is_closed = self._is_finished = True
-        self._ready.clear()
-        self._abort(None)
-        self._wake()
-
     # What the owner does
 
     async def _run(self) -> None:
@@ -184,6 +216,7 @@ class ReadAhead(Generic[R]):
             await self._read()
             await self._work_off()
         finally:
+            # After a cancellation of the owner, work is still in progress.
             self._abort(None)
             try:
                 try:
@@ -196,39 +229,26 @@ class ReadAhead(Generic[R]):
                         await self._finish()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
                 self._note(error)
-            finally:
-                self._is_finished = True
-                self._wake()
-
-    async def _work_off(self) -> None:
-        """Wait until all that was read is mapped, and all work is done."""
-        while self._workers or self._unmapped:
-            if self._workers:
-                await asyncio.wait(self._workers)
-            else:
-                await self._wait(lambda: self._workers or not self._unmapped)
 
     async def _read(self) -> None:
+        """Read until the source is exhausted or raises, or until `stop`."""
         try:
             async with aclosing(self._source) as source:
                 try:
-                    if not self._is_stopped:
+                    if self._ending is _Ending.NONE:
                         # `stop` ends its time. Unlike a cancel scope, that lets the source clean
                         # up.
                         async with asyncio.timeout(None) as self._reading:
                             await self._admit(source)
-                        self.is_exhausted = not self._is_stopped
+                        self.is_exhausted = self._ending is _Ending.NONE
                 except TimeoutError:
-                    if not self._is_stopped:
+                    if self._ending is _Ending.NONE:
                         raise
                 finally:
                     self._reading = None
         except (Exception, asyncio.CancelledError) as error:
-            if (
-                isinstance(error, asyncio.CancelledError)
-                and self._owner
-                and self._owner.cancelling()
-            ):
+            is_cancellation = isinstance(error, asyncio.CancelledError)
+            if is_cancellation and self._owner is not None and self._owner.cancelling():
                 raise
             self._fail(error)
 
@@ -236,22 +256,54 @@ class ReadAhead(Generic[R]):
         """Read items as long as there is room for them."""
         slice_end = monotonic() + SLICE_SECONDS
         async for items in source:
-            for item in items:
-                if self._is_stopped:  # Reading that never waits is not cancelled.
-                    return
-                self.in_flight += 1
-                if self._must_start(item):
-                    await self._map_now(item)
-                else:
-                    self._unmapped.append(item)
-                    if self._waiters:
-                        self._wake()
-                if self.in_flight >= self._limit or monotonic() >= slice_end:
-                    await asyncio.sleep(0)
-                    await self._wait(lambda: self.in_flight < self._limit)
-                    slice_end = monotonic() + SLICE_SECONDS
+            while items:
+                if self._ending is not _Ending.NONE:
+                    return  # Reading that never waits is not cancelled.
+                room = max(0, self._limit - self.in_flight)
+                is_full = room <= len(items)
+                self._unmapped.extend(items[:room])
+                items = items[room:]
+                self._wake()
+                if not self._askers:
+                    self._map_soon()
+                if is_full:
+                    await self._wait_for_room()
+            if monotonic() >= slice_end:
+                await asyncio.sleep(0)
+                slice_end = monotonic() + SLICE_SECONDS
+
+    async def _wait_for_room(self) -> None:
+        """Wait until an item was handed out, if there are as many as there may be."""
+        while self.in_flight >= self._limit and self._ending is _Ending.NONE:
+            await self._wait_for_change()
+
+    async def _work_off(self) -> None:
+        """Wait until all that was read is mapped, and all work is done."""
+        while self._workers or self._unmapped:
+            await self._wait_for_change()
 
     # How an item becomes a result
+
+    def _can_map(self) -> bool:
+        """Return whether an item can be mapped now."""
+        return bool(self._unmapped) and not self._is_held
+
+    def _map_soon(self) -> None:
+        """Let the event loop map what was read, unless somebody asks for a result by then."""
+        if self._can_map() and not self._is_mapping_due:
+            self._is_mapping_due = True
+            asyncio.get_running_loop().call_soon(self._map_unasked)
+
+    def _map_unasked(self) -> None:
+        """Map what was read for a slice of time, and then again, while nobody asks."""
+        self._is_mapping_due = False
+        slice_end = monotonic() + SLICE_SECONDS
+        while self._can_map() and not self._askers:
+            if monotonic() >= slice_end:
+                self._map_soon()
+                return
+            self._map_next()
+        self._wake()
 
     def _map_next(self) -> None:
         """Map the item that was read first."""
@@ -259,54 +311,55 @@ class ReadAhead(Generic[R]):
         try:
             outcome: Any = self._function(item)
         except Exception as error:  # noqa: BLE001  (the consumer gets it, after the results before it)
-            self.in_flight -= 1
-            self._forget_unmapped()
+            self._unmapped.clear()
             self._fail(error)
-        else:
-            self._put_outcome(outcome)
-
-    async def _map_now(self, item: Any) -> None:
-        """Map an item, after those that were read before it."""
-        slice_end = monotonic() + SLICE_SECONDS
-        while self._unmapped:
-            self._map_next()
-            if monotonic() >= slice_end:
-                await asyncio.sleep(0)
-                slice_end = monotonic() + SLICE_SECONDS
-        if self._is_stopped:
-            self.in_flight -= 1
             return
 
-        try:
-            outcome: Any = self._function(item)
-            if type(outcome) is CoroutineType:
-                outcome = await outcome
-        except BaseException:
-            self.in_flight -= 1
-            raise
-        self._put_outcome(outcome)
-
-    def _put_outcome(self, outcome: Any) -> None:
-        """Pass on the result of the next item, or start the work for it."""
         self._place += 1
         if type(outcome) is partial:
-            worker = asyncio.create_task(outcome(self._hand_out))
-            self._workers.add(worker)
-            worker.add_done_callback(partial(self._complete, self._place))
+            self._start(outcome(self._publish))
+        elif type(outcome) is Held:
+            self._is_held = True
+            self._start(self._finish_held(outcome))
+        elif self._is_direct and outcome is not None:
+            self._ready.append(outcome)  # As of most lines; `_put` would do the same.
         else:
             self._put(self._place, outcome)
 
+    def _start(self, work: Coroutine[Any, Any, R | None]) -> None:
+        """Work on the item that was mapped last in a task of its own."""
+        worker = asyncio.create_task(work)
+        self._workers.add(worker)
+        worker.add_done_callback(partial(self._complete, self._place))
+
+    async def _finish_held(self, held: Held) -> R | None:
+        """Find the outcome of an item, let the next one be mapped, and finish its work."""
+        try:
+            outcome: Any = await held.find()
+        except Exception:
+            self._unmapped.clear()
+            raise
+        finally:
+            self._is_held = False
+            self._wake()
+            self._map_soon()
+        if type(outcome) is partial:
+            outcome = await outcome(self._publish)
+        return outcome  # type: ignore[no-any-return]
+
     def _complete(self, place: int, worker: asyncio.Task[R | None]) -> None:
+        """Take the result of a worker that has ended, or its error."""
         self._workers.remove(worker)
         result = None
         if worker.cancelled():
-            if not self._is_aborted:  # Nobody has asked for it.
+            if self._ending < _Ending.WORKING:  # Nobody has asked for it.
                 self._fail(asyncio.CancelledError())
         elif (error := worker.exception()) is not None:
             self._fail(error)
         else:
             result = worker.result()
         self._put(place, result)
+        self._wake()
 
     def _put(self, place: int, result: R | None) -> None:
         """Pass on the result of the item at `place`; None for an item without one."""
@@ -314,35 +367,35 @@ class ReadAhead(Generic[R]):
             self._order.put(place, result)
         else:
             self._deliver(result)
-        if self._waiters:
-            self._wake()
 
     def _deliver_in_order(self, result: R | None) -> None:
+        """Let `until` count the result of the next item, and pass it on."""
         if self._until is not None:
             result = self._until.count(result, failed=self._error is not None)
-            if self._until.is_over and not self._is_aborted:
+            if self._until.is_over and self._ending < _Ending.WORKING:
                 self._abort(None)
         self._deliver(result)
 
     def _deliver(self, result: R | None) -> None:
+        """Pass on a result; it is committed before it is ready."""
         if self._commits is not None and result is not None:
             self._commits.add(result)
         else:
             self._publish(result)
 
     def _publish(self, result: R | None) -> None:
-        if result is None:
-            self.in_flight -= 1
-        elif not self._is_closed:
+        """Make a result ready to be handed out; None stands for one that does not come out."""
+        if result is not None and self._ending is not _Ending.HANDING_OUT:
             self._ready.append(result)
         if self._waiters:
             self._wake()
 
-    def _hand_out(self, result: R) -> None:
-        """Hand out a result that an item has in addition to its own."""
-        if not self._is_closed:
-            self.in_flight += 1
-            self._publish(result)
+    # How it ends
+
+    def _end(self, ending: _Ending) -> None:
+        """Cease to do something."""
+        self._ending = max(self._ending, ending)
+        self._wake()
 
     def _fail(self, error: BaseException) -> None:
         """Read nothing more; raise the error once the results of what was read have come out."""
@@ -352,11 +405,17 @@ class ReadAhead(Generic[R]):
     def _abort(self, error: BaseException | None) -> None:
         """End all work; what is complete comes out, and then the exception, unless it is None."""
         self._note(error)
-        self._is_aborted = True
-        self._forget_unmapped()
         self.stop()
+        self._unmapped.clear()
+        self._end(_Ending.WORKING)
         for worker in self._workers:
             worker.cancel()
+
+    def _abandon(self) -> None:
+        """End all work; nothing more comes out."""
+        self._abort(None)
+        self._ready.clear()
+        self._end(_Ending.HANDING_OUT)
 
     def _note(self, error: BaseException | None) -> None:
         """Keep the first error, to be raised once all results before it are handed out."""
@@ -364,21 +423,16 @@ class ReadAhead(Generic[R]):
             self._error = self._error or error
             self.is_exhausted = False
 
-    def _forget_unmapped(self) -> None:
-        """Drop what was read and not mapped; the owner may be waiting for it."""
-        self.in_flight -= len(self._unmapped)
-        self._unmapped.clear()
-        self._wake()
-
     # How tasks wait for each other
 
-    async def _wait(self, condition: Callable[[], object]) -> None:
-        """Wait until `condition` holds; it is looked at each time that anything changes."""
-        while not condition():
-            self._waiters.append(waiter := asyncio.get_running_loop().create_future())
-            await waiter
+    async def _wait_for_change(self) -> None:
+        """Wait until anything changes that a task may wait for."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     def _wake(self) -> None:
+        """Let all who wait look again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -393,7 +447,11 @@ class _Order(Generic[R]):
         self._early: dict[int, R | None] = {}  # By the place of the item.
         self._delivered = 0  # Place of the last item whose result was delivered.
 
+    def __len__(self) -> int:
+        return len(self._early)
+
     def put(self, place: int, result: R | None) -> None:
+        """Take the result of the item at `place`, and deliver those whose turn it is."""
         self._early[place] = result
         while self._delivered + 1 in self._early:
             self._delivered += 1
@@ -410,11 +468,18 @@ class _Commits(Generic[R]):
         publish: Callable[[R | None], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        self._commit, self._publish, self._fail = commit, publish, fail
+        self._commit = commit
+        self._publish = publish
+        self._fail = fail
         self._uncommitted: list[R] = []
+        self._committing = 0  # Number of results that are being committed.
         self._task: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        return len(self._uncommitted) + self._committing
+
     def add(self, result: R) -> None:
+        """Commit a result as soon as those before it are committed."""
         self._uncommitted.append(result)
         if self._task is None:
             self._task = asyncio.create_task(self._commit_all())
@@ -423,10 +488,15 @@ class _Commits(Generic[R]):
         try:
             while results := self._uncommitted:
                 self._uncommitted = []
-                for result in await self._commit(results):
+                self._committing = len(results)
+                committed = await self._commit(results)
+                self._committing = 0
+                for result in committed:
                     self._publish(result)
             self._task = None
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (the consumer gets it)
+            self._uncommitted = []
+            self._committing = 0
             self._fail(error)
 
     async def wait(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,30 @@ async def test_a_rejected_large_line_may_end_the_stream() -> None:
     assert await anext(stream)
     with pytest.raises(RejectedResponse, match="line 2"):
         await anext(stream)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(HEAVY_BYTES, id="of a large question"),
+        pytest.param(100_000, id="whose comparison is not quick"),
+    ],
+)
+async def test_a_short_line_is_scored_in_a_thread_while_nobody_asks(size: int) -> None:
+    is_compared = threading.Event()
+
+    def compare(_expected: object, _actual: object) -> float:
+        is_compared.set()
+        return 1.0
+
+    slow = {"name": "slow", "output": "x" * size}
+    reference = [*templates(1), *template(question(slow, question_id="slow"))]
+    lines = [answer(), {"question_id": "slow", "actual_steps": [{**slow, "output": "x"}]}]
+    stream = evaluate_stream(reference, lines, comparators={"slow": compare})
+    async with stream:
+        assert (await anext(stream))["question_id"] == "q0"
+        assert await asyncio.to_thread(is_compared.wait, 10)
+        assert (await anext(stream))["question_id"] == "slow"
 
 
 # Hostile lines

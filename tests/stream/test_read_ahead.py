@@ -1,5 +1,5 @@
-"""The bounded map: what comes out of it, how much is under way, and that no end loses a
-committed result.
+"""Reading ahead: what comes out, how much is under way, and that no end loses a committed
+result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.stream.read_ahead import ReadAhead
+from graphrag_eval_async.stream.read_ahead import Held, ReadAhead
 from tests.support import virtual_time
 from tests.support.journals import Gates
 from tests.support.loop import leaving_nothing, settle
@@ -220,20 +220,110 @@ async def test_a_commit_that_fails_ends_what_was_read_ahead() -> None:
         assert await collect(results) == []
 
 
-async def test_a_large_item_that_is_mapped_when_the_reading_ends() -> None:
-    async def wait() -> None:
+async def test_a_held_item_comes_out_when_the_reading_ends() -> None:
+    """And the items after it, which were read and not mapped yet."""
+    gates = Gates()
+
+    async def wait(item: str) -> str:
+        await gates(item)
+        return item
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        yield ["a", "b"]
         await asyncio.Event().wait()
 
-    results: ReadAhead[int] = ReadAhead(
-        batches([1, 2]), lambda _: wait(), limit=9, must_start=lambda _: True
-    )
+    results: ReadAhead[str] = ReadAhead(source(), lambda item: Held(partial(wait, item)), limit=9)
     async with leaving_nothing(), asyncio.timeout(10):
         first = asyncio.ensure_future(anext(results))
         await settle()
         results.stop()
-        with pytest.raises(StopAsyncIteration):
-            await first
+        gates.open("a", "b")
+        assert [await first, *await collect(results)] == ["a", "b"]
         assert results.in_flight == 0
+
+
+@pytest.mark.parametrize("end", ["close", "fail"])
+async def test_a_held_item_ends_with_the_rest(end: str) -> None:
+    async def commit(_results: Sequence[int]) -> Sequence[int]:
+        await settle()
+        raise OSError("disk full")
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    results: ReadAhead[int] = ReadAhead(
+        batches([1, 2, 3]),
+        lambda item: 1 if item == 1 else Held(wait),
+        limit=9,
+        commit=commit if end == "fail" else None,
+    )
+    async with leaving_nothing(), asyncio.timeout(10):
+        if end == "fail":
+            with pytest.raises(OSError, match="disk full"):
+                await anext(results)
+        else:
+            assert await anext(results) == 1
+            await results.aclose()
+        assert await collect(results) == []
+        assert results.in_flight == 0
+
+
+# Work begins whether or not anybody asks
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("read_later", [False, True])
+async def test_work_begins_while_the_consumer_is_away(is_held: bool, read_later: bool) -> None:
+    begun = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def work(*_: object) -> str:
+        begun.set()
+        return "slow"
+
+    def function(item: str) -> Any:
+        if item == "quick":
+            return item
+        return Held(work) if is_held else partial(work)
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        yield ["quick"] if read_later else ["quick", "quick", "slow"]
+        await go_on.wait()
+        yield ["quick", "slow"] if read_later else []
+
+    results: ReadAhead[str] = ReadAhead(source(), function, limit=9)
+    async with leaving_nothing(), asyncio.timeout(10):
+        assert await anext(results) == "quick"
+        if read_later:
+            go_on.set()
+        await begun.wait()
+        go_on.set()
+        assert await collect(results) == ["quick", "slow"]
+
+
+async def test_a_call_that_is_cancelled_leaves_no_work_unbegun() -> None:
+    """It was to map what was just read."""
+    begun = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def work(_hand_out: object) -> str | None:
+        begun.set()
+        return "slow"
+
+    async def source() -> AsyncGenerator[Sequence[str]]:
+        await go_on.wait()
+        yield ["slow"]
+        waiting.cancel()
+        await asyncio.Event().wait()
+
+    results: ReadAhead[str] = ReadAhead(source(), lambda _: partial(work), limit=9)
+    async with leaving_nothing(), asyncio.timeout(10), aclosing(results):
+        waiting = asyncio.ensure_future(anext(results))
+        await settle()
+        go_on.set()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        await begun.wait()
 
 
 # Ends
