@@ -158,6 +158,31 @@ def read_typed_table(text: str) -> TypedTable | None:
         return None
 
 
+class _ResultsAlone(msgspec.Struct, gc=False):
+    """The members of a document that are SPARQL results. All others are passed over."""
+
+    head: dict[str, Any]
+    results: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    boolean: Any = msgspec.UNSET
+
+
+_decode_results_alone = msgspec.json.Decoder(_ResultsAlone).decode
+
+
+def read_results_alone(text: str) -> dict[str, Any] | None:
+    """Return the SPARQL results in JSON text, without other members; None if there are none.
+
+    It reads what `read_typed_table` reads: a store may add a member whose value Python cannot hold,
+    such as a number beyond a double, and the results are right all the same.
+    """
+    try:
+        document = _decode_results_alone(text)
+    except (ValueError, RecursionError):
+        return None
+    members: dict[str, Any] = msgspec.to_builtins(document)
+    return members
+
+
 def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether both have the same variables and equal rows; `one` is known to be SPARQL results."""
     if "results" not in one or "boolean" in other:
