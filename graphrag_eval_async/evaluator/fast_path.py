@@ -42,7 +42,7 @@ from graphrag_eval_async.steps.failure import error_line
 from graphrag_eval_async.steps.formats.results import TypedTable, read_typed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.outcomes import Outcomes
     from graphrag_eval_async.catalogue.tags import Tags
@@ -97,6 +97,7 @@ class _UsualResponse(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _decode: Callable[[bytes], Any] = msgspec.json.Decoder(_UsualResponse).decode
 
 _SCORE_AND_RESOURCES = ("steps_score", *RESOURCES)
+_copy_step = dict.copy  # As a function, it is called without a frame for each step.
 
 
 class _KindsOfStep(NamedTuple):
@@ -114,21 +115,8 @@ class _Expected(NamedTuple):
     tables: Tables  # Of the steps of the last group.
 
 
-class _Situation(NamedTuple):
-    """What decides the outcomes of a usual result, besides its steps."""
-
-    template_id: str
-    tags: Tags
-    has_reference_answer: bool
-    has_reference_steps: bool
-    failed: bool
-    answer: int
-    failure: str | None
-    metrics: tuple[str, ...]
-
-
 class _Shared(NamedTuple):
-    """What results with the same situation and the same kinds of steps have in common."""
+    """What results of the same outcomes and kinds of steps have in common."""
 
     alike: Alike
     metrics: tuple[str, ...]
@@ -181,6 +169,7 @@ class FastPath:
 
         A sample is taken only for an evaluation.
         """
+        # What the response says: its types, its question, its answer, its tokens and seconds.
         try:
             response = _decode(data)
             question = self._questions[response.question_id]
@@ -191,7 +180,7 @@ class FastPath:
         failed = response.error is not None or response.status == "error"
         answer = response.actual_answer
         state = ABSENT if answer is None else answer_state(answer)
-        metrics, numbers = _resources(response)
+        resources, amounts = _resources(response)
 
         # What the agent did.
         steps = response.actual_steps
@@ -204,6 +193,8 @@ class FastPath:
         score: float | None = None
         failure = AGENT_ERROR if failed else None
         groups: list[list[Step]] | None = None
+        metrics = resources
+        numbers = amounts
         if question.data is not None:
             groups, tables = self._copy_expected_steps(question, question.data)
             if failed:
@@ -211,34 +202,35 @@ class FastPath:
             elif steps is None:
                 failure = "no_steps"
             else:
-                matched = _match(groups[-1], tables, steps, usable)
-                if matched is None or (not matched and len(groups) > 1):
+                is_matched = _match(groups[-1], tables, steps, usable)
+                if is_matched is None or (not is_matched and len(groups) > 1):
                     return None  # Without a match, it may have taken steps of another group.
-                if not matched:
-                    score, failure = 0.0, "no_steps"
+                if not is_matched:
+                    failure = "no_steps"
                 elif state != ANSWERED and answer_state(question.reference_answer) == ANSWERED:
-                    score, failure = 1.0, "no_answer"
+                    failure = "no_answer"
                 else:
-                    score, failure = 1.0, "none"
+                    failure = "none"
+                score = float(is_matched)
                 is_full = metrics is RESOURCES
                 metrics = _SCORE_AND_RESOURCES if is_full else ("steps_score", *metrics)
                 numbers = (score, *numbers)
 
         # What it has in common with other results.
-        has_answer = question.reference_answer is not None
-        situation = _Situation(
+        key = (
             question.template_id,
             question.tags,
-            has_answer,
+            question.reference_answer is not None,
             groups is not None,
             failed,
             state,
             failure,
             metrics,
+            tuple(kinds),
         )
-        key = (*situation, *kinds)
-        shared = self._shared.get(key) or self._remember_shared(key, situation, tuple(kinds))
+        shared = self._shared.get(key) or self._remember_shared(*key)
 
+        # The result.
         sample = self._take_sample(question.id)
         result = _lay_out(
             question,
@@ -247,6 +239,7 @@ class FastPath:
             failed=failed,
             score=score,
             failure=failure,
+            resources=zip(resources, amounts, strict=True),
             sample=sample,
             source=source,
         )
@@ -274,35 +267,38 @@ class FastPath:
 
         The name of a step that failed is None, since it matches no reference step.
         """
-        known = self._kinds
-        for step in steps:
-            name = step.get("name")
-            if type(name) is not str:
-                return False
-            kinds_of_step = known.get(name) or self._remember_kinds(name)
-            if kinds_of_step is None:
-                return False
-
-            status = step.get("status")
-            output = step.get("output")
-            if status == "success" and type(output) is str:
-                is_json = output[:1] == "{"
-                is_empty = has_no_rows(output) if is_json else returned_nothing(step)
-                usable.append(name)
-                kinds.append(kinds_of_step.empty if is_empty else kinds_of_step.returned)
-            elif status == "error":
-                usable.append(None)
-                kinds.append(kinds_of_step.failed)
-            else:
-                return False
+        kinds_by_name = self._kinds
+        try:
+            for step in steps:
+                name = step["name"]
+                status = step["status"]
+                kinds_of_step = kinds_by_name.get(name) or self._remember_kinds(name)
+                if kinds_of_step is None:
+                    return False
+                if status == "success":
+                    output = step["output"]
+                    if type(output) is not str:
+                        return False
+                    is_json = output[:1] == "{"
+                    is_empty = has_no_rows(output) if is_json else returned_nothing(step)
+                    usable.append(name)
+                    kinds.append(kinds_of_step.empty if is_empty else kinds_of_step.returned)
+                elif status == "error":
+                    usable.append(None)
+                    kinds.append(kinds_of_step.failed)
+                else:
+                    return False
+        except (KeyError, TypeError):
+            return False  # A key is missing, or the name is a list or an object.
         return True
 
-    def _remember_kinds(self, name: str) -> _KindsOfStep | None:
+    def _remember_kinds(self, name: Any) -> _KindsOfStep | None:
         """Return what is counted of a step of this name; None if its name is unusual.
 
-        That is another spelling of a reference step's name, or one that is compared in its own way.
+        That is no text, another spelling of a reference step's name, or one that is compared in its
+        own way.
         """
-        if len(name) > LONGEST_NAME or compares_by_name(name):
+        if type(name) is not str or len(name) > LONGEST_NAME or compares_by_name(name):
             return None
         is_other_spelling = name in self._names or plain_name(name) in self._names
         if is_other_spelling and name not in self._known_names:
@@ -326,56 +322,71 @@ class FastPath:
         if kept is None:
             groups = decode_steps(data)
             kept = self._expected[question.id] = _Expected(groups, [None] * len(groups[-1]))
-        return [[step.copy() for step in group] for group in kept.groups], kept.tables
+        return [[*map(_copy_step, group)] for group in kept.groups], kept.tables
 
     def _remember_shared(
-        self, key: tuple[Any, ...], situation: _Situation, steps: tuple[StepKind, ...]
+        self,
+        template_id: str,
+        tags: Tags,
+        has_reference_answer: bool,
+        has_reference_steps: bool,
+        failed: bool,
+        answer: int,
+        failure: str | None,
+        metrics: tuple[str, ...],
+        steps: tuple[StepKind, ...],
     ) -> _Shared:
-        """Return what results with this situation and these steps have in common; keep it by the
-        key.
-        """
+        """Return what results have in common that agree in all arguments; keep it by these."""
         metrics, outcomes, outcomes_of_error = outcomes_of(
-            situation.metrics,
-            situation.failed,
-            situation.answer,
-            situation.has_reference_answer,
-            situation.has_reference_steps,
+            metrics,
+            failed,
+            answer,
+            has_reference_answer,
+            has_reference_steps,
             bool(steps),
-            situation.failure,
+            failure,
             False,
         )
         alike = Alike(
-            template_id=situation.template_id,
-            failed=situation.failed,
+            template_id=template_id,
+            failed=failed,
             metrics=metrics,
             steps=steps,
             outcomes=outcomes,
-            tags=situation.tags,
+            tags=tags,
         )
         shared = _Shared(alike, metrics, steps, outcomes, outcomes_of_error)
         if len(steps) <= MOST_SHARED_STEPS:
             if len(self._shared) >= MOST_REMEMBERED:
                 self._shared.clear()
+            key = (
+                template_id,
+                tags,
+                has_reference_answer,
+                has_reference_steps,
+                failed,
+                answer,
+                failure,
+                metrics,
+                steps,
+            )
             self._shared[key] = shared
         return shared
 
 
 def _resources(response: _UsualResponse) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Return the names and the values of the tokens and seconds that a response has."""
-    numbers = (
+    """Return the names and the amounts of the tokens and seconds that a response has."""
+    amounts = (
         response.input_tokens,
         response.output_tokens,
         response.total_tokens,
         response.elapsed_sec,
     )
-    if None not in numbers:
-        return RESOURCES, numbers
-    present = [
-        (name, number)
-        for name, number in zip(RESOURCES, numbers, strict=True)
-        if number is not None
-    ]
-    return tuple([name for name, _ in present]), tuple([number for _, number in present])
+    if None not in amounts:
+        return RESOURCES, amounts
+    present = [amount for amount in amounts if amount is not None]
+    names = [name for name, amount in zip(RESOURCES, amounts, strict=True) if amount is not None]
+    return tuple(names), tuple(present)
 
 
 def _match(
@@ -384,10 +395,10 @@ def _match(
     steps: Sequence[Step],
     usable: list[str | None],
 ) -> bool | None:
-    """Return whether all expected steps are plainly matched, or none; None if they must be
-    compared.
+    """Return whether all expected steps are plainly matched, or none.
 
-    Sets `matches` of each matched step to the id of the actual step: the last of its name.
+    An expected step takes the last free step of its name; its `matches` is set to the id of that
+    step. Return None if only some are matched, or if steps must be compared in full.
     """
     taken: list[int] = []
     for place, step in enumerate(expected):
@@ -402,7 +413,7 @@ def _match(
             step["matches"] = steps[index].get("id")
             taken.append(index)
         elif taken or (None in usable and any(actual["name"] == name for actual in steps)):
-            return None
+            return None  # Some are matched, or one that failed may be to blame.
     if not taken:
         return False
     return True if len(taken) == len(expected) else None
@@ -434,10 +445,12 @@ def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
     failed: bool,
     score: float | None,
     failure: str | None,
+    resources: Iterable[tuple[str, float]],
     sample: int | None,
     source: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the result of a usual response, its keys in the documented order."""
+    """Return the result of a usual response, its keys in the order of `Evaluation.as_dict`."""
+    # The question, and what it expects.
     result: dict[str, Any] = {
         "template_id": question.template_id,
         "question_id": question.id,
@@ -447,6 +460,8 @@ def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
         result["reference_steps"] = groups
     if question.reference_answer is not None:
         result["reference_answer"] = question.reference_answer
+
+    # What the agent answered and did.
     result["status"] = "error" if failed else "success"
     if response.error is not None:
         result["error"] = response.error
@@ -454,19 +469,19 @@ def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
         result["actual_answer"] = response.actual_answer
     if response.actual_steps is not None:
         result["actual_steps"] = response.actual_steps
+
+    # How it was scored.
     result["steps_score"] = score
     result["failure"] = failure
-    detail = error_line(response.error) if failed else None
-    if detail is not None:
-        result["failure_detail"] = detail
-    if response.input_tokens is not None:
-        result["input_tokens"] = response.input_tokens
-    if response.output_tokens is not None:
-        result["output_tokens"] = response.output_tokens
-    if response.total_tokens is not None:
-        result["total_tokens"] = response.total_tokens
-    if response.elapsed_sec is not None:
-        result["elapsed_sec"] = response.elapsed_sec
+    if failed:
+        detail = error_line(response.error)
+        if detail is not None:
+            result["failure_detail"] = detail
+
+    # What it spent.
+    result.update(resources)
+
+    # Which response it was.
     if sample is not None:
         result["sample"] = sample
     if response.id is not None:

@@ -17,6 +17,9 @@ _is_tsv_header = re.compile(r"[?$]\w+(?:\t[?$]\w+)*(?:\r?\n)?").fullmatch
 _BINDINGS = '"bindings"'
 """Key of the rows in SPARQL results in JSON."""
 
+_NO_ROWS = (": []", ":[]", " : [ ]", " : []")
+"""How serializers write that there are no rows."""
+
 _has_no_bindings = re.compile(r'"bindings"\s*:\s*\[\s*\]').match
 
 _SPARQL_XML = "http://www.w3.org/2005/sparql-results#"
@@ -85,8 +88,11 @@ def has_no_rows(text: str) -> bool:
         return False
     # Most results have a row, and its brace is found in half the time that the pattern takes.
     start = text[place + 10 : place + 40]
+    # A row, as in most results, or none: looking takes a tenth of the time of the pattern.
     if "{" in start and "]" not in start:
         return False
+    if start.startswith(_NO_ROWS):
+        return True
     return _has_no_bindings(text, place) is not None
 
 

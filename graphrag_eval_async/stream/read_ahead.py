@@ -167,7 +167,8 @@ class ReadAhead(Generic[R]):
         Return None if there is none, or if other tasks are to run first.
         """
         while not self._ready:
-            if not self._can_map() or monotonic() >= self._slice_end:
+            # The same as `_can_map`, which would be called for each result.
+            if not self._unmapped or self._is_held or monotonic() >= self._slice_end:
                 return None
             self._map_next()
         if self._waiters:
