@@ -98,6 +98,9 @@ class ReadAhead(Generic[R]):
         self._source = source
         self._function = function
         self._limit = limit
+        # Once the reading has waited for room, so many items are mapped before it goes on: reading
+        # a few at a time would let the owner run once for each.
+        self._refill_below = limit // 2 + 1
         self._until: Any = until
         self._finish = finish
 
@@ -171,7 +174,7 @@ class ReadAhead(Generic[R]):
             if not self._unmapped or self._is_held or monotonic() >= self._slice_end:
                 return None
             self._map_next()
-        if self._waiters:
+        if self._waiters and len(self._unmapped) < self._refill_below:
             self._wake()
         return self._ready.popleft()
 
@@ -274,8 +277,10 @@ class ReadAhead(Generic[R]):
                 slice_end = monotonic() + SLICE_SECONDS
 
     async def _wait_for_room(self) -> None:
-        """Wait until an item was handed out, if there are as many as there may be."""
-        while self.in_flight >= self._limit and self._ending is _Ending.NONE:
+        """Wait until items were handed out, and many of those that were read are mapped."""
+        while self._ending is _Ending.NONE and (
+            self.in_flight >= self._limit or len(self._unmapped) >= self._refill_below
+        ):
             await self._wait_for_change()
 
     async def _work_off(self) -> None:
