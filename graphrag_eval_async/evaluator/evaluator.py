@@ -47,6 +47,10 @@ RESULTS_VERSION = "9"
 """
 
 
+_KEYS_OF_EXECUTION = ("executed_at", "executed_output", "execution_error", "query_facts")
+"""Keys that running the queries of a step adds to it. No agent can say what was run."""
+
+
 class EvaluatorOptions(TypedDict, total=False):
     """The keyword arguments of `Evaluator`, for functions that pass them on."""
 
@@ -117,36 +121,55 @@ class Evaluator:
             ConfigError: the configuration is invalid, or needs a package that is not installed.
             UsageError: an argument has an invalid value.
         """
+        # What the arguments and the configuration ask for.
         check_arguments(comparators, steps_groups, metrics, on_fatal)
-        has_reference = reference is not None and not isinstance(reference, NoReference)
-        given = configure(
-            config, judge, metrics or {}, on_fatal, steps_groups, step_aliases, has_reference
+        configured = configure(
+            config,
+            judge,
+            metrics or {},
+            on_fatal=on_fatal,
+            steps_groups=steps_groups,
+            step_aliases=step_aliases,
+            has_reference=reference is not None and not isinstance(reference, NoReference),
         )
-        self.config, rules, self._step_aliases, self._judging, self._executing, self.in_code = given
+        rules = configured.rules
+        self.config = configured.config
+        self._judging = configured.judging
+        self._executing = configured.executing
+        self.in_code = configured.in_code
         self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
-        self.reference = (
-            NoReference()
-            if reference is None
-            else load_reference(reference, comparators=comparators)
-        )
-        self._known = known = self.reference.step_names
-        self._aliases = names_by_alias(self._step_aliases, known)
+
+        # The reference set, and the names of its steps.
+        if reference is None:
+            self.reference: Reference = NoReference()
+        else:
+            self.reference = load_reference(reference, comparators=comparators)
+        is_loaded_here = reference is not None and self.reference is not reference
+        self._known = self.reference.step_names
+        self._aliases = names_by_alias(configured.step_aliases, self._known)
         forbidden = (name for question in self.reference for name in question.forbidden_steps)
-        self._names = step_names(self._aliases, known, forbidden)
-        if reference is None or self.reference is reference:  # Else loading it has warned.
-            for doubt in idle_comparators(comparators or {}, known):
+        self._names = step_names(self._aliases, self._known, forbidden)
+
+        # How steps are compared.
+        if not is_loaded_here:  # Else loading it has warned.
+            for doubt in idle_comparators(comparators or {}, self._known):
                 warn_caller(doubt)
-        every = {**self.reference.comparators, **(comparators or {})}
-        own = {name: each for name, each in every.items() if name in known}
+        all_comparators = {**self.reference.comparators, **(comparators or {})}
+        used_comparators = {
+            name: comparator for name, comparator in all_comparators.items() if name in self._known
+        }
         prepared = self.reference.prepared
+        if comparators and not is_loaded_here:  # It was loaded without them.
+            prepared = PreparedSteps(self.reference.questions, used_comparators)
+        self._scoring = Scoring(rules, used_comparators, prepared, self._names)
+
         self.trace_format: TraceFormat | None = None
         if format is not None:
             from graphrag_eval_async.traces.format import format_for
 
             self.trace_format = format_for(self.reference.questions, format)
-        if comparators and self.reference is reference:  # Loaded without them.
-            prepared = PreparedSteps(self.reference.questions, own)
-        self._scoring = Scoring(rules, own, prepared, self._names)
+
+        # What the reference set must have for that.
         if rules.match is not None:
             check_matches(self.reference, rules.match, rules.tolerance)
         if self._executing is None or self._executing.config is None:
@@ -167,24 +190,33 @@ class Evaluator:
             JudgeUnavailable: the judge will not answer any call, and `on_fatal` is "raise".
             ExecutionUnavailable: the configured queries cannot be run.
         """
-        text = response.encode(errors="surrogatepass") if isinstance(response, str) else response
-        is_text = isinstance(text, bytes | bytearray)
-        record: Record = Line(1, 0, bytes(text)) if is_text else write_line(text, 1, 0)  # type: ignore[arg-type]
-        reading = partial(self.reader(), record)
-        read = await run_in_thread(reading) if is_large(record) else reading()
-        if isinstance(read, Reject):
-            raise RejectedResponse(read)
-        if self._executing is not None:
-            execution = self._own_sessions().execution
-            evaluation = await self.score_in_thread(
-                read, sample, await self.execute(read, execution)
-            )
+        # Read the response.
+        record: Record
+        if isinstance(response, str):
+            record = Line(1, 0, response.encode(errors="surrogatepass"))
+        elif isinstance(response, bytes | bytearray):
+            record = Line(1, 0, bytes(response))
         else:
-            found = self.score_at_once(record, read, sample)
-            evaluation = found or await self.score_in_thread(read, sample)
+            record = write_line(response, 1, 0)
+        read = partial(self.reader(), record)
+        checked = await run_in_thread(read) if is_large(record) else read()
+        if isinstance(checked, Reject):
+            raise RejectedResponse(checked)
+
+        # Run its queries, and score its steps.
+        evaluation = None
+        executed = None
+        if self._executing is not None:
+            executed = await self.execute(checked, self._sessions().execution)
+        else:
+            evaluation = self.score_at_once(record, checked, sample)
+        if evaluation is None:
+            evaluation = await self.score_in_thread(checked, sample, executed)
+
+        # Judge it.
         session = None
         if evaluation.plan is not None:
-            session = self._own_sessions().judges
+            session = self._sessions().judges
             assert session is not None  # noqa: S101  (plans come from a judge)
             session.usage.outcomes["skipped"] += evaluation.plan.skipped
         if self.pending(evaluation):
@@ -306,16 +338,17 @@ class Evaluator:
         run.
         """
         question = response.question or self.reference.questions[response.question_id]
+        if session is None:
+            return None
         steps = response.fields.get("actual_steps") or ()
-        for step in steps if session is not None else ():  # No agent can say what was run.
-            for key in ("executed_at", "executed_output", "execution_error", "query_facts"):
+        for step in steps:
+            for key in _KEYS_OF_EXECUTION:
                 step.pop(key, None)
-        if session is None or question.data is None:
+        if question.data is None:
             return None
         rename_steps(response, self._known, self._names)
-        return await session.run(
-            self._scoring.prepared[question.id].groups, () if response.failed else steps
-        )
+        executed_steps = () if response.failed else steps
+        return await session.run(self._scoring.prepared[question.id].groups, executed_steps)
 
     def fingerprints(self) -> dict[str, str]:
         """Return words and hashes, by name, that differ if another evaluator could give other
@@ -324,19 +357,29 @@ class Evaluator:
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
-        judging, aliases = self._judging, sorted(self._aliases.items())
-        executing = self._executing and self._executing.fingerprint
-        in_code, rules = self.in_code and self.in_code.fingerprint, self._scoring.rules
-        match = rules.match and (rules.match, rules.tolerance)
-        flags = rules.strict_types, rules.tool_calls and "calls"
-        more = [aliases, *flags, executing, in_code, match]
-        own = [sorted(self._scoring.comparators), *filter(None, more)]
-        if self.trace_format is not None:
-            own.append(repr(self.trace_format))
-        config = [rules.mode, judging and judging.fingerprint, *own]
-        reference = [self.reference.templates, questions]
-        prints = {"reference": digest(reference).hex(), "configuration": digest(config).hex()}
-        return {"version": RESULTS_VERSION, **prints}
+        rules = self._scoring.rules
+        judging = None if self._judging is None else self._judging.fingerprint
+        # What is not asked for is left out, so that a new option changes no older fingerprint.
+        options = [
+            sorted(self._aliases.items()),
+            rules.strict_types,
+            rules.tool_calls and "calls",
+            self._executing and self._executing.fingerprint,
+            self.in_code and self.in_code.fingerprint,
+            rules.match and (rules.match, rules.tolerance),
+            self.trace_format and repr(self.trace_format),
+        ]
+        configuration = [
+            rules.mode,
+            judging,
+            sorted(self._scoring.comparators),
+            *filter(None, options),
+        ]
+        return {
+            "version": RESULTS_VERSION,
+            "reference": digest([self.reference.templates, questions]).hex(),
+            "configuration": digest(configuration).hex(),
+        }
 
     @property
     def judged(self) -> Sequence[str]:
@@ -346,8 +389,12 @@ class Evaluator:
     @property
     def fractions(self) -> Sequence[str]:
         """Outputs of custom evaluations and metrics in code that are from 0 to 1 by definition."""
-        judged = () if self._judging is None else self._judging.provenance().get("fractions", ())
-        return judged if self.in_code is None else [*judged, *self.in_code.fractions]
+        judged: Sequence[str] = ()
+        if self._judging is not None:
+            judged = self._judging.provenance().get("fractions", ())
+        if self.in_code is None:
+            return judged
+        return [*judged, *self.in_code.fractions]
 
     @property
     def waits(self) -> bool:
@@ -389,7 +436,8 @@ class Evaluator:
         """Counts of the judge's calls for `evaluate`; None before the first."""
         return self._opened.judges.usage if self._opened and self._opened.judges else None
 
-    def _own_sessions(self) -> _Opened:
+    def _sessions(self) -> _Opened:
+        """Return the sessions of `evaluate` in the running event loop; open them if needed."""
         loop = asyncio.get_running_loop()
         if self._opened is None or self._opened.loop is not loop:
             self._opened = _Opened(loop, self.session(), self.execution_session())
@@ -397,8 +445,11 @@ class Evaluator:
 
     async def aclose(self) -> None:
         """Close what the judge and the queries have opened; no `evaluate` may be in progress."""
-        opened, self._opened = self._opened, None
-        for session in (opened.execution, opened.judges) if opened is not None else ():
+        opened = self._opened
+        self._opened = None
+        if opened is None:
+            return
+        for session in (opened.execution, opened.judges):
             if session is not None:
                 await session.aclose()
 
@@ -410,6 +461,8 @@ class Evaluator:
 
 
 class _Opened(NamedTuple):
+    """The sessions of `Evaluator.evaluate`, and the event loop they belong to."""
+
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
     execution: ExecutionSession | None

@@ -35,6 +35,7 @@ def configure(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
     judge: Judge | Mapping[str, Judge] | None,
     metrics: Mapping[str, Any],
+    *,
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,
     step_aliases: Any,
@@ -44,34 +45,56 @@ def configure(
     aliases = {} if step_aliases is None else step_aliases
     if config is None and judge is None and not metrics:
         return Configured(None, Rules(steps_groups or "last"), aliases)
-    # which most streams do not need
-    from graphrag_eval_async.config import (
-        LimitsConfig,
-        load_config,
-    )
+    # Most streams need no configuration, which takes long to import.
+    from graphrag_eval_async.config import LimitsConfig, load_config
     from graphrag_eval_async.metrics import Judging
 
     checked = load_config({} if config is None else config, judge=judge is not None)
-    if not has_reference and (idle := _of_reference(checked)):
-        warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
-    judging = Judging(checked, judge=judge, on_fatal=on_fatal) if checked.judged else None
-    executing = in_code = None
+    if not has_reference:
+        idle = _names_that_need_a_reference(checked)
+        if idle:
+            warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
+
+    judging = None
+    if checked.judged:
+        judging = Judging(checked, judge=judge, on_fatal=on_fatal)
+
+    in_code = None
     if metrics or checked.custom_metrics:
         from graphrag_eval_async.metrics.in_code import CodeMetrics
 
         limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
         in_code = CodeMetrics(checked, metrics, limits)
+
+    executing = None
     steps = checked.steps
     if checked.execute is not None or steps.check_queries:
         from graphrag_eval_async.execution import Executing
 
         executing = Executing(checked.execute, checks=steps.check_queries)
+
     if isinstance(aliases, Mapping):
         aliases = {**checked.aliases, **aliases}
-    own = checked.answer_match
-    match: Any = (own,) if own is None or isinstance(own, str) else (own.match, own.tolerance)
-    rules = Rules(steps_groups or steps.groups, steps.strict_types, steps.tool_calls, *match)
-    return Configured(checked, rules, aliases, judging, executing, in_code)
+    match = checked.answer_match
+    tolerance = None
+    if match is not None and not isinstance(match, str):
+        tolerance = match.tolerance
+        match = match.match
+    rules = Rules(
+        mode=steps_groups or steps.groups,
+        strict_types=steps.strict_types,
+        tool_calls=steps.tool_calls,
+        match=match,
+        tolerance=tolerance,
+    )
+    return Configured(
+        config=checked,
+        rules=rules,
+        step_aliases=aliases,
+        judging=judging,
+        executing=executing,
+        in_code=in_code,
+    )
 
 
 def check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal: Any) -> None:
@@ -93,24 +116,19 @@ def check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal:
             raise UsageError(f"comparators[{name!r}]: must be a plain function")
 
 
-def _of_reference(config: Config) -> list[str]:
-    """The names of what is configured but needs a reference set."""
-    own = config.custom_evaluations
-    return [
-        *(
-            metric.name
-            for metric in JUDGED
-            if metric.needs_reference and metric.name in config.metrics
-        ),
-        *(
-            each.name
-            for each in own
-            if not {"reference_answer", "reference_steps"}.isdisjoint(each.inputs)
-        ),
-        *(name for name in ("answer_match", "execute") if getattr(config, name) is not None),
-        *(
-            f"steps.{name}"
-            for name in ("check_queries", "tool_calls")
-            if getattr(config.steps, name)
-        ),
+def _names_that_need_a_reference(config: Config) -> list[str]:
+    """Return the names of what is configured but needs a reference set."""
+    reference_inputs = {"reference_answer", "reference_steps"}
+    judged = [
+        metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics
     ]
+    custom = [
+        evaluation.name
+        for evaluation in config.custom_evaluations
+        if not reference_inputs.isdisjoint(evaluation.inputs)
+    ]
+    sections = [name for name in ("answer_match", "execute") if getattr(config, name) is not None]
+    of_steps = [
+        f"steps.{name}" for name in ("check_queries", "tool_calls") if getattr(config.steps, name)
+    ]
+    return [*judged, *custom, *sections, *of_steps]
