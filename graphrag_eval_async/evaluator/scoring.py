@@ -58,9 +58,9 @@ class Scoring(NamedTuple):
     names: Mapping[str, str]  # Of steps, by other names.
 
     def budget(self, *, quick: bool = False) -> Budget:
-        return Budget(
-            QUICK_STEPS if quick else STEPS, quick=quick, strict_types=self.rules.strict_types
-        )
+        """Return a budget for the comparisons of one response; `quick`: on an event loop."""
+        steps = QUICK_STEPS if quick else STEPS
+        return Budget(steps, quick=quick, strict_types=self.rules.strict_types)
 
     def score(
         self,
@@ -73,24 +73,28 @@ class Scoring(NamedTuple):
         """Evaluate a response without judging it; a quick budget may raise
         `ComparisonBudgetExceeded`.
         """
-        failed, steps = response.failed, response.fields.get("actual_steps")
-        evaluation = Evaluation(
-            question.template_id, question.id, failed, sample, question=question, response=response
-        )
-        evaluation.tags = question.tags
+        steps = response.fields.get("actual_steps")
         answer = answer_state(response.fields.get("actual_answer"))
-        evaluation.is_answered = answer == ANSWERED
+        evaluation = Evaluation(
+            template_id=question.template_id,
+            question_id=question.id,
+            failed=response.failed,
+            sample=sample,
+            is_answered=answer == ANSWERED,
+            tags=question.tags,
+            question=question,
+            response=response,
+        )
         if question.data is not None:
             self._score_steps(evaluation, budget, executed)
-        elif failed:
+        elif response.failed:
             evaluation.facts = agent_error(response.fields)
         self._match_answer(evaluation, question, response, budget)
         if evaluation.facts is not None:
             evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
         if steps:
-            evaluation.steps = step_outcomes(
-                steps if executed is None else executed.judged_steps(steps)
-            )
+            counted_steps = steps if executed is None else executed.judged_steps(steps)
+            evaluation.steps = step_outcomes(counted_steps)
         _count(evaluation, question, response, answer)
         return evaluation
 
@@ -98,9 +102,13 @@ class Scoring(NamedTuple):
         self, evaluation: Evaluation, budget: Budget, executed: Executed | None
     ) -> None:
         """Compare the steps of a response with the reference steps of its question."""
-        question, response = evaluation.question, evaluation.response
+        question = evaluation.question
+        response = evaluation.response
         assert question is not None and response is not None  # noqa: PT018, S101
-        prepared, usable = self.prepared[question.id], response.usable
+
+        # What is compared: what was returned, or what the executed queries return now.
+        prepared = self.prepared[question.id]
+        usable = response.usable
         steps: list[dict[str, Any]] | None = response.fields.get("actual_steps")
         compared = steps or []
         if executed is not None:
@@ -108,36 +116,43 @@ class Scoring(NamedTuple):
             compared = executed.actual_steps(compared)
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
+
+        # The metrics of steps that are asked for; these stay if nothing is compared.
         if self.rules.tool_calls and prepared.groups:
             called = None if evaluation.failed else steps
             evaluation.of_steps = tool_calls(prepared.groups, called, mode=self.rules.mode)
         if prepared.has_values:
             nulls = mean_values(prepared.groups, None, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **nulls}
+
+        # A broken limit comes first, and then why nothing is compared.
         broken = broken_limit(question, compared, self.names)
         if evaluation.failed or (steps is None and prepared.groups):
             evaluation.facts = broken or _not_compared(response)
             return
         if broken is not None:
-            evaluation.score, evaluation.facts = 0.0, broken
+            evaluation.score = 0.0
+            evaluation.facts = broken
         if steps is None or evaluation.execution_error is not None:
             return
+
+        # The comparison. After a broken limit, it only adds details.
         invalid = () if executed is None else executed.invalid
         scored = score_steps(
             prepared.groups, compared, budget, mode=self.rules.mode, usable=usable, invalid=invalid
         )
         if broken is None:
-            evaluation.score, evaluation.facts = scored.score, scored.facts
-        evaluation.errors, evaluation.matches, evaluation.diffs = (
-            scored.errors,
-            scored.matches,
-            scored.diffs,
-        )
+            evaluation.score = scored.score
+            evaluation.facts = scored.facts
+        evaluation.errors = scored.errors
+        evaluation.matches = scored.matches
+        evaluation.diffs = scored.diffs
         if prepared.has_values:
             means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **means}
         if broken is None and scored.facts.reason is None and not evaluation.is_answered:
-            evaluation.facts = Facts(unanswered=answer_state(question.reference_answer) == ANSWERED)
+            has_reference_answer = answer_state(question.reference_answer) == ANSWERED
+            evaluation.facts = Facts(unanswered=has_reference_answer)
 
     def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
         """Add what the executed queries returned; return the reference steps to compare with."""
@@ -152,12 +167,10 @@ class Scoring(NamedTuple):
             try:
                 check_step(steps[group][index], self.comparators)
                 groups[group][index] = prepare_step(steps[group][index], self.comparators)
-            except (
-                MalformedStep
-            ) as error:  # The data do not have the columns that it requires, say.
-                evaluation.execution_error = (
-                    f"invalid_reply: reference_steps[{group}][{index}]: {error}"
-                )
+            except MalformedStep as error:
+                # The data do not have the columns that it requires, for example.
+                place = f"reference_steps[{group}][{index}]"
+                evaluation.execution_error = f"invalid_reply: {place}: {error}"
         return prepared._replace(steps=steps, groups=groups)
 
     def _match_answer(
@@ -190,22 +203,22 @@ def _not_compared(response: Response) -> Facts:
 
 def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
     """Set the metrics that need no judge, and record which are missing and why."""
-    metrics, numbers = response.metrics, response.numbers
-    own = {
+    scores = {
         "steps_score": evaluation.score,
         **evaluation.of_steps,
         ANSWER_MATCH: evaluation.judged.get(ANSWER_MATCH),
     }
-    for name, value in reversed(own.items()):
-        if value is not None:
-            metrics, numbers = (name, *metrics), (value, *numbers)
-    evaluation.numbers = numbers
-    has_answer, has_steps = question.reference_answer is not None, question.data is not None
-    facts = bool(response.usable), evaluation.failure
-    not_run, keys = (
+    present = {name: value for name, value in scores.items() if value is not None}
+    metrics = (*present, *response.metrics)
+    evaluation.numbers = (*present.values(), *response.numbers)
+    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
+        metrics,
+        response.failed,
+        answer,
+        question.reference_answer is not None,
+        question.data is not None,
+        bool(response.usable),
+        evaluation.failure,
         evaluation.execution_error is not None,
         (*evaluation.of_steps, *evaluation.judged),
-    )
-    evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
-        metrics, response.failed, answer, has_answer, has_steps, *facts, not_run, keys
     )
