@@ -267,7 +267,8 @@ class ReadAhead(Generic[R]):
                 is_full = room <= len(items)
                 self._unmapped.extend(items[:room])
                 items = items[room:]
-                self._wake()
+                if self._waiters:
+                    self._wake()
                 if not self._askers:
                     self._map_soon()
                 if is_full:
