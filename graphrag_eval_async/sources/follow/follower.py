@@ -139,7 +139,7 @@ def follow_jsonl(
     return Follower(
         Logs(paths, unread, ignore_older=max_age, rotate_wait=wait_seconds),
         start=start,
-        interval=_seconds("poll_interval", poll_interval, more_than=0),
+        interval=_seconds("poll_interval", poll_interval, may_be_zero=False),
         timeout=idle_seconds,
         stop=stop,
     )
@@ -236,12 +236,17 @@ class Follower:
         self._keep = keep
         if is_first is None:
             is_first = not known
-        start = self.start if is_first else None
+        # A later run resumes, wherever the first one has started.
+        start = None
+        if is_first:
+            start = self.start
+
         logs = self._logs
         await self._call(partial(logs.paths.exclude, exclude))
         await self._call(lambda: logs.begin(known, copies or {}, start, monotonic()))
         if keep is not None:
-            await keep(*(logs.identities.changes() or logs.identities.saved))
+            changes = logs.identities.changes() or logs.identities.saved
+            await keep(*changes)
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches())
@@ -371,7 +376,11 @@ class Follower:
 
 
 def _patterns(exclude: Any) -> list[str]:
-    """Return the globs of excluded files, checked."""
+    """Return the globs of excluded files.
+
+    Raises:
+        UsageError: they are no list of texts.
+    """
     if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes):
         patterns: list[Any] = list(exclude)
         if all(isinstance(pattern, str) and pattern for pattern in patterns):
@@ -381,10 +390,14 @@ def _patterns(exclude: Any) -> list[str]:
     )
 
 
-def _seconds(name: str, value: Any, *, more_than: float | None = None) -> float:
-    """Return a number of seconds, checked."""
+def _seconds(name: str, value: Any, *, may_be_zero: bool = True) -> float:
+    """Return a number of seconds.
+
+    Raises:
+        UsageError: `value`, of the argument `name`, is no such number.
+    """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < inf or value == more_than:
-        least = "more than 0" if more_than == 0 else "0 or more"
-        raise UsageError(f"{name}: expected seconds, {least}, got {value!r}")
-    return float(value)
+    if is_number and 0 <= value < inf and (may_be_zero or value > 0):
+        return float(value)
+    least = "0 or more" if may_be_zero else "more than 0"
+    raise UsageError(f"{name}: expected seconds, {least}, got {value!r}")

@@ -346,6 +346,7 @@ class Identities:
 
 
 def _root_of_key(key: str) -> str:
+    """Return the part of a key that files share which had the same inode: all but the number."""
     return key.rpartition("-")[0]
 
 
@@ -424,4 +425,6 @@ def _begins_like(descriptor: int, copy: Copy) -> bool:
 
 
 def _digest_of_start(descriptor: int, length: int) -> str:
-    return hashlib.sha256(os.pread(descriptor, min(length, BLOCK_BYTES), 0)).hexdigest()
+    """Return the digest of the first `length` bytes of a file, at most `BLOCK_BYTES`."""
+    start = os.pread(descriptor, min(length, BLOCK_BYTES), 0)
+    return hashlib.sha256(start).hexdigest()

@@ -97,7 +97,7 @@ class Log:
         return max(0, self.seen.size - self.offset)
 
     @property
-    def held(self) -> int:
+    def unfinished_bytes(self) -> int:
         """Bytes that were read of an unfinished line."""
         if self._splitter is None:
             return 0

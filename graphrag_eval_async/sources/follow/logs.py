@@ -222,7 +222,9 @@ class Logs:
             return is_rotated, not is_known, -candidate.status.st_size
 
         log = self._table.by_place.get(place_of(candidate.status))
-        last_seen = NEVER_SEEN if log is None else log.seen.modified_ns
+        last_seen = NEVER_SEEN
+        if log is not None:
+            last_seen = log.seen.modified_ns
         return is_rotated, last_seen, not is_known
 
     def _enter(self, candidate: Candidate) -> bool:
@@ -299,7 +301,7 @@ class Logs:
             LOGGER.warning(
                 "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
                 "unfinished line; unread data is lost",
-                *(log.name, log.offset, log.held),
+                *(log.name, log.offset, log.unfinished_bytes),
             )
         self._table.lost.clear()
 

@@ -192,14 +192,14 @@ class Paths:
             return False
 
         self._members = {}
-        expansions = {given: self._expand(path) for given, path in self._paths.items()}
+        expansions = {given_path: self._expand(path) for given_path, path in self._paths.items()}
         names = dict.fromkeys(name for expansion in expansions.values() for name in expansion.names)
         # Names that were followed before need no other check.
         followed = set(self.names)
         self.names = [name for name in names if name in followed or not self._is_excluded(name)]
-        self._awaited = [given for given in self._awaited if not self._is_found(expansions[given])]
+        self._awaited = [path for path in self._awaited if not self._is_found(expansions[path])]
         self.not_found = [
-            given for given in self._awaited if self._is_listed(expansions[given].directories)
+            path for path in self._awaited if self._is_listed(expansions[path].directories)
         ]
         return True
 
@@ -223,8 +223,10 @@ class Paths:
     def _is_excluded(self, path: str) -> bool:
         """Check whether a file is never followed."""
         for pattern in self._patterns:
-            is_of_path = "/" in pattern
-            if fnmatchcase(path if is_of_path else os.path.basename(path), pattern):
+            matched = path
+            if "/" not in pattern:
+                matched = os.path.basename(path)
+            if fnmatchcase(matched, pattern):
                 return True
         if not self._excluded:
             return False
@@ -243,8 +245,10 @@ class Paths:
 
         is_unsettled = folder.listed <= folder.changed + SETTLING_SECONDS
         is_due = folder.listed <= self._now - RELISTING_SECONDS
-        if not (is_unsettled or is_due or self._at_once):
+        may_have_changed = is_unsettled or is_due or self._at_once
+        if not may_have_changed:
             return False
+
         try:
             folder.entries = sorted(os.listdir(folder.path))
         except GONE:

@@ -244,12 +244,15 @@ class Rotation:
     def _new_log(self, candidate: Candidate, start: Start) -> Log:
         """Return the log of a file that is read from `start`, which is noted."""
         self.identities.note_start(start)
+        skipped_bytes = None
+        if start.is_skipped:
+            skipped_bytes = start.offset
         return Log(
             file=FileId(candidate.path, start.key, followed=True),
             name=candidate.name,
             number=start.number,
             offset=start.offset,
-            skipped=start.offset if start.is_skipped else None,
+            skipped=skipped_bytes,
         )
 
     # Copies

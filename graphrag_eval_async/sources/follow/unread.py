@@ -35,6 +35,7 @@ class Unread:
 
 
 def _cause(problem: OSError | str) -> str:
+    """Return why a file could not be read, such as "Permission denied"."""
     if isinstance(problem, OSError):
         return problem.strerror or str(problem)
     return problem
