@@ -371,7 +371,7 @@ class OpenJournal:
     # This run
 
     async def commit(self, items: Sequence[Evaluation | Rejected]) -> list[Evaluation | None]:
-        """Append complete results and rejects; a cancellation waits until they are written.
+        """Append complete results, then rejects.
 
         Returns:
             the results, with None in place of the rejects.
@@ -392,17 +392,13 @@ class OpenJournal:
             else:
                 results.append(item.as_dict())
                 evaluations.append(item)
-        await run_to_end(self._append(results, rejects))
-        return evaluations
-
-    async def _append(
-        self, results: Sequence[Mapping[str, Any]], rejects: Sequence[Rejected]
-    ) -> None:
-        """Append results, then rejects. `writelines` encodes them in its thread, too."""
+        # Only the end of the event loop cancels this; closing then waits for the thread. The lines
+        # are encoded in the thread, too, while `writelines` takes them.
         if results:
             await self._results_writer.writelines(_lines_of_results(results))
         if rejects:
             await self._rejects_writer.writelines(self._lines_of_rejects(rejects))
+        return evaluations
 
     def _lines_of_rejects(self, rejects: Iterable[Rejected]) -> Iterator[bytes]:
         """Yield the line of each reject, once the one before is written."""
