@@ -35,7 +35,7 @@ CONTAINERS = frozenset({dict, list})
 _NOT_FINITE = re.compile(r"-?(?:nan|inf(?:inity)?)(?!\w)", re.IGNORECASE)
 """Numbers that JSON lacks: as Python's `json` writes them, and as its `repr` does."""
 
-_TOKEN = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[\[{]|[\]}]')
+_TOKEN = re.compile(r'(?P<string>"(?>[^"\\]*(?:\\.[^"\\]*)*)"?)|[\[{]|[\]}]')
 """What tells in which list or object a value of JSON text is."""
 
 _KEY_CHARACTERS = 1 << 20

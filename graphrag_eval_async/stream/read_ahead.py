@@ -116,7 +116,7 @@ class ReadAhead(Generic[R]):
 
         # Mapping.
         self._place = 0  # Number of the item that was mapped last.
-        self._is_held = False  # Nothing is mapped before a `Held` has ended.
+        self._held: Held | None = None  # Until it has an outcome, nothing else is mapped.
         self._askers = 0  # Number of calls that wait for a result.
         self._is_mapping_due = False  # The event loop is to map what was read.
         self._slice_end = 0.0  # When the consumer lets other tasks run.
@@ -171,7 +171,7 @@ class ReadAhead(Generic[R]):
         """
         while not self._ready:
             # The same as `_can_map`, which would be called for each result.
-            if not self._unmapped or self._is_held or monotonic() >= self._slice_end:
+            if not self._unmapped or self._held is not None or monotonic() >= self._slice_end:
                 return None
             self._map_next()
         if self._waiters and len(self._unmapped) < self._refill_below:
@@ -293,7 +293,7 @@ class ReadAhead(Generic[R]):
 
     def _can_map(self) -> bool:
         """Return whether an item can be mapped now."""
-        return bool(self._unmapped) and not self._is_held
+        return bool(self._unmapped) and self._held is None
 
     def _map_soon(self) -> None:
         """Let the event loop map what was read, unless somebody asks for a result by then."""
@@ -326,33 +326,40 @@ class ReadAhead(Generic[R]):
         if type(outcome) is partial:
             self._start(outcome(self._publish))
         elif type(outcome) is Held:
-            self._is_held = True
-            self._start(self._finish_held(outcome))
+            self._held = outcome
+            worker = self._start(self._finish_held(outcome))
+            # Its result is passed on before those of the items after it.
+            worker.add_done_callback(lambda _: self._release(outcome))
         elif self._is_direct and outcome is not None:
             self._ready.append(outcome)  # As of most lines; `_put` would do the same.
         else:
             self._put(self._place, outcome)
 
-    def _start(self, work: Coroutine[Any, Any, R | None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, R | None]) -> asyncio.Task[R | None]:
         """Work on the item that was mapped last in a task of its own."""
         worker = asyncio.create_task(work)
         self._workers.add(worker)
         worker.add_done_callback(partial(self._complete, self._place))
+        return worker
 
     async def _finish_held(self, held: Held) -> R | None:
-        """Find the outcome of an item, let the next one be mapped, and finish its work."""
+        """Find the outcome of an item. If that is work, do it while the next ones are mapped."""
         try:
             outcome: Any = await held.find()
         except Exception:
             self._unmapped.clear()
             raise
-        finally:
-            self._is_held = False
-            self._wake()
-            self._map_soon()
         if type(outcome) is partial:
+            self._release(held)
             outcome = await outcome(self._publish)
         return outcome  # type: ignore[no-any-return]
+
+    def _release(self, held: Held) -> None:
+        """Let the items after a held one be mapped, unless they are already."""
+        if self._held is held:
+            self._held = None
+            self._wake()
+            self._map_soon()
 
     def _complete(self, place: int, worker: asyncio.Task[R | None]) -> None:
         """Take the result of a worker that has ended, or its error."""

@@ -284,7 +284,7 @@ class Follower:
                 if result.read_bytes > 0:
                     # Taken after the lines were: a slow consumer is not idleness.
                     self._last_data = monotonic()
-                    if not self._is_stopped():
+                    if self._is_over and not self._is_stopped():
                         # The files were not idle after all.
                         self._is_over = False
         finally:
