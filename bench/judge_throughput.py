@@ -21,8 +21,8 @@ from bench.judge_cases import config, lines, reference, response
 from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
+from graphrag_eval_async.catalogue.judged import CORRECTNESS_INPUTS
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
 from graphrag_eval_async.judge.call import Way
 from graphrag_eval_async.judge.endpoint import Client, Endpoint
 from graphrag_eval_async.judge.protocol import format_of

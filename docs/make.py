@@ -21,6 +21,7 @@ from rich.text import Text
 
 from docs import grid
 from graphrag_eval_async import Last, RunningAggregates, evaluate_stream
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.cli import main as command_line
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.config import llm, model
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-def sections() -> Iterator[tuple[str, type[llm.Section]]]:
+def sections() -> Iterator[tuple[str, type[msgspec.Struct]]]:
     """The sections of a configuration, each with its key."""
     yield "", model.Config
     yield "llm", llm.LLMConfig
@@ -48,7 +49,7 @@ def sections() -> Iterator[tuple[str, type[llm.Section]]]:
     yield "steps", model.StepsConfig
     yield "execute", model.ExecuteConfig
     yield "answer_match", model.AnswerMatchConfig
-    yield from model.METRICS.items()
+    yield from ((metric.name, metric.section) for metric in JUDGED)
     yield "custom_evaluations[]", model.CustomEvaluationConfig
     yield "custom_evaluations[].outputs.NAME", model.OutputConfig
 
@@ -58,7 +59,7 @@ def attributes(section: type[Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in msgspec.structs.fields(section):
         for part in get_args(field.type) or (field.type,):
-            if isinstance(part, type) and issubclass(part, llm.Section):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
                 found[field.name] = inspect.cleandoc(part.__doc__ or "").partition("\n\n")[0]
     for base in reversed(section.__mro__):
         text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
@@ -75,7 +76,7 @@ def default(field: Any) -> str:
     value = field.default
     if value is msgspec.NODEFAULT:
         return "required"
-    if value is msgspec.UNSET or isinstance(value, llm.Section) or value in (None, ()):
+    if value is msgspec.UNSET or isinstance(value, msgspec.Struct) or value in (None, ()):
         return "none"
     if isinstance(value, tuple):
         return f"`[{', '.join(map(str, value))}]`"

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import is_metric
 from graphrag_eval_async.catalogue.outcomes import (
     NO_ANSWER,
@@ -13,7 +14,6 @@ from graphrag_eval_async.catalogue.outcomes import (
     REASON,
     RESPONSE_ERROR,
     TEXT,
-    VALUES_BY_METRIC,
     Outcome,
 )
 
@@ -47,7 +47,7 @@ def covered_metrics(
     failed = {what for what, kind in outcomes if kind not in (RESPONSE_ERROR, NO_ANSWER)}
     texts = {what for what, kind in outcomes if kind == TEXT}
     known = (failed - texts - {REASON, OUTPUTS}) | {*series, *pending, "steps_score"}
-    correctness = VALUES_BY_METRIC["answer_correctness"]
+    correctness = JUDGED_BY_NAME["answer_correctness"].values
     return known | ({*correctness} if known.intersection(correctness) else set())
 
 

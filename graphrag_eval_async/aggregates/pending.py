@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import STEP_METRICS
-from graphrag_eval_async.catalogue.outcomes import NO_STEPS, VALUES_BY_METRIC
+from graphrag_eval_async.catalogue.outcomes import NO_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +65,11 @@ def _metrics(seen: Evaluation) -> Iterator[str]:
     retrievals = sum(map(_is_retrieval, seen.as_dict().get("actual_steps") or ()))
     for name in seen.pending if isinstance(seen.pending, list | tuple) else ():
         if isinstance(name, str):
-            metrics = VALUES_BY_METRIC.get(name, (name,))
-            yield from metrics * (retrievals if metrics[0].startswith("retrieval_") else 1)
+            metric = JUDGED_BY_NAME.get(name)
+            if metric is None:
+                yield name
+            else:
+                yield from metric.values * (retrievals if metric.of_step else 1)
 
 
 def _is_retrieval(step: Any) -> bool:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from graphrag_eval_async.catalogue.metrics import COST, JUDGED, is_counted_cost
-from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
+from graphrag_eval_async.catalogue.judged import JUDGED, JUDGED_BY_NAME
+from graphrag_eval_async.catalogue.metrics import COST, is_counted_cost
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.load import check_config, read_config
-from graphrag_eval_async.config.model import METRICS, judge_of
+from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.text import counts, dollars, one_line, plural
@@ -74,7 +74,7 @@ def keep_answer_correctness(given: Any) -> None:
     """Turn answer correctness on, and every other metric off."""
     if not isinstance(given, dict):
         return
-    for name in (*METRICS, "custom_evaluations", "custom_metrics"):
+    for name in (*JUDGED_BY_NAME, "custom_evaluations", "custom_metrics"):
         if name != "answer_correctness":
             given.pop(name, None)
     if isinstance(llm := given.get("llm"), dict):
@@ -119,7 +119,7 @@ def never_judged(
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
     """Return the judged metrics that have values."""
-    keys = {name: VALUES_BY_METRIC[name] for name in config.metrics}
+    keys = {name: JUDGED_BY_NAME[name].values for name in config.metrics}
     keys |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
     return [name for name, own in keys.items() if not {*own}.isdisjoint(metrics)]
 

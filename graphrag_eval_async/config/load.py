@@ -10,6 +10,13 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from graphrag_eval_async.catalogue.judged import (
+    CORRECTNESS_INPUTS,
+    JUDGED,
+    JUDGED_BY_NAME,
+    AnswerCorrectnessConfig,
+    AnswerRelevanceConfig,
+)
 from graphrag_eval_async.catalogue.metrics import (
     BY,
     COST,
@@ -20,14 +27,11 @@ from graphrag_eval_async.catalogue.metrics import (
     RETRIEVAL_METRICS,
     is_metric,
 )
+from graphrag_eval_async.catalogue.sections import GENERATION
 from graphrag_eval_async.config.in_code import CodeMetric, find_metric
-from graphrag_eval_async.config.llm import GENERATION, LLMConfig, ModelConfig
+from graphrag_eval_async.config.llm import LLMConfig, ModelConfig
 from graphrag_eval_async.config.model import (
-    CORRECTNESS_INPUTS,
-    METRICS,
-    AnswerCorrectnessConfig,
     AnswerMatchConfig,
-    AnswerRelevanceConfig,
     Config,
     CustomEvaluationConfig,
     ExecuteConfig,
@@ -37,9 +41,6 @@ from graphrag_eval_async.errors import ConfigError, warn_caller
 from graphrag_eval_async.text import did_you_mean
 
 GATES = ("error_rate", "missing_rate")  # Rates that the command line knows, besides metrics.
-
-IN_ALL = ("answer_correctness", "answer_relevance", "retrieval_answer", "retrieval_context")
-"""Metrics that ``metrics: all`` turns on, if their models are configured."""
 
 GRAPH_SUFFIXES = (".ttl", ".nt", ".nq", ".trig", ".rdf", ".jsonld", ".n3")
 """Suffixes of the files that `execute.graph` may name."""
@@ -76,44 +77,65 @@ def load_config(
     return check_config(config if source is None else read_config(source), source, judge=judge)
 
 
-def check_config(given: Any, source: str | None, *, judge: bool = False) -> Config:
-    """Do what `load_config` does, with what was read from the file `source`."""
+def check_config(raw: Any, source: str | None, *, judge: bool = False) -> Config:
+    """Return the configuration that `raw` holds, which was read from the file `source`.
+
+    See `load_config` for `judge`.
+
+    Raises:
+        ConfigError: it is invalid; lists the problems, each with its key.
+    """
     reader = Reader()
-    if isinstance(given, Mapping):
-        for name in METRICS:
-            if name in given and given[name] is None:
-                reader.problem(name, "expected a mapping, got nothing; {} turns it on")
-        if given.get("answer_match", "") is None:
-            reader.problem("answer_match", "expected a way to match, such as exact, got nothing")
+    if isinstance(raw, Mapping):
+        _check_sections_without_value(raw, reader)
     try:
-        checked = reader.section(Config, given)
+        config = reader.section(Config, raw)
     except RecursionError:
         reader.problem("", "nests too deeply, or contains itself")
-    if reader.problems and isinstance(given, Mapping):
-        _check_others(given, reader, judge=judge)
+    if reader.problems and isinstance(raw, Mapping):
+        _check_other_sections(raw, reader, judge=judge)
     _stop_at(reader.problems, source)
-    effective = _effective(checked, judge=judge)
-    _check_values(checked, reader.problem)
+
+    effective = _effective(config, judge=judge)
+    _check_values(config, reader.problem)
     if not judge:
         _check_needs(effective, reader.problem)
     _stop_at(reader.problems, source)
-    if checked.metrics and not effective.metrics and not effective.custom_evaluations:
-        what = "every metric that it names is off, and others are on only if it names them"
-        warn_caller(f"configuration: {what}; `metrics: all` turns the others on")
+
+    if config.metrics and not effective.judged:
+        warn_caller(
+            "configuration: every metric that it names is off, and others are on only if it names "
+            "them; `metrics: all` turns the others on"
+        )
     return effective
 
 
-def _check_others(given: Mapping[Any, Any], reader: Reader, *, judge: bool) -> None:
-    """Report invalid values of the sections that could be read."""
+def _check_sections_without_value(raw: Mapping[Any, Any], reader: Reader) -> None:
+    """Report metrics that the file names without a value, as ``faithfulness:`` alone does."""
+    for name in JUDGED_BY_NAME:
+        if name in raw and raw[name] is None:
+            reader.problem(name, "expected a mapping, got nothing; {} turns it on")
+    if "answer_match" in raw and raw["answer_match"] is None:
+        reader.problem("answer_match", "expected a way to match, such as exact, got nothing")
+
+
+def _check_other_sections(raw: Mapping[Any, Any], reader: Reader, *, judge: bool) -> None:
+    """Report invalid values of the sections that could be read, besides those that could not."""
     unread = {
-        name for name in given if any(key.startswith(join("", name)) for key in reader.problems)
+        name for name in raw if any(key.startswith(join("", name)) for key in reader.problems)
     }
-    unread |= {"primary"} if "custom_evaluations" in unread else set()  # which it may name
-    others = {name: value for name, value in given.items() if name not in unread}
-    if "" not in reader.problems and (read := Reader().section(Config, others)) is not None:
-        _check_values(read, reader.problem)
-        if not judge and "llm" not in unread:
-            _check_needs(_effective(read, judge=judge), reader.problem)
+    if "custom_evaluations" in unread:
+        # It may name one of their outputs.
+        unread.add("primary")
+    others = {name: value for name, value in raw.items() if name not in unread}
+    if "" in reader.problems:
+        return
+    config = Reader().section(Config, others)
+    if config is None:
+        return
+    _check_values(config, reader.problem)
+    if not judge and "llm" not in unread:
+        _check_needs(_effective(config, judge=judge), reader.problem)
 
 
 def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
@@ -150,22 +172,45 @@ def read_config(source: str) -> Any:
 
 
 def _effective(config: Config, *, judge: bool) -> Config:
-    """The configuration with the metrics that are on by default, and without those that are off."""
-    embeds = config.llm is not None and config.llm.embedding is not None
+    """Return the configuration with the metrics that are on by default, without those that are
+    off.
+    """
+    has_embedding = config.llm is not None and config.llm.embedding is not None
     if config.turned_on == "all":
-        added = {name: METRICS[name]() for name in IN_ALL if embeds or name != "answer_relevance"}
-        config = replace(config, turned_on=None, **(added | config.metrics))
-    metrics = config.metrics
-    if metrics or config.custom_evaluations:
-        off = dict.fromkeys(name for name, section in metrics.items() if not section.enabled)
-        llm = config.llm
-        if llm is not None and not config.custom_evaluations and len(off) == len(metrics):
-            llm = LLMConfig(limits=llm.limits) if config.custom_metrics else None
-        return replace(config, llm=llm, **off)
-    if not judge and (config.llm is None or config.llm.generation is None):
+        config = _with_all_metrics(config, has_embedding=has_embedding)
+
+    if config.metrics or config.custom_evaluations:
+        return _without_disabled_metrics(config)
+
+    has_generation = config.llm is not None and config.llm.generation is not None
+    if not judge and not has_generation:
         return config
-    relevance = AnswerRelevanceConfig() if embeds and not judge else None
-    return replace(config, answer_correctness=AnswerCorrectnessConfig(), answer_relevance=relevance)
+    on_by_default: dict[str, Any] = {"answer_correctness": AnswerCorrectnessConfig()}
+    if has_embedding and not judge:
+        on_by_default["answer_relevance"] = AnswerRelevanceConfig()
+    return replace(config, **on_by_default)
+
+
+def _with_all_metrics(config: Config, *, has_embedding: bool) -> Config:
+    """Return the configuration with the metrics that ``metrics: all`` turns on."""
+    sections = {metric.name: metric.section() for metric in JUDGED if metric.in_all}
+    possible = {
+        name: section
+        for name, section in sections.items()
+        if has_embedding or not section.needs_embedding
+    }
+    return replace(config, turned_on=None, **(possible | config.metrics))
+
+
+def _without_disabled_metrics(config: Config) -> Config:
+    """Return the configuration without metrics that are off, and without models if none is on."""
+    disabled = [name for name, section in config.metrics.items() if not section.enabled]
+    config = replace(config, **dict.fromkeys(disabled))
+    if config.llm is None or config.judged:
+        return config
+    # Metrics in code have limits, too.
+    llm = LLMConfig(limits=config.llm.limits) if config.custom_metrics else None
+    return replace(config, llm=llm)
 
 
 def _check_values(config: Config, problem: Problem) -> None:
@@ -285,7 +330,7 @@ def _check_custom(
             if getattr(evaluation, selection) is not None and not has_steps:
                 what = "selects steps: inputs needs actual_steps or reference_steps"
                 problem(f"{section}.{selection}", what)
-        if name in METRICS:
+        if name in JUDGED_BY_NAME:
             problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
         places = {
             f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)
@@ -301,7 +346,7 @@ def _check_custom(
             if key in owners:
                 problem(place, f"{key!r} is already {owners[key]}")
             owners[key] = f"a key of {section}"
-    return owners | dict.fromkeys(METRICS, "the name of a built-in metric")
+    return owners | dict.fromkeys(JUDGED_BY_NAME, "the name of a built-in metric")
 
 
 def check_metrics(config: Config, given: Mapping[Any, Any], problem: Problem) -> list[CodeMetric]:

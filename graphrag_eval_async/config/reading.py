@@ -10,10 +10,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import orjson
-from msgspec import UNSET, ValidationError, convert
+from msgspec import UNSET, Struct, ValidationError, convert
 from msgspec.structs import fields
 
-from graphrag_eval_async.config.llm import ModelConfig, Section
+from graphrag_eval_async.config.llm import ModelConfig
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.removed import explain_removed
@@ -35,10 +35,10 @@ class Reader:
     def problem(self, key: str, what: str) -> None:
         self.problems.setdefault(key, what)
 
-    def section(self, kind: type[Section], given: Any, key: str = "") -> Any:
+    def section(self, kind: type[Struct], given: Any, key: str = "") -> Any:
         """The section that a mapping or a section holds; None after a problem."""
         count = len(self.problems)
-        if isinstance(given, Section):
+        if isinstance(given, Struct):
             values = {field.encode_name: getattr(given, field.name) for field in fields(given)}
             given = {name: value for name, value in values.items() if value is not UNSET}
         if not isinstance(given, Mapping):
@@ -64,9 +64,9 @@ class Reader:
         if value is None and NoneType in options:
             return None
         section = next(
-            (each for each in options if isinstance(each, type) and issubclass(each, Section)), None
+            (each for each in options if isinstance(each, type) and issubclass(each, Struct)), None
         )
-        if section is not None and (section is options[0] or isinstance(value, Mapping | Section)):
+        if section is not None and (section is options[0] or isinstance(value, Mapping | Struct)):
             return self.section(section, value, key)
         if isinstance(value, date):
             # Files keep dates as text; `yaml.safe_load` makes a date of `api_version: 2024-10-21`.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.catalogue.metrics import JUDGED
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.errors import UsageError, warn_caller
 from graphrag_eval_async.evaluator.scoring import Rules, StepsGroups
 

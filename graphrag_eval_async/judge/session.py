@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from graphrag_eval_async.catalogue.sections import GENERATION
 from graphrag_eval_async.config import GenerationConfig, secrets
-from graphrag_eval_async.config.llm import GENERATION
 from graphrag_eval_async.config.secrecy import as_written
 from graphrag_eval_async.errors import (
     ConfigError,

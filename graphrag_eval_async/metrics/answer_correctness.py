@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
+from graphrag_eval_async.catalogue.judged import CORRECTNESS_INPUTS
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, fill, has_text
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import AnswerCorrectnessConfig
+    from graphrag_eval_async.catalogue.judged import AnswerCorrectnessConfig
 
 INSTRUCTIONS = """\
 Compare two answers to {question}: {reference_answer}, which is correct, and {actual_answer}, which is \

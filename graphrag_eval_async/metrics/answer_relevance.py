@@ -13,7 +13,7 @@ from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, ragas_prompts, together
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import AnswerRelevanceConfig
+    from graphrag_eval_async.catalogue.judged import AnswerRelevanceConfig
 
 NAME = "answer_relevance"
 NONCOMMITTAL = "the judge found the answer noncommittal: evasive, vague or ambiguous"

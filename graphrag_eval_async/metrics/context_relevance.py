@@ -12,7 +12,7 @@ from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt
 from graphrag_eval_async.metrics.retrieval import NO_TEXT, ask_about, retrieved_texts
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import ContextRelevanceConfig
+    from graphrag_eval_async.catalogue.judged import ContextRelevanceConfig
 
 NAME = "context_relevance"
 

@@ -22,7 +22,7 @@ from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 from graphrag_eval_async.metrics.retrieval import NO_TEXT, retrieved_texts
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import FaithfulnessConfig
+    from graphrag_eval_async.catalogue.judged import FaithfulnessConfig
 
 NAME = "faithfulness"
 

@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from hashlib import sha256
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
 import msgspec
 import orjson
 
-from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
 from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
-from graphrag_eval_async.metrics.answer_correctness import answer_correctness
-from graphrag_eval_async.metrics.answer_relevance import answer_relevance
-from graphrag_eval_async.metrics.context_relevance import context_relevance
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
-from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
-from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.retrieval import ANSWER, CONTEXT, retrieval
-from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.decoding import copy_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
+    from graphrag_eval_async.catalogue.sections import BuiltInConfig
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.metrics.metric import Keys, Metric, Task
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
-
-METRICS: dict[str, Callable[[Any], Metric]] = {
-    "answer_correctness": answer_correctness,
-    "answer_relevance": answer_relevance,
-    ANSWER: partial(retrieval, ANSWER),
-    CONTEXT: partial(retrieval, CONTEXT),
-    "ragas_answer_correctness": ragas_answer_correctness,
-    "faithfulness": faithfulness,
-    "context_relevance": context_relevance,
-    "sparql_groundedness": sparql_groundedness,
-}
-"""Functions that create a metric from its section of the configuration, by section name."""
 
 FINGERPRINTED_ELSEWHERE = {"llm", "execute", "aliases", "turned_on"}
 """Sections that `Judging.fingerprint` does not copy. The first two may hold secrets, which no hash
@@ -55,23 +39,37 @@ may give away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what mat
 """
 
 
+def make_metric(name: str, section: BuiltInConfig) -> Metric:
+    """Return the built-in metric that a section of the configuration turns on."""
+    make = resolve_name(JUDGED_BY_NAME[name].maker)
+    metric: Metric = make(section)
+    return metric
+
+
 def configured(config: Config) -> list[Metric]:
     """Return the metrics that are on, in the order of their keys in results."""
-    makers, sections = METRICS, (config.retrieval_answer, config.retrieval_context)
-    asked = {(each.mode, each.seed, each.judges) for each in sections if each is not None}
-    if None not in sections and len(asked) == 1 and asked.pop()[0] == "joint":  # Both ask alike.
-        makers = METRICS | {
-            name: partial(retrieval, name, is_shared=True) for name in (ANSWER, CONTEXT)
-        }
-    metrics = [makers[name](section) for name, section in config.metrics.items()]
-    return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
+    metrics = {name: make_metric(name, section) for name, section in config.metrics.items()}
+    if _share_calls(config.retrieval_answer, config.retrieval_context):
+        for name in (ANSWER, CONTEXT):
+            metrics[name] = retrieval(name, getattr(config, name), is_shared=True)
+    return [*metrics.values(), *map(custom_evaluation, config.custom_evaluations)]
+
+
+def _share_calls(
+    answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None
+) -> bool:
+    """Whether both metrics of retrieval steps are on, and ask alike."""
+    if answer is None or context is None:
+        return False
+    return answer.mode == context.mode == "joint" and (answer.seed, answer.judges) == (
+        context.seed,
+        context.judges,
+    )
 
 
 def loader(config: Config) -> Callable[[], None]:
     """Return a function that imports the packages that the metrics need."""
-    needs_ragas = any(
-        getattr(section, "mode", None) == "ragas" for section in config.metrics.values()
-    )
+    needs_ragas = any(section.needs_ragas for section in config.metrics.values())
     return load_ragas if needs_ragas else lambda: None
 
 
@@ -107,7 +105,12 @@ class Judging:
         self._on_fatal = on_fatal
         self._panels = {}
         for name, section in config.metrics.items():
-            self._panels[name] = Panel(section.judges, section.vote, VALUES_BY_METRIC[name])
+            self._panels[name] = Panel(
+                section.judges,
+                section.vote,
+                JUDGED_BY_NAME[name].values,
+                error=JUDGED_BY_NAME[name].error_name,
+            )
         for each in config.custom_evaluations:
             self._panels[each.name] = Panel(
                 each.judges, each.vote, [*each.outputs], nulls=[*each.outputs]

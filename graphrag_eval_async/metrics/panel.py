@@ -30,6 +30,7 @@ class Panel(NamedTuple):
     vote: str  # "mean" or "majority".
     values: Collection[str]  # Keys of the metric's scores.
     nulls: Collection[str] = ()  # Keys set to None if the metric fails.
+    error: str = ""  # Key of its error, without `_error`, if not its name.
 
     def add(self, known: Keys, task: Task, verdicts: Sequence[Verdict]) -> None:
         """Add the keys of a task to those of the result or of its step; there is a verdict of each
@@ -57,7 +58,7 @@ class Panel(NamedTuple):
     def _keys(self, task: Task, verdict: Verdict) -> Keys:
         outcome, cost = verdict
         if isinstance(outcome, JudgeError):
-            name = "answer_eval" if task.metric == "answer_correctness" else task.metric
+            name = self.error or task.metric
             error = f"{outcome.kind}: {outcome.message}"
             outcome = dict.fromkeys(self.nulls) | {f"{name}{task.part}_error": error}
             cost = cost or None  # The cost of a failure without a reply is unknown, not 0.

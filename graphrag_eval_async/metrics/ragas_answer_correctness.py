@@ -17,7 +17,7 @@ from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, has_te
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, ragas_prompts, together
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import RagasAnswerCorrectnessConfig
+    from graphrag_eval_async.catalogue.judged import RagasAnswerCorrectnessConfig
 
 NAME = "ragas_answer_correctness"
 RAGAS = NAME.removeprefix("ragas_")

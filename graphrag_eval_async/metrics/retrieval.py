@@ -29,7 +29,7 @@ from graphrag_eval_async.steps.retrieval import average_precision, read_document
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
+    from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
 
 ANSWER, CONTEXT = "retrieval_answer", "retrieval_context"
 NO_TEXT = "no text was retrieved"
@@ -192,6 +192,16 @@ class _Retrieved(NamedTuple):
         """Return the average precision of useful ranks, from 0 to 1; 0 if there are none."""
         average = average_precision(useful, range(len(self.texts))) if useful else 0.0
         return {f"{self.name}_precision": average}
+
+
+def retrieval_answer(config: RetrievalAnswerConfig) -> Metric:
+    """Return the metric `retrieval_answer`, which makes calls of its own."""
+    return retrieval(ANSWER, config)
+
+
+def retrieval_context(config: RetrievalContextConfig) -> Metric:
+    """Return the metric `retrieval_context`, which makes calls of its own."""
+    return retrieval(CONTEXT, config)
 
 
 def retrieval(

@@ -30,7 +30,7 @@ from graphrag_eval_async.steps.numbers import Number, numbers_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.config.model import SparqlGroundednessConfig
+    from graphrag_eval_async.catalogue.judged import SparqlGroundednessConfig
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
 NAME = "sparql_groundedness"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH, BOUNDED_METRICS, STEP_METRICS
-from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Sample, Until, unknown_metric
 from graphrag_eval_async.sinks.done import sha256_of
@@ -80,7 +80,8 @@ class UntilDecided:
             raise UsageError(f"until: no template {template!r}; there are: {', '.join(templates)}")
         if metric not in BOUNDED_METRICS and metric not in fractions:
             raise unknown_metric(metric, fractions)
-        judged = {each for name in evaluator.judged for each in VALUES_BY_METRIC.get(name, ())}
+        built_in = [JUDGED_BY_NAME[name] for name in evaluator.judged if name in JUDGED_BY_NAME]
+        judged = {value for judged_metric in built_in for value in judged_metric.values}
         if metric not in {*STEP_METRICS, ANSWER_MATCH, *judged, *fractions}:
             raise UsageError(
                 f"until: {metric} is not judged; the configuration says which metrics are"

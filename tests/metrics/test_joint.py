@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
+from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.retrieval import retrieval
