@@ -52,6 +52,7 @@ def sections() -> Iterator[tuple[str, type[msgspec.Struct]]]:
     yield from ((metric.name, metric.section) for metric in JUDGED)
     yield "custom_evaluations[]", model.CustomEvaluationConfig
     yield "custom_evaluations[].outputs.NAME", model.OutputConfig
+    yield "ragas.NAME", model.RagasMetricConfig
 
 
 def attributes(section: type[Any]) -> dict[str, str]:

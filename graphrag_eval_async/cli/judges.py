@@ -74,7 +74,7 @@ def keep_answer_correctness(given: Any) -> None:
     """Turn answer correctness on, and every other metric off."""
     if not isinstance(given, dict):
         return
-    for name in (*JUDGED_BY_NAME, "custom_evaluations", "custom_metrics"):
+    for name in (*JUDGED_BY_NAME, "custom_evaluations", "ragas", "custom_metrics"):
         if name != "answer_correctness":
             given.pop(name, None)
     if isinstance(llm := given.get("llm"), dict):
@@ -102,26 +102,48 @@ def load_for(config: Config | None) -> None:
 def never_judged(
     config: Config, metrics: Collection[str], failed: Collection[str]
 ) -> dict[str, str]:
-    """Return the judged metrics that have no value, and why; `metrics` have values, `failed`
-    lack some.
+    """Return the judged metrics that have no value, and why.
+
+    Args:
+        config: the configuration.
+        metrics: the metrics that have values.
+        failed: the metrics that lack some.
     """
+    with_values = _with_values(config, metrics)
+    tried = _with_values(config, failed)
+    reasons = {}
+    for name, need in _needs(config).items():
+        if name in with_values:
+            continue
+        if name in tried:
+            reasons[name] = "failed for each result"
+        else:
+            reasons[name] = f"needs {need}, which no result has"
+    return reasons
+
+
+def _needs(config: Config) -> dict[str, str]:
+    """Return what results must have for each judged metric, in words."""
     needs = {metric.name: metric.needs for metric in JUDGED if metric.name in config.metrics}
-    needs |= {
-        each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations
-    }
-    with_values, tried = _with_values(config, metrics), _with_values(config, failed)
-    return {
-        name: "failed for each result" if name in tried else f"needs {need}, which no result has"
-        for name, need in needs.items()
-        if name not in with_values
-    }
+    for evaluation in config.custom_evaluations:
+        needs[evaluation.name] = ", ".join(evaluation.inputs).replace("_", " ")
+    if config.ragas:
+        # The evaluation has imported ragas already.
+        from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metric
+
+        for name, section in config.ragas_metrics.items():
+            needs[name] = ", ".join(make_ragas_metric(name, section).needs)
+    return needs
 
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
     """Return the judged metrics that have values."""
     keys = {name: JUDGED_BY_NAME[name].values for name in config.metrics}
-    keys |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
-    return [name for name, own in keys.items() if not {*own}.isdisjoint(metrics)]
+    for evaluation in config.custom_evaluations:
+        keys[evaluation.name] = tuple(evaluation.outputs)
+    for name in config.ragas:
+        keys[name] = (name,)
+    return [name for name, values in keys.items() if not set(values).isdisjoint(metrics)]
 
 
 def nothing_judged(

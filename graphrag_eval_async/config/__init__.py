@@ -23,5 +23,6 @@ from graphrag_eval_async.config.model import Config as Config
 from graphrag_eval_async.config.model import CustomEvaluationConfig as CustomEvaluationConfig
 from graphrag_eval_async.config.model import ExecuteConfig as ExecuteConfig
 from graphrag_eval_async.config.model import OutputConfig as OutputConfig
+from graphrag_eval_async.config.model import RagasMetricConfig as RagasMetricConfig
 from graphrag_eval_async.config.model import StepsConfig as StepsConfig
 from graphrag_eval_async.config.secrecy import secrets as secrets

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -18,29 +19,31 @@ from graphrag_eval_async.catalogue.judged import (
     AnswerRelevanceConfig,
 )
 from graphrag_eval_async.catalogue.metrics import (
-    BY,
-    COST,
-    DISAGREEMENT,
     ERROR_RATE,
-    RESULT_KEYS,
     RESULT_METRICS,
     RETRIEVAL_METRICS,
     is_metric,
 )
 from graphrag_eval_async.catalogue.sections import GENERATION
-from graphrag_eval_async.config.in_code import CodeMetric, find_metric
 from graphrag_eval_async.config.llm import LLMConfig, ModelConfig
+from graphrag_eval_async.config.metric_keys import (
+    check_metrics,
+    check_placeholders,
+    check_user_metrics,
+    outputs_of_users,
+)
 from graphrag_eval_async.config.model import (
     AnswerMatchConfig,
     Config,
-    CustomEvaluationConfig,
     ExecuteConfig,
+    RagasMetricConfig,
 )
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import ConfigError, warn_caller
 from graphrag_eval_async.text import did_you_mean
 
-GATES = ("error_rate", "missing_rate")  # Rates that the command line knows, besides metrics.
+if TYPE_CHECKING:
+    from graphrag_eval_async.config.in_code import CodeMetric
 
 GRAPH_SUFFIXES = (".ttl", ".nt", ".nq", ".trig", ".rdf", ".jsonld", ".n3")
 """Suffixes of the files that `execute.graph` may name."""
@@ -49,8 +52,6 @@ Problem = Callable[[str, str], Any]
 
 _PREFIX = re.compile(r"(?:[^\W\d_][\w.\-]{0,63})?")
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^<>\"{}|^`\\\x00-\x20]*")
-
-_PLACEHOLDER = re.compile(r"(?<![{$])\{([A-Za-z_]\w{0,63})\}(?!\})", re.ASCII)
 
 OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
 """What `parameters` may not hold: each request has its own."""
@@ -73,14 +74,40 @@ def load_config(
     Raises:
         ConfigError: it cannot be read, or is invalid; lists the problems, each with its key.
     """
-    source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
-    return check_config(config if source is None else read_config(source), source, judge=judge)
+    return load_with_ragas(config, {}, judge=judge)
 
 
-def check_config(raw: Any, source: str | None, *, judge: bool = False) -> Config:
-    """Return the configuration that `raw` holds, which was read from the file `source`.
+def load_with_ragas(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config,
+    ragas: Mapping[str, RagasMetricConfig],
+    *,
+    judge: bool = False,
+) -> Config:
+    """Return a configuration as `load_config` does, with these metrics of ragas, too.
 
-    See `load_config` for `judge`.
+    Raises:
+        ConfigError: as for `load_config`, or a name is that of another metric.
+    """
+    if not isinstance(config, str | os.PathLike):
+        return check_config(config, None, judge=judge, ragas=ragas)
+    source = os.fsdecode(config)
+    return check_config(read_config(source), source, judge=judge, ragas=ragas)
+
+
+def check_config(
+    raw: Any,
+    source: str | None,
+    *,
+    judge: bool = False,
+    ragas: Mapping[str, RagasMetricConfig] = MappingProxyType({}),
+) -> Config:
+    """Return the configuration that `raw` holds.
+
+    Args:
+        raw: a mapping with the layout of the YAML file, or a `Config`.
+        source: the file that it was read from.
+        judge: whether the caller brings a judge.
+        ragas: metrics of ragas that the caller brings, by name.
 
     Raises:
         ConfigError: it is invalid; lists the problems, each with its key.
@@ -96,6 +123,10 @@ def check_config(raw: Any, source: str | None, *, judge: bool = False) -> Config
         _check_other_sections(raw, reader, judge=judge)
     _stop_at(reader.problems, source)
 
+    for name in ragas:
+        if name in config.ragas:
+            reader.problem(f"ragas.{name}", "is given twice")
+    config = replace(config, ragas={**config.ragas, **ragas})
     effective = _effective(config, judge=judge)
     _check_values(config, reader.problem)
     if not judge:
@@ -179,7 +210,7 @@ def _effective(config: Config, *, judge: bool) -> Config:
     if config.turned_on == "all":
         config = _with_all_metrics(config, has_embedding=has_embedding)
 
-    if config.metrics or config.custom_evaluations:
+    if config.judged:
         return _without_disabled_metrics(config)
 
     has_generation = config.llm is not None and config.llm.generation is not None
@@ -219,37 +250,48 @@ def _check_values(config: Config, problem: Problem) -> None:
         _check_llm(config.llm, problem)
     if config.execute is not None:
         _check_execute(config.execute, problem)
-    metric = config.ragas_answer_correctness
-    if metric is not None and not sum(metric.weights):
-        problem("ragas_answer_correctness.weights", "expected a sum above 0")
+    _check_built_in_metrics(config, problem)
     for key, section in config.judged.items():
         if len({*section.judges}) < len(section.judges):
             problem(f"{key}.judges", "names a judge twice")
-    if config.answer_correctness is not None:
-        prompt = config.answer_correctness.prompt or ""
-        _check_placeholders("answer_correctness.prompt", prompt, CORRECTNESS_INPUTS, problem)
-    how = config.answer_match
-    if (
-        isinstance(how, AnswerMatchConfig)
-        and how.tolerance
-        and not (how.match == "number" and how.tolerance < 1)
-    ):
-        problem(
-            "answer_match.tolerance", "is for `match: number`, relative, and below 1; 0.05 is 5%"
+    check_user_metrics(config, problem)
+
+    def problem_in_code(name: str, what: str) -> None:
+        problem(f"custom_metrics.{name}", what)
+
+    in_code = check_metrics(config, config.custom_metrics, problem_in_code)
+    _check_primary(config, in_code, problem)
+
+
+def _check_built_in_metrics(config: Config, problem: Problem) -> None:
+    """Report values of single metrics that the types of their sections allow."""
+    ragas_correctness = config.ragas_answer_correctness
+    if ragas_correctness is not None and not sum(ragas_correctness.weights):
+        problem("ragas_answer_correctness.weights", "expected a sum above 0")
+
+    correctness = config.answer_correctness
+    if correctness is not None and correctness.prompt is not None:
+        check_placeholders(
+            "answer_correctness.prompt", correctness.prompt, CORRECTNESS_INPUTS, problem
         )
-    _check_custom(config.custom_evaluations, problem)
-    own = check_metrics(
-        config, config.custom_metrics, lambda name, what: problem(f"custom_metrics.{name}", what)
-    )
-    outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
-    outputs += [output for each in own for output in each.outputs]
-    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs]
+
+    answer_match = config.answer_match
+    if isinstance(answer_match, AnswerMatchConfig) and answer_match.tolerance:
+        is_valid = answer_match.match == "number" and answer_match.tolerance < 1
+        if not is_valid:
+            problem(
+                "answer_match.tolerance",
+                "is for `match: number`, relative, and below 1; 0.05 is 5%",
+            )
+
+
+def _check_primary(config: Config, in_code: Sequence[CodeMetric], problem: Problem) -> None:
+    """Report primary metrics that no result can have."""
+    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs_of_users(config, in_code)]
     for index, name in enumerate(config.primary or ()):
-        if (
-            name not in known
-            and not is_metric(name)
-            and not any(metric.may_give(name) for metric in own)
-        ):
+        if name in known or is_metric(name):
+            continue
+        if not any(metric.may_give(name) for metric in in_code):
             problem(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")
 
 
@@ -305,88 +347,31 @@ def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
             problem(f"execute.{name}", "is for an endpoint, not for a graph")
 
 
-def _check_placeholders(key: str, prompt: str, inputs: Sequence[str], problem: Problem) -> None:
-    for name in dict.fromkeys(_PLACEHOLDER.findall(prompt)):
-        if name not in inputs:
-            problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
-
-
-def _check_custom(
-    evaluations: Sequence[CustomEvaluationConfig], problem: Problem
-) -> dict[str, str]:
-    """Report placeholders that name nothing, and keys that a result would have twice; return all
-    keys.
-    """
-    owners = dict.fromkeys(RESULT_KEYS, "a key of results") | dict.fromkeys(
-        GATES, "the name of a gate"
-    )
-    for index, evaluation in enumerate(evaluations):
-        section, name = f"custom_evaluations[{index}]", evaluation.name
-        _check_placeholders(
-            f"{section}.instructions", evaluation.instructions, evaluation.inputs, problem
-        )
-        for selection in ("steps_name", "steps_keys"):
-            has_steps = {"reference_steps", "actual_steps"} & {*evaluation.inputs}
-            if getattr(evaluation, selection) is not None and not has_steps:
-                what = "selects steps: inputs needs actual_steps or reference_steps"
-                problem(f"{section}.{selection}", what)
-        if name in JUDGED_BY_NAME:
-            problem(f"{section}.name", f"{name!r} is the name of a built-in metric")
-        places = {
-            f"{name}{suffix}": f"{section}.name" for suffix in ("_error", COST, BY, DISAGREEMENT)
-        }
-        for output in evaluation.outputs:
-            place = join(f"{section}.outputs", output)
-            if output.endswith(COST):
-                problem(place, f"ends in {COST}, as only costs do")
-            elif output in places:
-                problem(place, f"{output!r} is already a key of {section}")
-            places.setdefault(output, place)
-        for key, place in places.items():
-            if key in owners:
-                problem(place, f"{key!r} is already {owners[key]}")
-            owners[key] = f"a key of {section}"
-    return owners | dict.fromkeys(JUDGED_BY_NAME, "the name of a built-in metric")
-
-
-def check_metrics(config: Config, given: Mapping[Any, Any], problem: Problem) -> list[CodeMetric]:
-    """The metrics in code that are `given` as functions or paths by name; reports those that are
-    invalid.
-    """
-    owners, found = _check_custom(config.custom_evaluations, lambda *_: None), []
-    for name, function in given.items():
-        try:
-            found.append(own := find_metric(name, function))
-            for key in dict.fromkeys((name, *own.outputs, f"{name}_error")):
-                if key in owners:
-                    raise ValueError(f"{key!r} is already {owners[key]}")
-                owners[key] = f"a key of the metric {name}"
-        except ValueError as error:
-            problem(name, str(error))
-    return found
-
-
-def code_metrics(config: Config | None) -> list[CodeMetric]:
-    """The metrics in code of a checked configuration."""
-    return [
-        find_metric(name, path) for name, path in (config.custom_metrics if config else {}).items()
-    ]
-
-
 def _check_needs(config: Config, problem: Problem) -> None:
-    """Report the models that are missing for the metrics that are on."""
-    known = {} if config.llm is None else config.llm.judges
+    """Report the models that are missing for the metrics that are on.
+
+    Which models a metric of ragas needs is known when it is made.
+    """
+    judges = {} if config.llm is None else config.llm.judges
     for key, section in config.judged.items():
-        models = [GENERATION] if GENERATION in section.judges else []
-        models += ["embedding"] if key in config.embedding_metrics else []
-        if lacking := [
-            f"llm.{model}" for model in models if getattr(config.llm, model, None) is None
-        ]:
-            problem(key, f"needs {' and '.join(lacking)}")
+        missing = []
+        is_of_ragas = isinstance(section, RagasMetricConfig)
+        if GENERATION in section.judges and not is_of_ragas and not has_model(config, GENERATION):
+            missing.append(f"llm.{GENERATION}")
+        if key in config.embedding_metrics and not has_model(config, "embedding"):
+            missing.append("llm.embedding")
+        if missing:
+            problem(key, f"needs {' and '.join(missing)}")
+
         for index, name in enumerate(section.judges):
-            if name != GENERATION and name not in known:
-                hint = did_you_mean(name, [*known, GENERATION])
+            if name != GENERATION and name not in judges:
+                hint = did_you_mean(name, [*judges, GENERATION])
                 problem(f"{key}.judges[{index}]", f"{name!r} is none of llm.judges; {hint}")
+
+
+def has_model(config: Config, name: str) -> bool:
+    """Return whether `llm` has the model "generation" or "embedding"."""
+    return config.llm is not None and getattr(config.llm, name) is not None
 
 
 def wrong_with_url(text: str) -> str | None:

@@ -166,6 +166,20 @@ class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
     steps_keys: Texts | None = None
 
 
+class RagasMetricConfig(MetricConfig, frozen=True, kw_only=True):
+    """A metric of ragas.
+
+    Attributes:
+        metric: name of a metric of ragas, such as ``FactualCorrectness``, or the path of a class or
+            an object, such as ``mypackage.mymodule:MyMetric``.
+        arguments: arguments of the class. Inputs that responses lack may stand here, too, such as
+            `rubrics` or `reference_topics`.
+    """
+
+    metric: Text
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
 def _with_sections_of_metrics(settings: type[T]) -> type[T]:
     """Return a section that has one more key for each judged metric: its section, or None."""
     config = defstruct(
@@ -184,8 +198,9 @@ def _with_sections_of_metrics(settings: type[T]) -> type[T]:
 class Config(Section, frozen=True, kw_only=True):
     """A configuration, with the keys of the YAML file.
 
-    A metric is judged if its section is present and enabled. With no metric sections and no custom
-    evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
+    A metric is judged if its section is present and enabled. With no metric sections, no metrics of
+    ragas and no custom evaluations, `llm` judges answer correctness, and with an embedding model
+    also answer relevance.
 
     Attributes:
         llm: the models that judge. Without them, no LLM is called: steps, `match` and your own
@@ -203,6 +218,8 @@ class Config(Section, frozen=True, kw_only=True):
         answer_match: how all answers are matched with their reference answers: a section, or its
             `match` alone. Without it, only answers to questions with a `match` are compared.
         custom_evaluations: your own calls of the judge, as a list.
+        ragas: metrics of the package ragas, by names of your choice: each is the name of a metric,
+            such as ``Faithfulness``, or a section. Needs the extra `ragas`.
         custom_metrics: your own metrics, by name. Each is the path of a function of the question,
             the response and the result, such as ``mypackage.mymodule:brevity``. The module must be
             installed. On the command line, it may also be in the working directory or beside the
@@ -217,6 +234,7 @@ class Config(Section, frozen=True, kw_only=True):
     primary: Texts | None = None
     answer_match: Matching | AnswerMatchConfig | None = None
     custom_evaluations: tuple[CustomEvaluationConfig, ...] = ()
+    ragas: dict[Name, Text | RagasMetricConfig] = field(default_factory=dict)
     custom_metrics: dict[Name, Text] = field(default_factory=dict)
 
     if TYPE_CHECKING:  # The keys of metrics are those of the catalogue.
@@ -232,11 +250,23 @@ class Config(Section, frozen=True, kw_only=True):
         return {name: section for name, section in sections.items() if section is not None}
 
     @property
+    def ragas_metrics(self) -> dict[str, RagasMetricConfig]:
+        """The sections of the metrics of ragas, by name."""
+        sections = {}
+        for name, section in self.ragas.items():
+            if isinstance(section, str):
+                section = RagasMetricConfig(metric=section)
+            sections[name] = section
+        return sections
+
+    @property
     def judged(self) -> dict[str, MetricConfig]:
         """The sections of all metrics that are present, by key."""
         sections: dict[str, MetricConfig] = dict(self.metrics)
         for index, evaluation in enumerate(self.custom_evaluations):
             sections[f"custom_evaluations[{index}]"] = evaluation
+        for name, section in self.ragas_metrics.items():
+            sections[f"ragas.{name}"] = section
         return sections
 
     @property

@@ -6,7 +6,12 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
-from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, warn_caller
+from graphrag_eval_async.errors import (
+    ComparisonBudgetExceeded,
+    RejectedResponse,
+    UsageError,
+    warn_caller,
+)
 from graphrag_eval_async.evaluator.fast_path import FastPath
 from graphrag_eval_async.evaluator.scoring import Rules, Scoring, StepsGroups
 from graphrag_eval_async.evaluator.setup import check_arguments, configure
@@ -55,7 +60,7 @@ class EvaluatorOptions(TypedDict, total=False):
     step_aliases: Mapping[str, Sequence[str]] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
     judge: Judge | Mapping[str, Judge] | None
-    metrics: Mapping[str, Callable[..., Any] | str] | None
+    metrics: Mapping[str, Any] | None
     on_fatal: OnFatal
     format: str | TraceFormat | None
 
@@ -81,7 +86,7 @@ class Evaluator:
         step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
         judge: Judge | Mapping[str, Judge] | None = None,
-        metrics: Mapping[str, Callable[..., Any] | str] | None = None,
+        metrics: Mapping[str, Any] | None = None,
         on_fatal: OnFatal = "raise",
         format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     ) -> None:
@@ -106,7 +111,8 @@ class Evaluator:
             metrics: metrics of your own, by name, added to `custom_metrics` of the configuration:
                 functions ``(question, response, result) -> float | bool | dict[str, float] |
                 None``, plain or async, or paths such as ``mypackage.mymodule:brevity``. See the
-                page "Write your own metric".
+                page "Write your own metric". Or metrics of ragas, added to `ragas` of the
+                configuration: classes, partials of classes, or objects.
             on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota:
                 "raise" raises `JudgeUnavailable`, "continue" makes it the error of each metric.
             format: the responses are traces in this format, such as "openai" or "auto"; or a
@@ -280,6 +286,8 @@ class Evaluator:
                     fields = {**fields, "actual_steps": executed.judged_steps(steps)}
             matches = evaluation.matches
             evaluation.plan = judging.plan(question, fields, reference_steps, matches)
+            if evaluation.plan is not None and evaluation.plan.notes:
+                evaluation.judged = {**evaluation.judged, **evaluation.plan.notes}
 
         if self.in_code is not None:
             is_anything_judged = evaluation.plan is not None and bool(evaluation.plan.due)
@@ -346,8 +354,24 @@ class Evaluator:
     @property
     def fractions(self) -> Sequence[str]:
         """Outputs of custom evaluations and metrics in code that are from 0 to 1 by definition."""
-        judged = () if self._judging is None else self._judging.provenance().get("fractions", ())
+        judged = () if self._judging is None else self._judging.fractions
         return judged if self.in_code is None else [*judged, *self.in_code.fractions]
+
+    def metrics_by_path(self, what: str) -> dict[str, str]:
+        """Return the metrics in code by name, as paths by which another process imports them.
+
+        Metrics of ragas that were given as classes are in `config`.
+
+        Raises:
+            UsageError: a metric cannot be imported, but `what` needs it.
+        """
+        if self._judging is not None:
+            for name in self._judging.given_objects:
+                raise UsageError(
+                    f"metrics[{name!r}]: {what} makes the metric from its class, and it is an "
+                    "object; give the class, or a partial of it"
+                )
+        return {} if self.in_code is None else self.in_code.paths(what)
 
     @property
     def waits(self) -> bool:

@@ -44,23 +44,29 @@ def configure(
     aliases = {} if step_aliases is None else step_aliases
     if config is None and judge is None and not metrics:
         return Configured(None, Rules(steps_groups or "last"), aliases)
-    # which most streams do not need
-    from graphrag_eval_async.config import (
-        LimitsConfig,
-        load_config,
-    )
+    # Most streams do not need these modules.
+    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.config.load import load_with_ragas
     from graphrag_eval_async.metrics import Judging
+    from graphrag_eval_async.metrics.ragas_lookup import split_metrics
 
-    checked = load_config({} if config is None else config, judge=judge is not None)
+    metrics_given = split_metrics(metrics)
+    checked = load_with_ragas(
+        {} if config is None else config, metrics_given.ragas_sections, judge=judge is not None
+    )
     if not has_reference and (idle := _of_reference(checked)):
         warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
-    judging = Judging(checked, judge=judge, on_fatal=on_fatal) if checked.judged else None
-    executing = in_code = None
-    if metrics or checked.custom_metrics:
+    judging = executing = in_code = None
+    if checked.judged:
+        judging = Judging(
+            checked, judge=judge, on_fatal=on_fatal, ragas_objects=metrics_given.ragas_objects
+        )
+    functions = metrics_given.functions
+    if functions or checked.custom_metrics:
         from graphrag_eval_async.metrics.in_code import CodeMetrics
 
         limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
-        in_code = CodeMetrics(checked, metrics, limits)
+        in_code = CodeMetrics(checked, functions, limits)
     steps = checked.steps
     if checked.execute is not None or steps.check_queries:
         from graphrag_eval_async.execution import Executing
