@@ -366,10 +366,10 @@ class Evaluator:
             UsageError: a metric cannot be imported, but `what` needs it.
         """
         if self._judging is not None:
-            for name in self._judging.given_objects:
+            for name in self._judging.not_importable:
                 raise UsageError(
-                    f"metrics[{name!r}]: {what} makes the metric from its class, and it is an "
-                    "object; give the class, or a partial of it"
+                    f"metrics[{name!r}]: {what} imports it by its path; give its class, or a "
+                    "partial of it, defined at the top of a module"
                 )
         return {} if self.in_code is None else self.in_code.paths(what)
 

@@ -58,9 +58,7 @@ def configure(
         warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
     judging = executing = in_code = None
     if checked.judged:
-        judging = Judging(
-            checked, judge=judge, on_fatal=on_fatal, ragas_objects=metrics_given.ragas_objects
-        )
+        judging = Judging(checked, judge=judge, on_fatal=on_fatal, ragas=metrics_given.ragas)
     functions = metrics_given.functions
     if functions or checked.custom_metrics:
         from graphrag_eval_async.metrics.in_code import CodeMetrics

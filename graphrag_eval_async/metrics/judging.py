@@ -22,7 +22,7 @@ from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outpu
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metric
+from graphrag_eval_async.metrics.ragas_lookup import can_be_imported, make_ragas_metric
 from graphrag_eval_async.metrics.retrieval import metrics_sharing_calls, share_calls
 from graphrag_eval_async.records.decoding import copy_json
 
@@ -100,7 +100,8 @@ class Judging:
         names: the names of the metrics in the configuration.
         fractions: outputs of custom evaluations and metrics of ragas that are from 0 to 1 by
             definition.
-        given_objects: the names of metrics of ragas that were given as objects.
+        not_importable: the names of metrics of ragas that another process cannot import, such as
+            objects.
         fingerprint: JSON that differs if other metrics or models could give other results.
     """
 
@@ -110,7 +111,7 @@ class Judging:
         *,
         judge: Judge | Mapping[str, Judge] | None,
         on_fatal: OnFatal,
-        ragas_objects: Mapping[str, Any] = NOTHING_GIVEN,
+        ragas: Mapping[str, Any] = NOTHING_GIVEN,
     ) -> None:
         """Prepare the metrics, of which at least one must be on. Makes no call.
 
@@ -121,16 +122,17 @@ class Judging:
             judge: the caller's own judge, or several by name.
             on_fatal: if all calls would fail, "raise" makes `run` raise `JudgeUnavailable`; with
                 "continue", each metric gets the error.
-            ragas_objects: ready-made metrics of ragas, by the names of their sections.
+            ragas: classes and objects of ragas that the caller gives, by the names of their
+                sections.
 
         Raises:
             ConfigError: a metric of ragas cannot be made, or a model or a package is missing.
             UsageError: the caller's judges lack one that the configuration names.
         """
         self._on_fatal = on_fatal
-        self.given_objects = [*ragas_objects]
+        self.not_importable = [name for name in ragas if not can_be_imported(ragas[name])]
         self._ragas_metrics = [
-            make_ragas_metric(name, section, ragas_objects.get(name))
+            make_ragas_metric(name, section, ragas.get(name))
             for name, section in config.ragas_metrics.items()
         ]
         self._metrics = [

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cache, partial
 from importlib import import_module
 from inspect import Parameter, isclass, signature
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.config.model import RagasMetricConfig
@@ -60,12 +61,12 @@ class MetricsGiven(NamedTuple):
     Attributes:
         functions: functions and paths of functions.
         ragas_sections: sections that stand for metrics of ragas.
-        ragas_objects: those of these metrics that are objects.
+        ragas: the classes or objects of these metrics.
     """
 
     functions: dict[str, Any]
     ragas_sections: dict[str, RagasMetricConfig]
-    ragas_objects: dict[str, Any]
+    ragas: dict[str, Any]
 
 
 def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
@@ -76,18 +77,27 @@ def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
             split.functions[name] = metric
             continue
         split.ragas_sections[name] = section_of(metric)
-        if not isclass(metric) and not isinstance(metric, partial):
-            split.ragas_objects[name] = metric
+        split.ragas[name] = metric.func if isinstance(metric, partial) else metric
     return split
 
 
-def make_ragas_metric(name: str, section: RagasMetricConfig, ready_made: Any = None) -> RagasMetric:
+def can_be_imported(metric: Any) -> bool:
+    """Return whether another process can import the class of a metric by its path."""
+    if not isclass(metric):
+        return False
+    try:
+        return resolve_name(f"{metric.__module__}:{metric.__qualname__}") is metric
+    except (ImportError, AttributeError, ValueError):
+        return False
+
+
+def make_ragas_metric(name: str, section: RagasMetricConfig, candidate: Any = None) -> RagasMetric:
     """Return the metric of a section; imports ragas.
 
     Args:
         name: the metric's name in the configuration.
         section: names the class and its arguments.
-        ready_made: a metric that was given as an object. It is not changed.
+        candidate: the class or the object, if a caller gave it. It is not changed.
 
     Raises:
         ConfigError: there is no such metric, a package that it needs is not installed, or it
@@ -95,17 +105,18 @@ def make_ragas_metric(name: str, section: RagasMetricConfig, ready_made: Any = N
     """
     key = f"ragas.{name}"
     load_ragas()
-    found = _find(key, section.metric) if ready_made is None else ready_made
+    if candidate is None:
+        candidate = _find(key, section.metric)
     constants: dict[str, Any] = dict(section.arguments)
-    if isclass(found):
-        arguments = _constructor_arguments(name, found, section.arguments)
+    if isclass(candidate):
+        arguments = _constructor_arguments(name, candidate, section.arguments)
         constants = {name: value for name, value in constants.items() if name not in arguments}
-        metric = _construct(key, found, arguments)
+        metric = _construct(key, candidate, arguments)
         if "strictness" not in section.arguments and hasattr(metric, "get_required_columns"):
             # Older metrics ask for several replies in one call, but get one, and log a warning.
             metric.strictness = 1
     else:
-        metric = _with_our_models(found)
+        metric = _with_our_models(candidate)
     if hasattr(metric, "init"):
         # Older metrics make others that they need.
         from ragas.run_config import RunConfig

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.outputs import Generation, LLMResult
+from pydantic import BaseModel
 from ragas.embeddings.base import BaseRagasEmbedding
 from ragas.llms.base import InstructorBaseRagasLLM
 
@@ -114,6 +116,12 @@ class MetricRun:
 _current_run: ContextVar[MetricRun] = ContextVar("graphrag_eval_async_ragas_run")
 
 
+class TextReply(BaseModel):
+    """A reply that a metric reads as text."""
+
+    text: str
+
+
 class JudgeLLM(InstructorBaseRagasLLM):
     """The LLM of all metrics of ragas: the judge of the metric that runs."""
 
@@ -127,6 +135,11 @@ class JudgeLLM(InstructorBaseRagasLLM):
     async def agenerate(self, prompt: str, response_model: Any) -> Any:
         """Return the reply to a prompt as an output model."""
         return await _current_run.get().ask(str(prompt), response_model)
+
+    async def agenerate_text(self, prompt: Any, **_: Any) -> LLMResult:
+        """Return the reply to a prompt as text, for the older metrics that read it themselves."""
+        reply = await _current_run.get().ask(prompt.to_string(), TextReply)
+        return LLMResult(generations=[[Generation(text=reply.text)]])
 
 
 class JudgeEmbeddings(BaseRagasEmbedding):
