@@ -29,6 +29,9 @@ COLLECTIONS = "ragas.metrics.collections"
 OLDER = "ragas.metrics"
 """The module with metrics that the newer one lacks, such as `AspectCritic`."""
 
+LOWER_IS_BETTER = {"NoiseSensitivity"}
+"""Metrics whose lower values are better; ragas only says so in its documentation."""
+
 METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 """The methods of a metric of ragas, of which it has at least one."""
 
@@ -144,6 +147,7 @@ def make_ragas_metric(name: str, section: RagasMetricConfig, candidate: Any = No
         # Cosines may be negative, whatever range ragas states.
         limits=None if asks_embeddings else _limits(metric),
         gives_text=isinstance(getattr(metric, "allowed_values", None), list),
+        lower_is_better=type(metric).__name__ in LOWER_IS_BETTER,
         metric=metric,
         path=section.metric,
     )
@@ -182,6 +186,17 @@ def names_of_metrics() -> list[str]:
 
 NOT_METRICS = {"BaseMetric", "DistanceMeasure"}
 """Names that ragas exports beside its metrics."""
+
+
+def required_arguments(path: str) -> list[str]:
+    """Return the arguments without which a metric of ragas cannot be made; imports ragas."""
+    load_ragas()
+    given = {"llm", "embeddings", "name"}
+    return [
+        name
+        for name, parameter in _parameters(_find("ragas", path)).items()
+        if parameter.default is Parameter.empty and name not in given
+    ]
 
 
 def _parameters(kind: Any) -> Mapping[str, Parameter]:

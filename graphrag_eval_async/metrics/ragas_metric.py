@@ -125,6 +125,7 @@ class RagasMetric:
         asks_embeddings: whether it asks for embeddings.
         limits: the least and the greatest value; None if ragas does not say.
         gives_text: whether its values are texts.
+        lower_is_better: whether lower values are better.
         metric: the object of ragas, which has our models.
         path: the name or the path of its class.
     """
@@ -137,13 +138,18 @@ class RagasMetric:
     asks_embeddings: bool
     limits: tuple[float, float] | None
     gives_text: bool
+    lower_is_better: bool
     metric: Any
     path: str
 
     @property
     def is_fraction(self) -> bool:
-        """Whether its values are from 0 to 1 by definition."""
-        return not self.gives_text and self.limits == (0.0, 1.0)
+        """Whether its values are from 0 to 1 by definition, and comparisons may decide it.
+
+        They take higher values for better.
+        """
+        is_from_0_to_1 = not self.gives_text and self.limits == (0.0, 1.0)
+        return is_from_0_to_1 and not self.lower_is_better
 
     def as_metric(self) -> Metric:
         """Return the metric that is judged."""
