@@ -44,6 +44,7 @@ class JudgedMetric(Struct, frozen=True, kw_only=True):
         needs_reference: whether it needs a reference answer or reference steps.
         counts_unanswered: whether an absent answer counts as a missing value.
         of_step: whether it belongs to single retrieval steps.
+        evidence: name of the steps whose outputs people must see to judge it themselves.
     """
 
     name: str
@@ -63,6 +64,7 @@ class JudgedMetric(Struct, frozen=True, kw_only=True):
     needs_reference: bool = False
     counts_unanswered: bool = False
     of_step: bool = False
+    evidence: str = ""
 
     @property
     def maker(self) -> str:
@@ -252,6 +254,7 @@ def _retrieval_metric(
         },
         needs_reference=True,
         of_step=True,
+        evidence="retrieval",
     )
 
 
@@ -333,6 +336,7 @@ JUDGED = (
         about="claims that the retrieved texts support / claims in the answer",
         needs="an answer and the texts of a retrieval step",
         primary=("faithfulness",),
+        evidence="retrieval",
     ),
     JudgedMetric(
         name="context_relevance",
@@ -340,6 +344,7 @@ JUDGED = (
         values=("context_relevance",),
         about="mean [rating](configuration.md#context_relevance) of the retrieved texts",
         needs="the texts of a retrieval step",
+        evidence="retrieval",
     ),
     JudgedMetric(
         name="sparql_groundedness",
@@ -348,6 +353,7 @@ JUDGED = (
         about="values in the answer that the query results contain / values in the answer",
         needs="an answer and the rows of a SPARQL query",
         primary=("sparql_groundedness",),
+        evidence="sparql_query",
     ),
 )
 """The judged metrics, in the order of their keys in results and aggregates."""

@@ -132,6 +132,13 @@ PRIMARY = (
 )
 """The metrics that comparisons decide by default: one score for each way to judge an answer."""
 
+RANKING = tuple(
+    measure.name
+    for measure in MEASURES.values()
+    if measure.is_primary and not measure.is_conditional
+)
+"""The primary metrics that apply to all responses: their mean ranks results."""
+
 _KEYS_WITHOUT_METRICS = """
     template_id question_id question_text reference_steps reference_answer status error
     actual_answer actual_steps steps_score_error sample response_id metadata judge pending matches

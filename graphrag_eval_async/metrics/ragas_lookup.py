@@ -32,6 +32,9 @@ OLDER = "ragas.metrics"
 LOWER_IS_BETTER = {"NoiseSensitivity"}
 """Metrics whose lower values are better; ragas only says so in its documentation."""
 
+NOT_METRICS = {"BaseMetric", "DistanceMeasure"}
+"""Names that ragas exports beside its metrics."""
+
 METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 """The methods of a metric of ragas, of which it has at least one."""
 
@@ -110,37 +113,25 @@ def make_ragas_metric(name: str, section: RagasMetricConfig, candidate: Any = No
     load_ragas()
     if candidate is None:
         candidate = _find(key, section.metric)
-    constants: dict[str, Any] = dict(section.arguments)
+
+    constants = dict(section.arguments)
     if isclass(candidate):
         arguments = _constructor_arguments(name, candidate, section.arguments)
-        constants = {name: value for name, value in constants.items() if name not in arguments}
         metric = _construct(key, candidate, arguments)
-        if "strictness" not in section.arguments and hasattr(metric, "get_required_columns"):
-            # Older metrics ask for several replies in one call, but get one, and log a warning.
-            metric.strictness = 1
+        for argument in arguments:
+            constants.pop(argument, None)
     else:
         metric = _with_our_models(candidate)
-    if hasattr(metric, "init"):
-        # Older metrics make others that they need.
-        from ragas.run_config import RunConfig
+    _prepare_older(metric)
 
-        metric.init(RunConfig(max_retries=1))
-    if type(metric).__name__.startswith("MultiModal"):
-        raise ConfigError([f"{key}: {type(metric).__name__} needs images, which responses lack"])
-    if isinstance(getattr(metric, "allowed_values", None), int):
-        raise ConfigError([f"{key}: a metric that gives a list cannot be a score"])
-
-    takes, needs = _inputs_of_metric(metric)
-    unknown = [argument for argument in constants if argument not in takes]
-    if unknown:
-        kind = type(metric).__name__
-        hint = did_you_mean(unknown[0], [*_parameters(type(metric)), *sorted(takes)])
-        raise ConfigError([f"{key}.arguments: {kind} does not take {unknown[0]!r}; {hint}"])
+    inputs = _inputs_of_metric(metric)
+    _check_usable(key, metric)
+    _check_constants(key, metric, constants, inputs)
     asks_embeddings = hasattr(metric, "embeddings")
     return RagasMetric(
         name=name,
-        needs=tuple(needs),
-        takes=frozenset(takes),
+        needs=tuple(inputs.needs),
+        takes=frozenset(inputs.takes),
         constants=constants,
         asks_llm=hasattr(metric, "llm") or hasattr(metric, "get_variables"),
         asks_embeddings=asks_embeddings,
@@ -151,6 +142,48 @@ def make_ragas_metric(name: str, section: RagasMetricConfig, candidate: Any = No
         metric=metric,
         path=section.metric,
     )
+
+
+def _prepare_older(metric: Any) -> None:
+    """Have a metric of the older module make the others that it needs."""
+    if not hasattr(metric, "init"):
+        return
+    from ragas.run_config import RunConfig
+
+    metric.init(RunConfig(max_retries=1))
+    if hasattr(metric, "strictness"):
+        # It wants several replies to one prompt, gets one in any case, and logs a warning.
+        metric.strictness = 1
+
+
+def _check_usable(key: str, metric: Any) -> None:
+    """Check that a metric can have a value here.
+
+    Raises:
+        ConfigError: it cannot. The message begins with `key`.
+    """
+    kind = type(metric).__name__
+    if kind.startswith("MultiModal"):
+        raise ConfigError([f"{key}: {kind} needs images, which responses lack"])
+    if isinstance(getattr(metric, "allowed_values", None), int):
+        raise ConfigError([f"{key}: a metric that gives a list cannot be a score"])
+
+
+def _check_constants(
+    key: str, metric: Any, constants: Mapping[str, Any], inputs: MetricInputs
+) -> None:
+    """Check that the arguments that the class does not take are inputs of the metric.
+
+    Raises:
+        ConfigError: one is not. The message begins with `key`.
+    """
+    for argument in constants:
+        if argument not in inputs.takes:
+            kind = type(metric)
+            hint = did_you_mean(argument, [*_parameters(kind), *sorted(inputs.takes)])
+            raise ConfigError(
+                [f"{key}.arguments: {kind.__name__} does not take {argument!r}; {hint}"]
+            )
 
 
 def _find(key: str, path: str) -> Any:
@@ -182,10 +215,6 @@ def names_of_metrics() -> list[str]:
     newer = import_module(COLLECTIONS).__all__
     older = getattr(import_module(OLDER), "_DEPRECATED_METRICS", {})
     return [name for name in dict.fromkeys([*newer, *older]) if name not in NOT_METRICS]
-
-
-NOT_METRICS = {"BaseMetric", "DistanceMeasure"}
-"""Names that ragas exports beside its metrics."""
 
 
 def required_arguments(path: str) -> list[str]:
@@ -269,30 +298,51 @@ def _with_our_models(metric: Any) -> Any:
     return metric
 
 
-def _inputs_of_metric(metric: Any) -> tuple[list[str], list[str]]:
-    """Return the inputs that a metric takes, and those that it needs, which it has no value
-    without.
+class MetricInputs(NamedTuple):
+    """The inputs of a metric, by the names of ragas.
 
-    A metric that takes the response needs it, even if ragas would do without.
+    Attributes:
+        takes: all that it takes.
+        needs: those without which it is skipped.
     """
+
+    takes: list[str]
+    needs: list[str]
+
+
+def _inputs_of_metric(metric: Any) -> MetricInputs:
+    """Return the inputs of a metric.
+
+    A metric that takes the response needs it, even if ragas would do without. A metric made with
+    `with_reference` needs the reference.
+    """
+    inputs = _declared_inputs(metric)
+    needs = list(inputs.needs)
+    if "response" in inputs.takes:
+        needs.append("response")
+    if "reference" in inputs.takes and getattr(metric, "with_reference", False):
+        needs.append("reference")
+    return MetricInputs(inputs.takes, needs=[*dict.fromkeys(needs)])
+
+
+def _declared_inputs(metric: Any) -> MetricInputs:
+    """Return the inputs of a metric as ragas declares them."""
     if hasattr(metric, "get_required_columns"):
         turns = "MULTI_TURN" if is_conversation(metric) else "SINGLE_TURN"
-        takes = sorted(metric.get_required_columns(with_optional=True)[turns])
-        needs = sorted(metric.get_required_columns()[turns])
-    elif hasattr(metric, "get_variables"):
-        takes = needs = [*dict.fromkeys(metric.get_variables())]
-    else:
-        function = getattr(metric, "_func", None) or metric.ascore
-        parameters = _parameters(function)
-        takes = [*parameters]
-        needs = [
-            name for name, parameter in parameters.items() if parameter.default is Parameter.empty
-        ]
-    for name in ("response", "reference"):
-        is_wanted = name == "response" or getattr(metric, "with_reference", False)
-        if is_wanted and name in takes and name not in needs:
-            needs.append(name)
-    return takes, needs
+        return MetricInputs(
+            takes=sorted(metric.get_required_columns(with_optional=True)[turns]),
+            needs=sorted(metric.get_required_columns()[turns]),
+        )
+    if hasattr(metric, "get_variables"):
+        variables = [*dict.fromkeys(metric.get_variables())]
+        return MetricInputs(takes=variables, needs=variables)
+
+    # Of a decorated function, ragas only keeps the function.
+    parameters = _parameters(getattr(metric, "_func", None) or metric.ascore)
+    required = [
+        name for name, parameter in parameters.items() if parameter.default is Parameter.empty
+    ]
+    return MetricInputs(takes=[*parameters], needs=required)
 
 
 def _limits(metric: Any) -> tuple[float, float] | None:

@@ -14,9 +14,11 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from graphrag_eval_async.errors import JudgeError, describe_exception
-from graphrag_eval_async.metrics.metric import Metric, Task, dumps
-from graphrag_eval_async.metrics.ragas_inputs import inputs_of, inputs_of_conversation
+from graphrag_eval_async.metrics.metric import Metric, Task
+from graphrag_eval_async.metrics.ragas_inputs import read_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,6 +114,20 @@ def is_conversation(metric: Any) -> bool:
     return "Message" in str(user_input)
 
 
+def _is_json(value: Any) -> bool:
+    """Return whether a value is JSON; sets and objects differ from one process to the next."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _sorted_json(value: Any) -> str:
+    """Return a value as JSON, equal for equal values."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
 @dataclass(frozen=True)
 class RagasMetric:
     """A metric of ragas that is ready to run.
@@ -157,16 +173,20 @@ class RagasMetric:
 
     def _prompts(self) -> list[str]:
         """Return what values depend on besides the data: the version, settings and prompts."""
-        settings = {}
+        settings: dict[str, Any] = {}
         instructions = []
         for key, value in sorted(vars(self.metric).items()):
-            if isinstance(value, str | int | float | bool | None | list | tuple | dict):
-                settings[key] = repr(value)
-            elif isinstance(getattr(value, "instruction", None), str):
+            if isinstance(getattr(value, "instruction", None), str):
                 instructions.append(value.instruction)
-        constants = {key: repr(value) for key, value in sorted(self.constants.items())}
+            elif _is_json(value):
+                settings[key] = value
+        constants = {key: value for key, value in self.constants.items() if _is_json(value)}
         version = metadata.version("ragas")
-        return [f"ragas {version} {self.path}", dumps([settings, constants]), *instructions]
+        return [
+            f"ragas {version} {self.path}",
+            _sorted_json([settings, constants]),
+            *instructions,
+        ]
 
     def _tasks(self, case: Case) -> list[Task]:
         inputs = self._inputs(case)
@@ -177,11 +197,9 @@ class RagasMetric:
 
     def _inputs(self, case: Case) -> dict[str, Any]:
         """Return the inputs that the metric takes, as far as a response has them."""
-        read_inputs = inputs_of
-        if is_conversation(self.metric):
-            read_inputs = inputs_of_conversation
-        inputs = read_inputs(case) | dict(self.constants)
-        return {name: value for name, value in inputs.items() if name in self.takes}
+        return read_inputs(case, self.takes, is_conversation=is_conversation(self.metric)) | dict(
+            self.constants
+        )
 
     async def _score(self, inputs: Mapping[str, Any], calls: Calls) -> Keys:
         """Return the keys of a result: a value with its reason, or the reason why there is none.

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
+import subprocess
+import sys
 import warnings
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +28,7 @@ from graphrag_eval_async import (
 )
 from tests.metrics.ragas_cases import INPUTS, REFERENCE, RESPONSE, Judge, filled, vector
 from tests.metrics.ragas_support import Script, ScriptedLLM
-from tests.support.deadlines import TEST_SECONDS
+from tests.support.deadlines import PROCESS_SECONDS, TEST_SECONDS
 
 # After the module above, which turns off the telemetry of ragas.
 from langchain_core.outputs import Generation, LLMResult  # isort: skip
@@ -36,13 +40,14 @@ from ragas.run_config import RunConfig  # isort: skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.ragas,
     # Of two lists of calls, of which one is longer.
     pytest.mark.filterwarnings("ignore:Length mismatch:UserWarning"),
 ]
+
+ROOT = Path(__file__).parents[2]
 
 RUBRICS = {f"score{score}_description": f"worth {score}" for score in range(1, 6)}
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -347,6 +352,46 @@ async def test_contexts_are_texts_and_rows_each_once() -> None:
         None, judge, score="ContextUtilization", response={**RESPONSE, "actual_steps": steps}
     )
     assert len(judge.prompts) == 3
+
+
+HASH_OF_PROMPTS = """
+import asyncio, json
+from tests.metrics.ragas_cases import REFERENCE, RESPONSE, Judge
+from graphrag_eval_async import Evaluator
+
+async def main():
+    names = ["ragas.metrics:Faithfulness", "SimpleCriteriaScore", "FactualCorrectness"]
+    arguments = {"definition": "d"}
+    ragas = {"a": names[0], "b": {"metric": names[1], "arguments": arguments}, "c": names[2]}
+    async with Evaluator(REFERENCE, config={"ragas": ragas}, judge=Judge()) as evaluator:
+        print((await evaluator.evaluate(RESPONSE))["judge"]["prompts"])
+
+asyncio.run(main())
+"""
+
+
+def test_the_hash_of_prompts_is_the_same_in_each_process() -> None:
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", HASH_OF_PROMPTS],
+            capture_output=True,
+            check=True,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            text=True,
+            timeout=PROCESS_SECONDS,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(hashes) == 1
+
+
+async def test_the_hash_of_prompts_depends_on_arguments() -> None:
+    hashes = set()
+    for mode in ("precision", "recall"):
+        section = {"metric": "FactualCorrectness", "arguments": {"mode": mode}}
+        hashes.add((await evaluate(score=section))["judge"]["prompts"])
+    assert len(hashes) == 2
 
 
 # What goes wrong
