@@ -202,8 +202,8 @@ films-of-tati 0.0
 """
 
 RAGAS_TABLE = """
-For metrics about conversations, `user_input` is the question, each step with its output, and the answer. Other inputs, such as
-`rubrics` and `reference_topics`, stand in `arguments`.
+For metrics about conversations, `user_input` is the question, each step with its output, and the answer. Inputs that no response
+has, such as `rubrics` and `reference_topics`, stand in `arguments`.
 
 ## All metrics
 
@@ -220,6 +220,16 @@ RAGAS_IMPOSSIBLE = {
     "MultiModalRelevance": "images, so it cannot be used",
 }
 """What metrics need that are not made for the table."""
+
+RAGAS_ARGUMENTS = {
+    "AspectCritic": ["definition"],
+    "InstanceRubrics": ["rubrics"],
+    "InstanceSpecificRubrics": ["rubrics"],
+    "SimpleCriteriaScore": ["definition"],
+    "TopicAdherence": ["reference_topics"],
+    "TopicAdherenceScore": ["reference_topics"],
+}
+"""Arguments without which metrics cannot be made."""
 
 RAGAS_PACKAGES = {
     "BleuScore": "sacrebleu",
@@ -247,18 +257,15 @@ def ragas_metrics() -> str:
 
 def ragas_row(name: str) -> str:
     """The row of one metric of ragas."""
-    from graphrag_eval_async.metrics.ragas_lookup import (
-        make_ragas_metric,
-        required_arguments,
-    )
+    from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metric
 
     if name in RAGAS_IMPOSSIBLE:
         return f"| `{name}` | {RAGAS_IMPOSSIBLE[name]} | | |"
-    required = required_arguments(name)
-    section = model.RagasMetricConfig(metric=name, arguments=dict.fromkeys(required, "x"))
+    arguments = dict.fromkeys(RAGAS_ARGUMENTS.get(name, ()), "x")
+    section = model.RagasMetricConfig(metric=name, arguments=arguments)
     metric = make_ragas_metric("x", section)
-    needs = [f"`{need}`" for need in metric.needs]
-    needs += [f"argument `{argument}`" for argument in required]
+    needs = [f"`{need}`" for need in metric.needs if need not in arguments]
+    needs += [f"argument `{argument}`" for argument in arguments]
     if name in RAGAS_PACKAGES:
         needs.append(f"package {RAGAS_PACKAGES[name]}")
     asks = []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.config.model import RagasMetricConfig
 from graphrag_eval_async.errors import ConfigError, describe_exception
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
+from graphrag_eval_async.metrics.ragas_inputs import INPUTS
 from graphrag_eval_async.metrics.ragas_metric import RagasMetric, is_conversation
 from graphrag_eval_async.text import did_you_mean
 
@@ -172,17 +173,23 @@ def _check_usable(key: str, metric: Any) -> None:
 def _check_constants(
     key: str, metric: Any, constants: Mapping[str, Any], inputs: MetricInputs
 ) -> None:
-    """Check that the arguments that the class does not take are inputs of the metric.
+    """Check that the arguments that the class does not take are inputs of the metric, and that
+    no other input is missing that responses cannot have.
 
     Raises:
-        ConfigError: one is not. The message begins with `key`.
+        ConfigError: one is not, or one is missing. The message begins with `key`.
     """
+    kind = type(metric)
     for argument in constants:
         if argument not in inputs.takes:
-            kind = type(metric)
             hint = did_you_mean(argument, [*_parameters(kind), *sorted(inputs.takes)])
             raise ConfigError(
                 [f"{key}.arguments: {kind.__name__} does not take {argument!r}; {hint}"]
+            )
+    for name in inputs.needs:
+        if name not in INPUTS and name not in constants:
+            raise ConfigError(
+                [f"{key}.arguments: {kind.__name__} needs {name!r}, which no response has"]
             )
 
 
@@ -198,13 +205,13 @@ def _find(key: str, path: str) -> Any:
         warnings.simplefilter("ignore", DeprecationWarning)
         for module in [module_name] if module_name else [COLLECTIONS, OLDER]:
             try:
-                found = getattr(import_module(module), name)
+                metric = getattr(import_module(module), name)
             except AttributeError:
                 continue
             except ImportError as error:
                 raise ConfigError([f"{key}: {path!r} cannot be imported: {error}"]) from error
-            if is_ragas_metric(found):
-                return found
+            if is_ragas_metric(metric):
+                return metric
     hint = did_you_mean(name, names_of_metrics())
     raise ConfigError([f"{key}: {path!r} is no metric of ragas; {hint}"])
 
@@ -215,17 +222,6 @@ def names_of_metrics() -> list[str]:
     newer = import_module(COLLECTIONS).__all__
     older = getattr(import_module(OLDER), "_DEPRECATED_METRICS", {})
     return [name for name in dict.fromkeys([*newer, *older]) if name not in NOT_METRICS]
-
-
-def required_arguments(path: str) -> list[str]:
-    """Return the arguments without which a metric of ragas cannot be made; imports ragas."""
-    load_ragas()
-    given = {"llm", "embeddings", "name"}
-    return [
-        name
-        for name, parameter in _parameters(_find("ragas", path)).items()
-        if parameter.default is Parameter.empty and name not in given
-    ]
 
 
 def _parameters(kind: Any) -> Mapping[str, Parameter]:

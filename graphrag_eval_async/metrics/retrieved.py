@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
@@ -72,13 +72,13 @@ def ranked_texts(case: Case) -> list[str] | None:
     None if no step's texts are known.
     """
     texts_of_steps = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
-    known = [texts for texts in texts_of_steps if texts is not None]
-    if not known:
+    known_texts = [texts for texts in texts_of_steps if texts is not None]
+    if not known_texts:
         return None
 
-    distinct = []
-    seen = set()
-    for text in (text for texts in known for text in texts):
+    distinct: list[str] = []
+    seen: set[str] = set()
+    for text in chain.from_iterable(known_texts):
         if text and text in seen:
             continue
         seen.add(text)
@@ -140,11 +140,11 @@ def cut_off(results: list[ShownResults]) -> tuple[str, int]:
         remaining_parts = len(parts) - position
         limit = space // remaining_parts
         if len(parts[index]) > limit:
-            shown = parts[index][:limit]
+            beginning = parts[index][:limit]
             # The last line may be cut, and the first one has the names.
-            whole_rows = max(shown.count("\n") - 1, 0)
+            whole_rows = max(beginning.count("\n") - 1, 0)
             cut_rows = results[index].rows - whole_rows
-            parts[index] = f"{shown}...\n({cut_rows} more rows)"
+            parts[index] = f"{beginning}...\n({cut_rows} more rows)"
             hidden_rows += cut_rows
         space -= min(space, len(parts[index]))
     return "\n\n".join(parts), hidden_rows

@@ -195,6 +195,10 @@ def test_a_metric_that_cannot_run_is_an_error_before_the_first_call(
             {"metric": "FactualCorrectness", "arguments": {"beta": "much"}},
             "ragas.score: FactualCorrectness cannot be made: ValueError",
         ),
+        (
+            "TopicAdherence",
+            "ragas.score.arguments: TopicAdherence needs 'reference_topics', which no response has",
+        ),
         ({"metric": ""}, "ragas.score.metric: expected a string that is not empty"),
         ({"metrics": "Faithfulness"}, "ragas.score.metrics: unknown key; did you mean"),
     ],
@@ -327,7 +331,6 @@ BARE = {"question_id": "lindau", "actual_answer": "Nordnett.", "actual_steps": [
     [
         ("Faithfulness", BARE, "retrieved_contexts"),
         ("Faithfulness", {**BARE, "actual_answer": " "}, "response, retrieved_contexts"),
-        ("TopicAdherence", RESPONSE, "reference_topics"),
         ("ragas.metrics:IDBasedContextRecall", BARE, "retrieved_context_ids"),
         ("AspectCritic", {**BARE, "actual_answer": None}, "response"),
     ],
@@ -337,8 +340,7 @@ async def test_without_an_input_a_metric_is_skipped_by_name(
     metric: str, response: Any, missing: str
 ) -> None:
     judge = Judge()
-    arguments = ARGUMENTS.get(metric, {}) if metric != "TopicAdherence" else {}
-    section = {"metric": metric, "arguments": arguments}
+    section = {"metric": metric, "arguments": ARGUMENTS.get(metric, {})}
     result = await evaluate(None, judge, score=section, response=response)
     assert result["score_reason"] == f"skipped: needs {missing}"
     assert "score" not in result
