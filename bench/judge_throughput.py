@@ -23,8 +23,8 @@ from bench.report import Row, show
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
-from graphrag_eval_async.judge.call import Way
-from graphrag_eval_async.judge.endpoint import Client, Endpoint
+from graphrag_eval_async.judge.calls import Way
+from graphrag_eval_async.judge.clients import Client, Endpoint
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INSTRUCTIONS, REPLY, AnswerClaims
 from graphrag_eval_async.metrics.metric import fill, messages

@@ -90,7 +90,7 @@ def load_for(config: Config | None) -> None:
     collector: each full collection would stop the run for a quarter of a second.
     """
     if judge_of(config) is not None and config is not None:
-        from graphrag_eval_async.judge.endpoint import import_aiohttp
+        from graphrag_eval_async.judge.clients import import_aiohttp
         from graphrag_eval_async.metrics.judging import loader
 
         loader(config)()

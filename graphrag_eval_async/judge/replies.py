@@ -14,15 +14,15 @@ import orjson
 from msgspec import DecodeError, Struct, json
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.failures import EXCERPT, MAX_BODY_VALUES
 from graphrag_eval_async.judge.protocol import MAX_VALUES, check_size
-from graphrag_eval_async.judge.refusals import EXCERPT, MAX_BODY_VALUES
 from graphrag_eval_async.records.decoding import InvalidRecord, count_values, decode
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.judge.refusals import Response
+    from graphrag_eval_async.judge.failures import Response
 
 MAX_NUMBERS = 500_000
 """Maximum count of numbers in a reply with embeddings: the vectors of more than 100 texts."""

@@ -16,10 +16,10 @@ from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.cache import digest
-from graphrag_eval_async.judge.call import Rewritten, Way
+from graphrag_eval_async.judge.calls import Rewritten, Way
+from graphrag_eval_async.judge.failures import RETRIED, Denied
 from graphrag_eval_async.judge.limits import LONG_PAUSE, Breaker
-from graphrag_eval_async.judge.refusals import RETRIED, Denied
-from graphrag_eval_async.judge.server import ConnectionLost, Server
+from graphrag_eval_async.judge.openai_judge import ConnectionLost, Server
 from graphrag_eval_async.judge.usage import estimate_reply, prices_of
 from graphrag_eval_async.records.token_usage import TokenUsage
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
-    from graphrag_eval_async.judge.call import Call
+    from graphrag_eval_async.judge.calls import Call
     from graphrag_eval_async.judge.limits import RateLimiter, Shared
     from graphrag_eval_async.judge.protocol import Judge
 

@@ -22,12 +22,12 @@ from graphrag_eval_async.errors import (
     needs,
 )
 from graphrag_eval_async.judge.cache import CallCache, check_cache
-from graphrag_eval_async.judge.call import Call, checked_reply, checked_vectors
-from graphrag_eval_async.judge.endpoint import Client, endpoint_of
+from graphrag_eval_async.judge.calls import Call, checked_reply, checked_vectors
+from graphrag_eval_async.judge.clients import Client, endpoint_of
+from graphrag_eval_async.judge.failures import Scrubber
 from graphrag_eval_async.judge.limits import Clock, Clocks, RateLimiter, Throttle
-from graphrag_eval_async.judge.refusals import Scrubber
+from graphrag_eval_async.judge.openai_judge import MAX_TOKENS, Server
 from graphrag_eval_async.judge.sender import JudgeSetup, Sender
-from graphrag_eval_async.judge.server import MAX_TOKENS, Server
 from graphrag_eval_async.judge.usage import JudgeUsage, check_budget, prices_of
 
 if TYPE_CHECKING:

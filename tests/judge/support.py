@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig, secrets
-from graphrag_eval_async.judge.call import Way
-from graphrag_eval_async.judge.endpoint import Client, endpoint_of
+from graphrag_eval_async.judge.calls import Way
+from graphrag_eval_async.judge.clients import Client, endpoint_of
+from graphrag_eval_async.judge.failures import Scrubber
+from graphrag_eval_async.judge.openai_judge import Server
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
-from graphrag_eval_async.judge.refusals import Scrubber
 from graphrag_eval_async.judge.sender import JudgeSetup
-from graphrag_eval_async.judge.server import Server
 from graphrag_eval_async.judge.session import JudgeSession
 from graphrag_eval_async.records.token_usage import TokenUsage
 

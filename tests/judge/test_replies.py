@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
+from graphrag_eval_async.judge.failures import Response, Scrubber, retry_after
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.support.cases import each

@@ -12,7 +12,7 @@ import pytest
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.endpoint import endpoint_of, proxy_of
+from graphrag_eval_async.judge.clients import endpoint_of, proxy_of
 from graphrag_eval_async.judge.session import check
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judge.support import Opened

@@ -16,7 +16,7 @@ from urllib.request import proxy_bypass_environment as is_excluded  # type: igno
 
 from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.errors import ConfigError, JudgeError, needs
-from graphrag_eval_async.judge.call import Rewritten
+from graphrag_eval_async.judge.calls import Rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         LimitsConfig,
         LLMConfig,
     )
-    from graphrag_eval_async.judge.call import Way
+    from graphrag_eval_async.judge.calls import Way
 
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"

@@ -14,8 +14,8 @@ from msgspec import UNSET
 
 from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.errors import GraphragEvalWarning, JudgeError
-from graphrag_eval_async.judge.call import Rewritten, Way
-from graphrag_eval_async.judge.refusals import Response, Scrubber
+from graphrag_eval_async.judge.calls import Rewritten, Way
+from graphrag_eval_async.judge.failures import Response, Scrubber
 from graphrag_eval_async.judge.replies import read_completion, read_embeddings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import EmbeddingConfig
     from graphrag_eval_async.errors import Failure
-    from graphrag_eval_async.judge.endpoint import Client, Endpoint
+    from graphrag_eval_async.judge.clients import Client, Endpoint
     from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
