@@ -21,7 +21,7 @@ from graphrag_eval_async.catalogue.metrics import (
     is_metric,
 )
 from graphrag_eval_async.config.in_code import CodeMetric, find_metric
-from graphrag_eval_async.config.llm import GENERATION, LLMConfig, ModelConfig
+from graphrag_eval_async.config.llm import GENERATION, OTHER_SERVERS, LLMConfig, ModelConfig
 from graphrag_eval_async.config.model import (
     CORRECTNESS_INPUTS,
     METRICS,
@@ -342,6 +342,22 @@ def _check_needs(config: Config, problem: Problem) -> None:
             if name != GENERATION and name not in known:
                 hint = did_you_mean(name, [*known, GENERATION])
                 problem(f"{key}.judges[{index}]", f"{name!r} is none of llm.judges; {hint}")
+
+
+def parse_model(text: str, option: str) -> dict[str, str]:
+    """Return the section of a model from its provider and its name, such as "openai/gpt-4o-mini".
+
+    Raises:
+        ConfigError: there is no such provider, or no name.
+    """
+    provider, _, model = text.partition("/")
+    if provider not in {"openai", "azure"} or not model:
+        problem = (
+            f'{option}: expected "openai/" or "azure/" and a model, got {text!r}; for '
+            f"{OTHER_SERVERS}, configure llm.generation.base_url"
+        )
+        raise ConfigError([problem])
+    return {"provider": provider, "model": model}
 
 
 def wrong_with_url(text: str) -> str | None:

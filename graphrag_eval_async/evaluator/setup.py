@@ -45,13 +45,11 @@ def configure(
     if config is None and judge is None and not metrics:
         return Configured(None, Rules(steps_groups or "last"), aliases)
     # which most streams do not need
-    from graphrag_eval_async.config import (
-        LimitsConfig,
-        load_config,
-    )
+    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.judge.given import GivenJudges
     from graphrag_eval_async.metrics import Judging
 
-    checked = load_config({} if config is None else config, judge=judge is not None)
+    checked = GivenJudges(judge).load_config({} if config is None else config)
     if not has_reference and (idle := _of_reference(checked)):
         warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
     judging = Judging(checked, judge=judge, on_fatal=on_fatal) if checked.judged else None

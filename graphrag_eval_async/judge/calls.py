@@ -1,80 +1,149 @@
-"""A call to a model: what to send, how to check the reply, and how its requests are written."""
+"""The calls of judges that the metrics of a result make."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import hypot, inf
-from typing import TYPE_CHECKING, Any
+import asyncio
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import fsum, hypot, inf
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.call import Answer, Call
+from graphrag_eval_async.judge.limits import Clock
 from graphrag_eval_async.judge.protocol import check_size
-from graphrag_eval_async.judge.usage import estimate_prompt, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from graphrag_eval_async.judge.limits import Clock
-    from graphrag_eval_async.judge.protocol import ResponseFormat
+    from graphrag_eval_async.judge.protocol import Message, ResponseFormat
+    from graphrag_eval_async.judge.sender import Sender
+    from graphrag_eval_async.judge.session import JudgeSession
 
-MAX_QUOTED = 2000  # Maximum characters of an invalid reply that are quoted to the judge.
-
-
-class Rewritten(JudgeError):  # noqa: N818
-    """A request failed, but its `Way` has changed: sent once more, it may succeed. Counts as no
-    attempt.
-    """
-
-
-@dataclass(slots=True)
-class Way:
-    """How the requests of a call are written: one step down for each refusal of the server."""
-
-    place: int = 0  # Of the format in `LADDER`.
-    # Of default parameters; None if left out.
-    names: dict[str, str | None] = field(default_factory=dict)
-    # What the server said of these, and of "format".
-    reasons: dict[str, str] = field(default_factory=dict)
-    is_guess: bool = False  # It did not say that it refuses the formats before.
-    errors: int = 0  # How often it answered this format with an internal error.
-    is_repaired: bool = False  # Other text was removed from the reply.
-    is_anew: bool = False  # It is sent on a new connection.
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
-class Call:
-    """A call to a model: a completion with messages and a schema, or texts to embed without one."""
+class Calls:
+    """What a metric calls judges with, for one result.
 
-    key: bytes  # Equal for equal calls.
-    asked: Sequence[Any]
-    schema: Mapping[str, Any] | None
-    check: Callable[[Any], Any]  # Returns the reply if it is usable, else raises `JudgeError`.
-    clock: Clock  # That of the result, which the first request starts.
-    costs: list[float | None]  # Gets the cost of each reply in US dollars; None if unknown.
-    repeat: int = 0  # Above 0 for another reply to the same messages.
-    way: Way = field(default_factory=Way)
-    epoch: int | None = None  # See `Breaker.enter`.
+    All calls for a result have one deadline, and equal ones are made once. The calls of one metric
+    to one judge, from `to`, have a cost of their own.
+
+    Attributes:
+        session: the judges.
+        sender: sends the completions.
+        clock: the time for the result.
+        departures: in what requests for the result differed from those by default.
+    """
+
+    session: JudgeSession
+    sender: Sender
+    clock: Clock
+    departures: set[str] = field(default_factory=set)
+    _answers: dict[bytes, asyncio.Future[Answer]] = field(default_factory=dict)
+    _costs: list[float | None] = field(default_factory=list)
+
+    @classmethod
+    def for_result(cls, session: JudgeSession) -> Calls:
+        """Return calls for a new result, to the first judge."""
+        return cls(session, session.first, Clock(session.clocks))
+
+    def to(self, sender: Sender) -> Calls:
+        """Return calls of a metric to a judge, for the same result."""
+        return replace(self, sender=sender, _costs=[])
 
     @property
-    def tokens(self) -> int:
-        """The estimated tokens of a request."""
-        if self.schema is None:
-            return sum(map(estimate_tokens, self.asked))
-        return estimate_prompt(self.asked, self.schema)
+    def cost(self) -> float | None:
+        """Total cost in US dollars; None if a price or a count of tokens is unknown."""
+        known_costs = [cost for cost in self._costs if cost is not None]
+        if len(known_costs) < len(self._costs) or self.sender.prices.input is None:
+            return None
+        return fsum(known_costs)
 
-    def correct(self, problem: JudgeError) -> None:
-        """Quote a reply that cannot be used, and ask for a better one."""
-        if problem.reply and self.schema is not None:
-            mend = (
-                f"This reply cannot be used: {problem.message}. Reply once more, whole and mended."
-            )
-            reply = {"role": "assistant", "content": problem.reply[:MAX_QUOTED]}
-            self.asked = [*self.asked, reply, {"role": "user", "content": mend}]
+    async def ask(
+        self, prompt: Callable[[], Sequence[Message]], form: ResponseFormat[T], *, repeat: int = 0
+    ) -> T:
+        """Return the parsed reply of the judge.
+
+        Args:
+            prompt: returns the messages. It is called in turn, since long prompts take time.
+            form: the format of the reply.
+            repeat: distinguishes equal calls, of which a result else makes one.
+
+        Raises:
+            JudgeError: there is no usable reply.
+        """
+        await self.session.throttle.turn()
+        messages = prompt()
+        texts = [text for message in messages for text in (message["role"], message["content"])]
+        call = Call(
+            key=self.sender.key(form.schema, str(repeat), *texts),
+            asked=messages,
+            schema=form.schema,
+            check=partial(check_reply, form),
+            clock=self.clock,
+            costs=self._costs,
+            repeat=repeat,
+        )
+        return form.read(await self._answer(self.sender, call))
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text: finite, nonzero, all of the same length.
+
+        Raises:
+            JudgeError: there are no usable vectors.
+        """
+        embedder = self.session.embedder
+        await self.session.throttle.turn()
+        call = Call(
+            key=embedder.key(None, *texts),
+            asked=texts,
+            schema=None,
+            check=partial(check_vectors, len(texts)),
+            clock=self.clock,
+            costs=self._costs,
+        )
+        vectors: list[list[float]] = await self._answer(embedder, call)
+        return vectors
+
+    async def _answer(self, sender: Sender, call: Call) -> Any:
+        """Return the reply to a call, made or shared with an equal one.
+
+        Raises:
+            JudgeError: there is no usable reply.
+        """
+        answer = self._answers.get(call.key)
+        if answer is not None:
+            self.session.usage.shared_calls += 1
+            await asyncio.wait([answer])
+        else:
+            answer = asyncio.get_running_loop().create_future()
+            self._answers[call.key] = answer
+            try:
+                answer.set_result(await sender.answer(call))
+            except JudgeError as error:
+                answer.set_exception(error)
+            finally:
+                answer.cancel()  # Has no effect once it is done.
+        try:
+            value, departures = answer.result()
+        except JudgeError as error:
+            self.departures.update(sender.departures())
+            # Several metrics may raise it.
+            raise error.with_traceback(None) from error.__cause__
+        self.departures.update(departures)
+        return value
 
 
-def checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
-    """Return the reply if it fits the format, else raise `JudgeError`."""
+def check_reply(form: ResponseFormat[Any], reply: Any) -> Any:
+    """Return a reply if it fits a format.
+
+    Raises:
+        JudgeError: it does not.
+    """
     try:
         text = orjson.dumps(reply)
     except TypeError as error:
@@ -87,13 +156,17 @@ def checked_reply(form: ResponseFormat[Any], reply: Any) -> Any:
     return reply
 
 
-def checked_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the vectors if there is one per text, all finite, nonzero, and of one valid length."""
+def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the vectors if there is one per text, all finite, nonzero, and of one valid length.
+
+    Raises:
+        JudgeError: they are not.
+    """
     try:
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != count or len(lengths) != 1:
             raise JudgeError("invalid_reply", f"expected {count} vectors of the same length")
-        checked = [[float(x) for x in vector] for vector in vectors]
+        checked = [[float(number) for number in vector] for vector in vectors]
     except (TypeError, ValueError, OverflowError) as error:
         raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None
     if not all(0 < hypot(*vector) < inf for vector in checked):

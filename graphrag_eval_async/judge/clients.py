@@ -1,298 +1,340 @@
-"""Endpoints of models, and clients that send requests to them."""
+"""Clients of the package openai: those made for configured models, and those that users bring."""
 
 from __future__ import annotations
 
 import os
 import re
-import ssl
+import sys
+import warnings
 import zlib
-from base64 import b64encode
-from contextlib import suppress
-from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
-from urllib.request import proxy_bypass_environment as is_excluded  # type: ignore[attr-defined]
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.config.load import wrong_with_url
-from graphrag_eval_async.errors import ConfigError, JudgeError, needs
-from graphrag_eval_async.judge.calls import Rewritten
+from graphrag_eval_async.errors import ConfigError, JudgeError, UsageError, needs, warn_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from urllib.parse import SplitResult
+    from collections.abc import AsyncIterator, Iterator
 
-    from graphrag_eval_async.config import (
-        EmbeddingConfig,
-        GenerationConfig,
-        LimitsConfig,
-        LLMConfig,
-    )
-    from graphrag_eval_async.judge.calls import Way
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
 
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL = "AZURE_OPENAI_ENDPOINT"
-# Sent to self-hosted servers: most need no key, but some require a header with one.
+
 NO_KEY = "unused"
-IDLE_SECONDS = 5.0  # How long an idle connection is kept: few servers close one earlier.
-MAX_ERROR_BYTES = 1 << 16  # Maximum bytes read from the body of an error response.
+"""Sent to servers of one's own: most need no key, but the SDK requires one."""
 
-FIXED_HEADERS = {
-    "Accept": "application/json",
-    "Accept-Encoding": "gzip",
-    "Content-Type": "application/json",
-    "User-Agent": "graphrag-eval-async",
-}
-ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-"""Headers from environment variables, as the SDK sends them."""
+MAX_CONNECTIONS = 1_000_000
+"""No limit: `RateLimiter` limits requests, and the SDK's default of 1,000 would delay some."""
 
-GZIP_OR_ZLIB = 47  # zlib's `wbits` value to detect gzip or zlib by the header.
+MAX_ERROR_BYTES = 1 << 16
+"""Maximum bytes that are read of the body of an error."""
+
+TRANSPORTS = r"(openai\._vendor|httpx_aiohttp)\b"
+"""The modules that connect the SDK to aiohttp, in its newer and older versions."""
+
+GZIP_OR_ZLIB = 47
+"""zlib's `wbits` value to detect gzip or zlib by the header."""
 
 
-class Endpoint(NamedTuple):
-    """Where a model is served, from the configuration and the environment; "" for a missing
-    value.
+class Connection(NamedTuple):
+    """How to reach the server of a model, from the configuration and the environment; "" for a
+    missing value.
     """
 
-    provider: str
+    provider: Literal["openai", "azure"]
     base_url: str
     api_key: str
     api_version: str
     extra_headers: tuple[tuple[str, str], ...] = ()
-    is_token: bool = False  # The key is a token of Microsoft Entra ID.
-
-    def path(self, model: str, method: str) -> str:
-        """Return the path of a method, such as "/embeddings"."""
-        return (
-            f"/deployments/{quote(model, safe='')}{method}" if self.provider == "azure" else method
-        )
+    is_token: bool = False
+    """Whether the key is a token of Microsoft Entra ID."""
 
     def __repr__(self) -> str:
         return f"{self.provider} at {self.base_url}"
 
-    def problems(self, key: str) -> Iterator[str]:
-        """Yield what prevents calls of the model at `key`."""
-        azure = self.provider == "azure"
+    def find_problems(self, section: str) -> Iterator[str]:
+        """Yield what prevents calls of the model that is configured at `section`."""
+        is_azure = self.provider == "azure"
         if not self.base_url:
             yield (
-                f"{key}.base_url: missing: set the endpoint of the Azure resource, here or in "
+                f"{section}.base_url: missing: set the endpoint of the Azure resource, here or in "
                 f"{AZURE_URL}"
             )
-        elif wrong := wrong_with_url(self.base_url):
-            yield f"{key}.base_url: {wrong}"
-        if azure and not self.api_version:
+        elif problem := wrong_with_url(self.base_url):
+            yield f"{section}.base_url: {problem}"
+        if is_azure and not self.api_version:
             yield (
-                f"{key}.api_version: missing: Azure requires it; set it here or in "
+                f"{section}.api_version: missing: Azure requires it; set it here or in "
                 "OPENAI_API_VERSION"
             )
-        variable = "AZURE_OPENAI_API_KEY" if azure else "OPENAI_API_KEY"
+        variable = "AZURE_OPENAI_API_KEY" if is_azure else "OPENAI_API_KEY"
         if not self.api_key:
-            yield f"{key}.api_key: missing: set it here or in the environment variable {variable}"
+            yield (
+                f"{section}.api_key: missing: set it here or in the environment variable {variable}"
+            )
         elif not re.fullmatch("[!-~]+", self.api_key):
             yield (
-                f"{key}.api_key: expected ASCII characters without white space, here or in "
+                f"{section}.api_key: expected ASCII characters without white space, here or in "
                 f"{variable}"
             )
 
+    def open_client(self, max_reply_bytes: int) -> Any:
+        """Return a client of the SDK that retries nothing and has no timeouts, as `Sender` does.
 
-def endpoint_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Endpoint:
-    """Return where a configured model is served.
+        Proxies and certificates, and the organization and the project of the account, come from the
+        SDK's environment variables.
 
-    An embedding model takes missing settings from the LLM if both have the same provider and base
+        Args:
+            max_reply_bytes: maximum bytes of a reply, compressed and decompressed.
+        """
+        openai = import_openai()
+        options: dict[str, Any] = {
+            "max_retries": 0,
+            "timeout": None,
+            "default_headers": dict(self.extra_headers),
+            "http_client": _open_http_client(openai, max_reply_bytes),
+        }
+        if self.provider == "openai":
+            return openai.AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, **options)
+        options["azure_ad_token" if self.is_token else "api_key"] = self.api_key
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=self.base_url, api_version=self.api_version, **options
+        )
+
+
+def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Connection:
+    """Return how to reach the server of a configured model.
+
+    A model takes missing settings from `llm.generation` if both have the same provider and base
     URL, so that no key goes to another server. Settings still missing come from the SDK's
     environment variables.
     """
-    other = llm.generation
-    models: list[GenerationConfig | EmbeddingConfig] = [model]
+    sections: list[GenerationConfig | EmbeddingConfig] = [model]
+    generation = llm.generation
     if (
-        other is not None
-        and other.provider == model.provider
-        and model.base_url in {None, other.base_url}
+        generation is not None
+        and generation.provider == model.provider
+        and model.base_url in {None, generation.base_url}
     ):
-        models.append(other)
+        sections.append(generation)
 
     def first(name: str, *variables: str) -> str:
-        values = [*(getattr(each, name) for each in models), *map(os.environ.get, variables)]
-        return next(filter(None, values), "")
+        configured = [getattr(section, name) for section in sections]
+        in_environment = [os.environ.get(variable) for variable in variables]
+        return next(filter(None, [*configured, *in_environment]), "")
 
-    headers = next(filter(None, (each.extra_headers for each in models)), {})
+    headers = next((section.extra_headers for section in sections if section.extra_headers), {})
     extra_headers = tuple((name, str(value)) for name, value in headers.items())
     if model.provider == "azure":
-        key = first("api_key", "AZURE_OPENAI_API_KEY")
-        token = "" if key else os.environ.get("AZURE_OPENAI_AD_TOKEN", "")
-        base_url, version = first("base_url", AZURE_URL), first("api_version", "OPENAI_API_VERSION")
-        return Endpoint("azure", base_url, key or token, version, extra_headers, bool(token))
-    base_url = first("base_url", "OPENAI_BASE_URL")
-    api_key = first("api_key", "OPENAI_API_KEY") or (NO_KEY if base_url else "")
-    return Endpoint("openai", base_url or OPENAI_URL, api_key, "", extra_headers)
-
-
-def import_aiohttp() -> Any:
-    """Return the package aiohttp, which is imported with the first judge."""
-    try:
-        import aiohttp
-    except ImportError as error:
-        raise ConfigError(
-            [f"llm: aiohttp cannot be imported ({error}); it {needs('llm')}"]
-        ) from error
-    return aiohttp
-
-
-class Client:
-    """Sends requests to an endpoint, at a fifth of the CPU time of the SDK's client.
-
-    It has no timeouts, follows no redirects and keeps no cookies: a malformed one breaks the next
-    request. Requests without a reply raise `errors`; after those that are `unsent`, nothing is
-    billed.
-    """
-
-    def __init__(self, endpoint: Endpoint, limits: LimitsConfig) -> None:
-        """Open no connection yet."""
-        self._aiohttp = aiohttp = import_aiohttp()
-        self.errors: tuple[Any, ...] = (aiohttp.ClientError, OSError)
-        self.unsent: tuple[Any, ...] = (aiohttp.ClientConnectorError, aiohttp.ClientResponseError)
-        self._max_bytes = limits.max_reply_bytes
-        self._base, self._query = endpoint.base_url.rstrip("/"), ""
-        headers = {"Authorization": f"Bearer {endpoint.api_key}"}
-        if endpoint.provider == "azure":
-            version = quote(endpoint.api_version, safe="")
-            self._base, self._query = f"{self._base}/openai", f"?api-version={version}"
-            if not endpoint.is_token:  # It takes keys in a header of its own.
-                headers = {"api-key": endpoint.api_key}
-        for name, variable in ACCOUNT_HEADERS.items():
-            headers |= {name: value} if (value := os.environ.get(variable)) else {}
-        self._is_tls = self._base.startswith("https:")
-        try:
-            self._proxy, credentials = proxy_of(self._base)
-        except ValueError as error:
-            raise ConfigError([f"llm: the proxy of the environment: {error}"]) from None
-        self._proxy_headers = credentials if self._is_tls else {}
-        # Those of the session would be sent to the proxy, too.
-        self._headers = aiohttp.typedefs.CIMultiDict(FIXED_HEADERS | headers)
-        self._headers.update(dict(endpoint.extra_headers) | ({} if self._is_tls else credentials))
-        self._tls = _certificates() if self._is_tls else True
-        closed = aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError
-        self._closed: tuple[Any, ...] = closed if limits.max_attempts > 1 else ()
-        self._sessions: dict[bool, Any] = {}
-
-    def _session(self, is_anew: bool) -> Any:
-        """Return the session, which belongs to the event loop, or one that reuses no connection."""
-        if (opened := self._sessions.get(is_anew)) is not None:
-            return opened
-        aiohttp, trace = self._aiohttp, self._aiohttp.TraceConfig()
-
-        async def reused(_: Any, context: Any, __: Any) -> None:
-            context.trace_request_ctx.append(True)
-
-        trace.on_connection_reuseconn.append(reused)
-        keeping = {"force_close": True} if is_anew else {"keepalive_timeout": IDLE_SECONDS}
-        session = self._sessions[is_anew] = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, **keeping),
-            trace_configs=[trace],
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(),
-            auto_decompress=False,
+        api_key = first("api_key", "AZURE_OPENAI_API_KEY")
+        token = "" if api_key else os.environ.get("AZURE_OPENAI_AD_TOKEN", "")
+        return Connection(
+            provider="azure",
+            base_url=first("base_url", AZURE_URL),
+            api_key=api_key or token,
+            api_version=first("api_version", "OPENAI_API_VERSION"),
+            extra_headers=extra_headers,
+            is_token=bool(token),
         )
-        return session
-
-    async def post(self, path: str, body: bytes, way: Way) -> tuple[int, Mapping[str, str], bytes]:
-        """Return the status, headers and body of the reply; `JudgeError` if that is too long or
-        corrupt.
-
-        Raises `Rewritten` if the server closed an idle connection just as the request was sent on
-        it.
-        """
-        reuses: list[bool] = []
-        try:
-            async with self._session(way.is_anew).post(
-                f"{self._base}{path}{self._query}",
-                data=body,
-                headers=self._headers,
-                allow_redirects=False,
-                proxy=self._proxy,
-                proxy_headers=self._proxy_headers,
-                trace_request_ctx=reuses,
-            ) as response:
-                reuses.clear()
-                return response.status, response.headers, await _body(response, self._max_bytes)
-        except self._closed as error:
-            if not reuses:
-                raise
-            way.is_anew = True
-            raise Rewritten("unavailable", str(error)) from None
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for session in self._sessions.values():
-            await session.close()
+    base_url = first("base_url", "OPENAI_BASE_URL")
+    default_key = NO_KEY if base_url else ""
+    return Connection(
+        provider="openai",
+        base_url=base_url or OPENAI_URL,
+        api_key=first("api_key", "OPENAI_API_KEY") or default_key,
+        api_version="",
+        extra_headers=extra_headers,
+    )
 
 
-def _certificates() -> ssl.SSLContext:
-    """Return the certificates to trust: those of the environment, or those of the system and of
-    certifi.
+def check_connections(llm: LLMConfig, judge: str) -> None:
+    """Check that the models of a judge can be called, as far as possible without a request.
+
+    Raises:
+        ConfigError: the extra is missing, or a key, or the address of a server.
     """
-    file, directory = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if file or directory:
-        try:
-            return ssl.create_default_context(cafile=file or None, capath=directory or None)
-        except OSError as error:
-            raise ConfigError([f"llm: SSL_CERT_FILE: {file}: {error}"]) from None
-    import certifi  # Not each system has certificates.
-
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return context
+    if find_spec("openai") is None:
+        raise ConfigError([f"llm: {needs('llm')}"])
+    problems: list[str] = []
+    for section, model in ((llm.key(judge), llm.model(judge)), ("llm.embedding", llm.embedding)):
+        if model is not None:
+            problems += connection_of(llm, model).find_problems(section)
+    if problems:
+        raise ConfigError(problems)
 
 
-def proxy_of(url: str) -> tuple[str | None, dict[str, str]]:
-    """Return the proxy of the environment for a URL, without its password, and the header that
-    holds it.
+def import_openai() -> Any:
+    """Return the package openai, which takes half a second to import.
+
+    Raises:
+        ConfigError: it cannot be imported.
     """
-    parts = urlsplit(url)
-    proxies = getproxies()
-    if proxy_bypass(parts.netloc) or _is_direct(parts, proxies.get("no", "")):
-        return None, {}
-    text = proxies.get(parts.scheme) or proxies.get("all")
-    if not text:
-        return None, {}
-    proxy = urlsplit(text if "://" in text else f"http://{text}")
-    place = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"
-    if proxy.username is None:
-        return place, {}
-    credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return place, {"Proxy-Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
+    try:
+        import openai
+    except ImportError as error:
+        problem = f"llm: openai cannot be imported ({error}); it {needs('llm')}"
+        raise ConfigError([problem]) from error
+    return openai
 
 
-def _is_direct(url: SplitResult, excluded: str) -> bool:
-    """Whether NO_PROXY names a host in a form that the standard library does not know."""
-    names = [entry.strip().rpartition("://")[2].rstrip("/") for entry in excluded.split(",")]
-    for name in names:
-        with suppress(ValueError):  # Of names that are no addresses.
-            if ip_address(url.hostname or "") in ip_network(name.strip("[]"), strict=False):
-                return True
-    suffixes = ",".join(name.removeprefix("*.") for name in names)
-    return "*" in names or bool(is_excluded(url.netloc, {"no": suffixes}))
+def _ignore_deprecations() -> None:
+    """Ignore the deprecation warnings that the SDK's transport causes, such as aiohttp's for the
+    password of a proxy: a user who turns warnings into errors cannot mend them.
+
+    They come with requests, so no context can hold them.
+    """
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module=TRANSPORTS)
 
 
-async def _body(response: Any, max_bytes: int) -> bytes:
-    """Return the decompressed body of a response; of an error, at most its beginning."""
-    is_success = 200 <= response.status < 300
-    limit = max_bytes if is_success else MAX_ERROR_BYTES
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > limit:
-            break
+def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
+    """Return the SDK's HTTP client, over aiohttp where it is installed, with bounded replies."""
+
+    async def bound(response: Any) -> None:
+        response.stream = _bounded_stream(response, max_reply_bytes)
+
+    # The class of the SDK's HTTP package, which differs by version.
+    limits_class = type(openai.DEFAULT_CONNECTION_LIMITS)
+    options = {
+        "limits": limits_class(max_connections=MAX_CONNECTIONS),
+        "timeout": None,
+        # A redirected request would arrive without its body.
+        "follow_redirects": False,
+        # `_bounded_stream` decompresses it.
+        "headers": {"Accept-Encoding": "gzip"},
+        "event_hooks": {"response": [bound]},
+    }
+    _ignore_deprecations()
+    try:
+        return openai.DefaultAioHttpClient(**options)
+    except RuntimeError:  # The SDK was installed without its extra aiohttp.
+        return openai.DefaultAsyncHttpxClient(**options)
+
+
+def _bounded_stream(response: Any, max_reply_bytes: int) -> Any:
+    """Return the body of a response, decompressed; of an error, at most its beginning.
+
+    Reading it raises a `JudgeError` as soon as it is too long, compressed or not.
+    """
+    package = sys.modules[type(response).__module__.partition(".")[0]]
     coding = response.headers.get("Content-Encoding", "").lower()
-    if coding in {"gzip", "x-gzip", "deflate"} and len(body) <= limit:
+    is_compressed = coding in {"gzip", "x-gzip", "deflate"}
+    if is_compressed:
+        # Else the client would decompress it once more.
+        del response.headers["Content-Encoding"]
+    read = _read_error if response.status_code >= 300 else _read_bounded
+    pieces = read(response.stream, max_reply_bytes)
+    if is_compressed:
+        pieces = read(_inflate(pieces, max_reply_bytes), max_reply_bytes)
+    return _stream_class(package.AsyncByteStream)(response.stream, pieces)
+
+
+@cache
+def _stream_class(base: type[Any]) -> type[Any]:
+    """Return a class of streams for the HTTP package that has the class `base`."""
+
+    class BoundedStream(base):  # type: ignore[misc]
+        """Yields other pieces than the stream that it closes."""
+
+        def __init__(self, stream: Any, pieces: AsyncIterator[bytes]) -> None:
+            self._stream = stream
+            self._pieces = pieces
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self._pieces
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return BoundedStream
+
+
+async def _inflate(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body decompressed, until they have more than `max_bytes`."""
+    decompressor = zlib.decompressobj(GZIP_OR_ZLIB)
+    remaining = max_bytes + 1
+    async for piece in pieces:
         try:
-            body[:] = zlib.decompressobj(GZIP_OR_ZLIB).decompress(body, limit + 1)
+            inflated = decompressor.decompress(piece, remaining)
         except zlib.error as error:
-            if is_success:
-                raise JudgeError(
-                    "unavailable", f"the reply cannot be decompressed: {error}"
-                ) from None
-    if len(body) > limit and is_success:
-        text = f"the reply is longer than {limit} bytes; raise llm.limits.max_reply_bytes"
-        raise JudgeError("invalid_reply", text, reply="", final=True)
-    return bytes(body[:limit])
+            problem = f"the reply cannot be decompressed: {error}"
+            raise JudgeError("unavailable", problem) from None
+        yield inflated
+        remaining -= len(inflated)
+        if remaining <= 0:
+            return
+
+
+async def _read_bounded(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the pieces of a reply.
+
+    Raises:
+        JudgeError: they have more than `max_bytes`.
+    """
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > max_bytes:
+            problem = (
+                f"the reply is longer than {max_bytes} bytes; raise llm.limits.max_reply_bytes"
+            )
+            raise JudgeError("invalid_reply", problem, reply="", final=True)
+        yield piece
+
+
+async def _read_error(pieces: AsyncIterator[bytes], _: int) -> AsyncIterator[bytes]:
+    """Yield the first pieces of the body of an error, as far as they can be read."""
+    size = 0
+    try:
+        async for piece in pieces:
+            yield piece
+            size += len(piece)
+            if size > MAX_ERROR_BYTES:
+                return
+    except JudgeError:  # It cannot be decompressed; the status says enough.
+        return
+
+
+def is_client(judge: object) -> bool:
+    """Whether an object is a client of the package openai, or wraps one."""
+    return hasattr(getattr(judge, "chat", None), "completions")
+
+
+def check_client(client: Any) -> None:
+    """Check that an object is an asynchronous client of the package openai, or wraps one.
+
+    Raises:
+        UsageError: it is none.
+    """
+    name = type(client).__name__
+    if not is_client(client):
+        raise UsageError(
+            f"OpenAIJudge: expected a client of the package openai, such as AsyncOpenAI(), got "
+            f"{name}"
+        )
+    is_synchronous = hasattr(client, "__enter__") and not hasattr(client, "__aenter__")
+    if is_synchronous:
+        raise UsageError(f"OpenAIJudge: {name} is not asynchronous; use Async{name}")
+
+
+def warn_of_retries(client: Any) -> None:
+    """Warn if a client of the user's retries failed requests itself."""
+    retries = getattr(client, "max_retries", 0)
+    if isinstance(retries, int) and retries > 0:
+        warn_caller(
+            f"the judge's client retries failed requests itself (max_retries={retries}): these "
+            f"attempts are neither counted nor priced; make it with max_retries=0, or pass "
+            f"client.with_options(max_retries=0)"
+        )
+
+
+def address_of(client: Any) -> str:
+    """Return the address that a client sends requests to."""
+    return str(getattr(client, "base_url", "the client's server")).rstrip("/")
+
+
+def provider_of(client: Any) -> Literal["openai", "azure"]:
+    """Return the provider that a configuration would have for a client."""
+    openai = import_openai()
+    return "azure" if isinstance(client, openai.AsyncAzureOpenAI) else "openai"

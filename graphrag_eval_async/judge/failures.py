@@ -1,4 +1,4 @@
-"""Responses of OpenAI-compatible servers, and what those without success say.
+"""Turns the failures of requests by the package openai into `JudgeError`.
 
 Error statuses and codes: https://platform.openai.com/docs/guides/error-codes
 """
@@ -6,62 +6,52 @@ Error statuses and codes: https://platform.openai.com/docs/guides/error-codes
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
+from socket import gaierror
+from ssl import SSLError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import json
+import orjson
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.protocol import MAX_VALUES
-from graphrag_eval_async.records.decoding import InvalidRecord, count_values, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator
+
+    import openai
 
     from graphrag_eval_async.errors import Failure
+    from graphrag_eval_async.judge.scrubber import Scrubber
 
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 """Kinds of failures after which a request is sent again."""
 
-# Maximum characters quoted from a server's text, and from an unreadable body.
-MAX_TEXT, EXCERPT = (
-    300,
-    100,
-)
-
-MAX_SCRUBBED = 1 << 16
-"""Maximum characters of a server's text that are searched for secrets before it is quoted."""
-
-MAX_BODY_VALUES = 100_000
-"""Maximum number of values in a body: besides the reply, servers send data such as log
-probabilities.
-"""
-
-MIN_SECRET_CHARACTERS = 4  # Shorter texts are no secrets, and occur in every message.
-SPECIAL = re.compile(r"\\+|[^A-Za-z0-9]")  # Parts of a secret that a server may escape.
-# How forms, and JSON after a backslash, write these.
-LETTERS = {
-    " ": "+",
-    "\n": "n",
-    "\r": "r",
-    "\t": "t",
-}
+BAD_GATEWAY = 502
+"""The status of an error in a reply with a status of success that does not tell its own."""
 
 FILTERED = frozenset({"content_filter", "content_policy_violation"})
+"""Codes of errors by which a provider's moderation refuses a request."""
+
 NO_QUOTA = re.compile(
-    "insufficient_(quota|balance)|quota_exceeded|billing_(hard_limit_reached|not_active)|account_deactivated"
+    "insufficient_(quota|balance)|quota_exceeded|billing_(hard_limit_reached|not_active)"
+    "|account_deactivated"
 )
 NO_MODEL = "model_not_found"
 TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
 TOO_LONG_WORDS = re.compile(
-    rb"context.(length|window|size)|prompt is too long|too many (input )?tokens"
+    r"context.(length|window|size)|prompt is too long|too many (input )?tokens", re.IGNORECASE
 )
 FORMAT_WORDS = re.compile(
-    rb"response_format|json_schema|json_object|structured.?output|tool|function|requested.parameters"
+    r"response_?format|json_?schema|json_?object|structured.?output|tool|function|grammar"
+    r"|requested.parameters",
+    re.IGNORECASE,
 )
+"""Words of an error about the format of replies, by the servers that we know."""
+
 STATUS_WORDS = {
     429: "rate_limit|quota|too_many",
     401: "authentication|invalid_api_key|unauthorized",
@@ -71,220 +61,228 @@ STATUS_WORDS = {
 }
 """Words in the code or type of an error, by the status that it should have had."""
 
+UNCLEAR_STATUSES = frozenset({400, 422, 501})
+"""Statuses by which a server may refuse the format of replies without saying so."""
+
 AFTER = r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: supplied)?:? )"
 """What the name of a parameter follows, in messages about one."""
 
-FAILURE_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+KIND_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+
+UNSENT = frozenset({"ConnectError", "ProxyError", "ClientConnectorError"})
+"""Classes of the SDK's transports for connections that were not made: of httpx, and of aiohttp."""
+
+
+class DialectChanged(JudgeError):  # noqa: N818
+    """The server refused how a request was written, and the judge now writes requests in another
+    way: sent once more, it may succeed. It does not count as a failed attempt.
+    """
+
+
+class ConnectionLost(JudgeError):  # noqa: N818
+    """A connection was closed while a request was answered, which may be billed."""
 
 
 class Denied(JudgeError):  # noqa: N818
     """The server refuses the key or does not know the model, of all requests or of this one."""
 
 
-class Scrubber:
-    """Prepares texts from servers for display: hides secrets, also escaped ones, joins lines,
-    truncates.
-    """
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        # Longest first: replacing a prefix of a secret would leave the rest visible.
-        self._secrets = [
-            (
-                len(secret),
-                max(SPECIAL.split(secret), key=len),
-                re.compile(SPECIAL.sub(_spelled, secret)),
-            )
-            for secret in sorted({*secrets}, key=len, reverse=True)
-            if len(secret) >= MIN_SECRET_CHARACTERS
-        ]
-
-    def __call__(self, text: str, limit: int = MAX_TEXT) -> str:
-        shown = self.hide(text[:MAX_SCRUBBED])
-        if len(text) > MAX_SCRUBBED and self._secrets:  # The cut may have split a secret.
-            shown = shown[: -12 * self._secrets[0][0]]  # Maximum length of an escaped character.
-        shown = " ".join(shown.split())
-        return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
-
-    def hide(self, text: str, min_characters: int = 0) -> str:
-        for length, plain, pattern in self._secrets:
-            if length >= min_characters and plain in text:  # As plain characters are never escaped.
-                text = pattern.sub("***", text)
-        return text
-
-
-def _spelled(found: re.Match[str]) -> str:
-    """A pattern of a character, or of backslashes, as it is and as it may be escaped, once or
-    twice.
-    """
-    text, number = found[0], ord(found[0][0])
-    octets = re.sub("..", r"%(?:25)?\g<0>", text.encode(errors="surrogatepass").hex())
-    units = re.sub("....", r"\\\\{0,3}+u\g<0>", text.encode("utf-16-be", "surrogatepass").hex())
-    entity = rf"(?:&(?:amp;)?(?:#0*{number}|#x0*{number:x}|[a-z]\w*);){{{len(text)}}}"
-    same = (
-        r"\\{1,64}+" if number == 92 else rf"\\{{0,3}}+[{re.escape(text + LETTERS.get(text, ''))}]"
-    )
-    return f"(?i:{octets}|{units}|{entity}|{same})"
-
-
-class Response(NamedTuple):
-    """An HTTP response, and the scrubber that hides secrets in messages about it."""
+class ServerError(NamedTuple):
+    """An error that a server replied with."""
 
     status: int
+    details: Mapping[str, Any]
+    """The object that describes the error, wherever the server puts it; empty without one."""
+    body: str
     headers: Mapping[str, str]
-    body: bytes
-    scrub: Scrubber = Scrubber(())
 
-    @property
-    def is_success(self) -> bool:
-        """Whether the status is 2xx."""
-        return 200 <= self.status < 300
+    @classmethod
+    def of_exception(cls, error: openai.APIStatusError) -> ServerError:
+        """Return the error in a response without a status of success."""
+        # The SDK has decoded the body, and read the object `error` in it.
+        match error.body:
+            case [{"error": {} as details}, *_] | {"error": {} as details}:
+                pass  # Gemini puts the error into a list.
+            case [{} as details, *_] | ({} as details):
+                pass
+            case _:
+                details = {}
+        return cls(error.status_code, details, error.response.text, error.response.headers)
 
-    @property
-    def json(self) -> Any:
-        """The decoded body; None if it is not JSON or has too many values."""
-        if count_values(self.body) > (MAX_BODY_VALUES if self.is_success else MAX_VALUES):
-            return None
-        with suppress(InvalidRecord):
-            return decode(self.body)
-        return None
-
-    @property
-    def details(self) -> Any:
-        """The object that describes the error, wherever a server puts it; empty if there is
-        none.
+    @classmethod
+    def in_reply(cls, reply: Mapping[str, Any]) -> ServerError | None:
+        """Return the error in a reply with a status of success, with its own status; None without
+        an error.
         """
-        match self.json:
-            case {"error": {} as inner} | [{"error": {} as inner}, *_]:
-                return inner
-            case ({} as found) | [{} as found, *_]:
-                return found
-        return {}
+        match reply:
+            case {"choices": [{"error": {} as error, "message": _}, *_]}:
+                pass
+            case {"choices": [_, *_]} | {"data": [_, *_]}:
+                return None
+            case {"error": {} | str() as error} if error:
+                pass
+            case {"object": "error"} as error:
+                pass
+            case _:
+                return None
+        details = error if isinstance(error, Mapping) else {}
+        body = orjson.dumps(error, default=str).decode(errors="replace")
+        return cls(_status_of(error), details, body, {})
 
     @property
     def codes(self) -> frozenset[str]:
         """The `code` and `type` of the error."""
-        details = self.details
-        return frozenset(
-            value for name in ("code", "type") if isinstance(value := details.get(name), str)
-        )
+        values = (self.details.get("code"), self.details.get("type"))
+        return frozenset(value for value in values if isinstance(value, str))
 
     @property
-    def reasons(self) -> str:
-        """Why a provider's moderation refused the input, as OpenRouter says it; "" if it did
-        not.
-        """
+    def message(self) -> str:
+        """The message of the error; if there is none, the body."""
+        message = self.details.get("message")
+        return message if isinstance(message, str) else self.body
+
+    @property
+    def moderation_reasons(self) -> str:
+        """Why moderation refused the input, as OpenRouter says it; "" if it did not."""
         match self.details:
             case {"metadata": {"reasons": [_, *_] as reasons}}:
                 return f" ({', '.join(map(str, reasons))})"
         return ""
 
     @property
-    def excerpt(self) -> str:
-        """The beginning of the body, scrubbed for display."""
-        return self.scrub(self.body.decode(errors="replace"), EXCERPT)
-
-    @property
-    def message(self) -> str:
-        """The message of the error; if there is none, the body."""
-        message = self.details.get("message")
-        return message if isinstance(message, str) else self.body.decode(errors="replace")
-
-    @property
     def text(self) -> str:
-        """What a response without success status says."""
-        is_error, place = self.status >= 400, self.headers.get("location", "nowhere")
-        message = self.message if is_error else f"redirected to {place}"
-        return self.scrub(f"HTTP {self.status}: {message}{self.reasons}")
+        """What happened, in words, not yet scrubbed."""
+        if self.status < 400:
+            place = self.headers.get("location", "nowhere")
+            return f"HTTP {self.status}: redirected to {place}"
+        return f"HTTP {self.status}: {self.message}{self.moderation_reasons}"
 
     @property
     def has_no_quota(self) -> bool:
         """Whether the account has no quota, or no money, left."""
-        return self.status < 500 and (
-            self.status == 402 or any(map(NO_QUOTA.fullmatch, self.codes))
-        )
+        if self.status >= 500:
+            return False
+        return self.status == 402 or any(NO_QUOTA.fullmatch(code) for code in self.codes)
 
     @property
-    def refuses_format(self) -> bool | None:
-        """Whether the server refuses the format of a reply; None if it may, without saying so."""
-        if self.codes & FILTERED or NO_MODEL in self.codes or self.has_no_quota:
-            return False
-        if (400 <= self.status < 500 or self.status in {500, 501}) and FORMAT_WORDS.search(
-            self.body.lower()
-        ):
-            return True
-        return None if self.status in {400, 422, 500, 501} else False
+    def is_filtered(self) -> bool:
+        """Whether moderation refused the request."""
+        is_moderated = self.status == 403 and self.moderation_reasons != ""
+        return is_moderated or not self.codes.isdisjoint(FILTERED)
+
+    @property
+    def is_about_model(self) -> bool:
+        """Whether the server does not know the model, or nothing at its address."""
+        return self.status == 404 or (self.status < 500 and NO_MODEL in self.codes)
 
     @property
     def is_too_long(self) -> bool:
         """Whether the server refuses a request for its length."""
-        is_refusal = self.status in {400, 413, 422}
-        return is_refusal and bool(
-            self.codes & TOO_LONG or TOO_LONG_WORDS.search(self.body.lower())
-        )
+        if self.status not in {400, 413, 422}:
+            return False
+        return bool(self.codes & TOO_LONG) or TOO_LONG_WORDS.search(self.body) is not None
+
+    @property
+    def names_format(self) -> bool:
+        """Whether the server says that it refuses the format of replies."""
+        can_refuse = 400 <= self.status < 500 or self.status in {500, 501}
+        if not can_refuse or self.is_filtered or NO_MODEL in self.codes or self.has_no_quota:
+            return False
+        return FORMAT_WORDS.search(self.body) is not None
+
+    @property
+    def may_refuse_format(self) -> bool:
+        """Whether the server may refuse the format of replies, without saying so."""
+        if self.is_filtered or NO_MODEL in self.codes or self.has_no_quota:
+            return False
+        return self.status in UNCLEAR_STATUSES
+
+    @property
+    def may_name_parameter(self) -> bool:
+        """Whether the error may be about a parameter."""
+        return self.status in {400, 404, 422} and not self.is_too_long
 
     def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
         """Whether the error is about a parameter; unless `anywhere`, a plain word must follow
         `AFTER`.
         """
-        start = r"(?<!\w)" if anywhere or "_" in parameter else AFTER
-        is_named = re.search(rf"{start}{re.escape(parameter)}(?!\w)", self.message) is not None
-        return is_named or self.details.get("param") == parameter
+        if self.details.get("param") == parameter:
+            return True
+        before = r"(?<!\w)" if anywhere or "_" in parameter else AFTER
+        return re.search(rf"{before}{re.escape(parameter)}(?!\w)", self.message) is not None
 
-    @property
-    def unmasked(self) -> Response:
-        """This response, or if it is an error sent with a success status, that error with its
-        own status.
-        """
-        if not self.is_success or b'"error"' not in self.body:
-            return self
-        match self.json:
-            case {"choices": [{"error": {} as error, "message": _}, *_]}:
-                return Response(
-                    _status_of(error), self.headers, json.encode({"error": error}), self.scrub
-                )
-            case {"choices": [_, *_]} | {"data": [_, *_]}:
-                return self
-            case {"error": {} | str() as error} if error:
-                return self._replace(status=_status_of(error))
-            case {"object": "error"} as error:
-                return self._replace(status=_status_of(error))
-        return self
+    def failure(self, section: str, where: str, scrub: Scrubber) -> JudgeError:
+        """Return this error as a `JudgeError`.
 
-    def failure(self, key: str, where: str) -> JudgeError:
-        """Return the error for a response without success status of the model configured at
-        `key`.
+        Args:
+            section: where the model is configured, such as "llm.generation".
+            where: the model and its server, as messages name them.
+            scrub: hides the secrets in what the server says.
         """
-        status, text = self.status, self.text
-        if self.codes & FILTERED or (status == 403 and self.reasons):
+        text = scrub(self.text)
+        if self.is_filtered:
             return JudgeError("refused", text)
         if self.has_no_quota:
-            return JudgeUnavailable(f"{where}: {text}; check the quota and billing of the account")
-        is_unknown = status == 404 or (status < 500 and NO_MODEL in self.codes)
-        if is_unknown or status in {401, 403}:
-            advice = (
-                f"{key}.model and {key}.base_url"
-                if is_unknown
-                else f"{key}.api_key and its permissions"
-            )
-            return Denied("invalid_request", f"{where}: {text}; check {advice}", final=True)
-        kind = FAILURE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
-        return JudgeError(
-            kind, text, retry_after=retry_after(self.headers) if kind in RETRIED else None
-        )
+            advice = "check the quota and billing of the account"
+            return JudgeUnavailable(f"{where}: {text}; {advice}")
+        if self.is_about_model:
+            advice = f"check {section}.model and {section}.base_url"
+            return Denied("invalid_request", f"{where}: {text}; {advice}", final=True)
+        if self.status in {401, 403}:
+            advice = f"check {section}.api_key and its permissions"
+            return Denied("invalid_request", f"{where}: {text}; {advice}", final=True)
+        default: Failure = "invalid_request" if self.status < 500 else "unavailable"
+        kind = KIND_BY_STATUS.get(self.status, default)
+        pause = retry_after(self.headers) if kind in RETRIED else None
+        return JudgeError(kind, text, retry_after=pause)
 
 
-def _status_of(error: Any) -> int:
-    """Return the HTTP status that an error in a body stands for; 502 if it does not say."""
-    if not isinstance(error, dict):
-        return 502
+def connection_failure(error: openai.APIConnectionError, address: str) -> JudgeError:
+    """Return the error for a request without a response, worded by its first cause.
+
+    Over aiohttp, the SDK calls a refused connection a timeout.
+    """
+    chain = [*_causes(error)]
+    cause = chain[-1]
+    name = type(cause).__name__
+    text = f"{address}: {name}: {cause}".removesuffix(": ")
+    is_timeout = isinstance(cause, TimeoutError) or name.endswith("Timeout")
+    kind: Failure = "timeout" if is_timeout else "unavailable"
+    if _is_unsent(chain):
+        return JudgeError(kind, text)
+    return ConnectionLost(kind, text)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its cause, and so on to the first cause."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__
+
+
+def _is_unsent(chain: list[BaseException]) -> bool:
+    """Whether an error with these causes prevented a connection, so that nothing is billed."""
+    if isinstance(chain[-1], ConnectionRefusedError | gaierror | SSLError):
+        return True
+    names = {base.__name__ for link in chain for base in type(link).__mro__}
+    return not UNSENT.isdisjoint(names)
+
+
+def _status_of(error: Mapping[str, Any] | str) -> int:
+    """Return the HTTP status that an error in a body stands for."""
+    if isinstance(error, str):
+        return BAD_GATEWAY
     for name in ("code", "status", "status_code"):
         with suppress(KeyError, ValueError, TypeError):
-            if 400 <= (status := int(error[name])) < 600:
+            status = int(error[name])
+            if 400 <= status < 600:
                 return status
-    words = " ".join(str(error.get(name)) for name in ("code", "type"))
-    return next(
-        (status for status, pattern in STATUS_WORDS.items() if re.search(pattern, words)), 502
-    )
+    words = f"{error.get('code')} {error.get('type')}"
+    for status, pattern in STATUS_WORDS.items():
+        if re.search(pattern, words):
+            return status
+    return BAD_GATEWAY
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -294,15 +292,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI and Azure also send
     ``retry-after-ms``.
     """
-    value = headers.get("retry-after", "")
-    for text, unit in [(headers.get("retry-after-ms", ""), 0.001), (value, 1.0)]:
+    text = headers.get("retry-after", "")
+    for number, unit in [(headers.get("retry-after-ms", ""), 0.001), (text, 1.0)]:
         with suppress(ValueError):
-            seconds = float(text) * unit
+            seconds = float(number) * unit
             if isfinite(seconds):
                 return max(0.0, seconds)
     with suppress(ValueError, OverflowError):
-        date = parsedate_to_datetime(value)
-        return max(
-            0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-        )
+        date = parsedate_to_datetime(text)
+        date = date.replace(tzinfo=date.tzinfo or UTC)
+        return max(0.0, (date - datetime.now(UTC)).total_seconds())
     return None

@@ -1,318 +1,400 @@
-"""One model of a server that speaks the OpenAI protocol: writes requests so that it accepts
-them.
-"""
+"""The judge on a client of the package openai."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from inspect import signature
+from json import JSONDecodeError
+from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
 
-import orjson
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from graphrag_eval_async.config import GenerationConfig
-from graphrag_eval_async.errors import GraphragEvalWarning, JudgeError
-from graphrag_eval_async.judge.calls import Rewritten, Way
-from graphrag_eval_async.judge.failures import Response, Scrubber
-from graphrag_eval_async.judge.replies import read_completion, read_embeddings
+from graphrag_eval_async.config.secrecy import environment_secrets
+from graphrag_eval_async.errors import GraphragEvalWarning, JudgeError, UsageError
+from graphrag_eval_async.judge.clients import address_of, check_client
+from graphrag_eval_async.judge.dialect import (
+    DESCRIPTIONS,
+    Dialect,
+    Format,
+    Parameters,
+    write_messages,
+)
+from graphrag_eval_async.judge.failures import DialectChanged, ServerError, connection_failure
+from graphrag_eval_async.judge.replies import (
+    EXCERPT,
+    Completion,
+    fields_of,
+    read_completion,
+    read_embeddings,
+)
+from graphrag_eval_async.judge.scrubber import Scrubber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from graphrag_eval_async.config import EmbeddingConfig
-    from graphrag_eval_async.errors import Failure
-    from graphrag_eval_async.judge.clients import Client, Endpoint
+    from openai import APIConnectionError
+
     from graphrag_eval_async.judge.protocol import Message
     from graphrag_eval_async.records.token_usage import TokenUsage
 
-FORMATS = {
-    "json_schema": "strict JSON Schema",
-    "json_schema_loose": "JSON Schema that is not strict",
-    "tool_call": "a tool call",
-    "json_object": "JSON, with the layout in words",
-    "text": "text, with the layout in words",
-}
-"""How a structured reply can be requested: the best first, with its description."""
 
-LADDER = [*FORMATS]
+class SentCompletion(NamedTuple):
+    """A request for a completion, and how it was written."""
 
-RENAMED = {"max_tokens": "max_completion_tokens"}  # Newer names of parameters.
-
-MAX_TOKENS = 4096  # Default limit of one reply, in tokens.
-VARIED_TEMPERATURE = 0.3  # Temperature of requests for several replies, as in ragas.
-
-CONFIRMATIONS = 2
-"""Calls that must need another format before it is kept, where one refusal may be an accident."""
-
-LARGE = 1 << 17  # Size in bytes above which a reply takes milliseconds to read.
+    request: Mapping[str, Any]
+    dialect: Dialect
+    prompt_characters: int
 
 
-class ConnectionLost(JudgeError):  # noqa: N818
-    """A connection was closed while a request was answered, which may be billed."""
+class OpenAIJudge:
+    """A judge on your client of the package openai.
 
+    The client may be an `AsyncOpenAI` or `AsyncAzureOpenAI`, also one that Langfuse, LangSmith,
+    Braintrust, OpenInference or another tracer wraps: each request is a call of its
+    ``chat.completions.create`` or ``embeddings.create``. Limits, retries, prices and the cache are
+    those of the configuration, where the same settings give the same results. You close the client.
 
-class Server:
-    """One model at one endpoint.
-
-    A default parameter that it refuses is renamed or left out; one that the user configured never
-    is. If it refuses a reply format, the next of `FORMATS` is tried. What it accepts is kept, a
-    format for each kind of reply.
+    Example:
+        >>> judge = OpenAIJudge(AsyncOpenAI(max_retries=0), model="gpt-4o-mini")
+        >>> stream = evaluate_stream(reference, responses, judge=judge)
     """
 
     def __init__(
         self,
-        client: Client,
-        endpoint: Endpoint,
-        key: str,
-        model: GenerationConfig | EmbeddingConfig,
-        scrub: Scrubber,
+        client: Any,
+        model: str,
+        *,
+        embedding_model: str | None = None,
+        embedding_parameters: Mapping[str, Any] | None = None,
+        temperature: float | UnsetType | None = UNSET,
+        max_tokens: int | UnsetType | None = UNSET,
+        **parameters: Any,
     ) -> None:
-        """Write requests to a model as it is configured at `key`."""
-        self.where = scrub(f"{model.model} at {endpoint.base_url}")
-        self._client, self._key, self._scrub = client, key, scrub
-        self._address = endpoint.base_url
-        self._path = {
-            name: endpoint.path(model.model, name) for name in ("/chat/completions", "/embeddings")
-        }
-        self._names: dict[str, str | None] = {}
-        self._places: dict[str, int] = {}
-        self._proven: set[tuple[str, int]] = set()
-        self._guessed: Counter[tuple[str, int]] = Counter()
-        configured: dict[str, Any] = {"model": model.model, **model.parameters}
-        defaults: dict[str, Any] = {"encoding_format": "float"}
-        if isinstance(model, GenerationConfig):
-            given = {"temperature": model.temperature, "max_tokens": model.max_tokens}
-            if {*RENAMED, *RENAMED.values()} & model.parameters.keys():
-                given["max_tokens"] = None
-            defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS}
-            defaults = {name: value for name, value in defaults.items() if given[name] is not None}
-            own = {
-                name: value
-                for name, value in given.items()
-                if value is not None and value is not UNSET
-            }
-            configured = own | configured
-        self._defaults = {name: configured.get(name, value) for name, value in defaults.items()}
-        self._others = {name: value for name, value in configured.items() if name not in defaults}
-        self._own = {*defaults, "seed"} - {*configured}
-        limit = next((newer for newer in RENAMED.values() if newer in configured), "max_tokens")
-        self._limit = f"{key}.{limit}"
+        """Prepare a judge; sends nothing.
+
+        Args:
+            client: an asynchronous client. If it retries failed requests itself, as it does by
+                default, a warning says so: these attempts are neither counted nor priced.
+            model: name of the model that judges; for Azure, of the deployment.
+            embedding_model: name of the embedding model, for metrics that need one.
+            embedding_parameters: arguments or fields of each request for embeddings.
+            temperature: from 0 to 2; None leaves it to the server. Default: 0, unless the server
+                refuses it.
+            max_tokens: limit of one reply, in tokens; None leaves it to the server. Default: 4096,
+                unless the server refuses it.
+            **parameters: arguments of ``chat.completions.create`` for each request, or fields that
+                it does not know, which are added to the body.
+
+        Raises:
+            UsageError: `client` is not an asynchronous client of the package openai.
+        """
+        check_client(client)
+        if not isinstance(model, str) or not model:
+            raise UsageError(f"OpenAIJudge: model: expected the name of a model, got {model!r}")
+        self.client = client
+        self.model = model
+        self.embedding_model = embedding_model
+        self.settings: dict[str, Any] = {"parameters": parameters}
+        """What the section of a model in the configuration may have, by key."""
+        if temperature is not UNSET:
+            self.settings["temperature"] = temperature
+        if max_tokens is not UNSET:
+            self.settings["max_tokens"] = max_tokens
+        self.embedding_settings: dict[str, Any] = {"parameters": dict(embedding_parameters or {})}
+        self.dialect = Dialect()
+
+        self._section = type(self).__name__
+        self._address = address_of(client)
+        self._scrub = Scrubber({*environment_secrets(), _key_of(client)})
+        self._parameters = Parameters.of_completions(model, temperature, max_tokens, parameters)
+        self._embedding_parameters: Parameters | None = None
+        if embedding_model is not None:
+            self._embedding_parameters = Parameters.of_embeddings(
+                embedding_model, self.embedding_settings["parameters"]
+            )
+        # Whether a reply in the format of the dialect was usable.
+        self._is_format_proven = False
+        # Whether a refusal without a reason may be about the format.
+        self._may_guess_format = True
+        # Why the dialect changed, by parameter or format, until a warning has said it.
+        self._unannounced: dict[str, str] = {}
+
+    def set_section(self, section: str, secrets: set[str]) -> None:
+        """Name a section of the configuration in errors, in place of this class.
+
+        Args:
+            section: where the model is configured, such as "llm.generation".
+            secrets: what else to hide in the texts of the server.
+        """
+        self._section = section
+        self._scrub = Scrubber({*secrets, *environment_secrets(), _key_of(self.client)})
+
+    @property
+    def where(self) -> str:
+        """The model and its server, as messages name them."""
+        return self._scrub(f"{self.model} at {self._address}")
 
     async def complete(
-        self,
-        messages: Sequence[Message],
-        schema: Mapping[str, Any],
-        *,
-        way: Way,
-        variation: int = 0,
+        self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
     ) -> tuple[Any, TokenUsage | None]:
-        """See `Judge`; raises `Rewritten` if the server refuses the `way` of writing, which has
-        changed.
-        """
-        title = schema["title"]
-        self._update(way, title)
-        body = _body(LADDER[way.place], messages, schema) | self._parameters(way, variation)
-        response = await self._post("/chat/completions", body, way, title)
-        try:
-            value, usage, way.is_repaired = await _in_thread(read_completion, response, self._limit)
-        except JudgeError as error:
-            in_prose = error.kind == "invalid_reply" and error.reply and "{" not in error.reply
-            place = LADDER.index("json_object")
-            if not in_prose or way.place >= place or (title, way.place) in self._proven:
-                raise
-            way.place, way.is_guess, way.reasons["format"] = place, True, error.message
-            raise _again(error) from None  # Perhaps the server ignores the format.
-        if isinstance(value, dict) and value.keys() - schema["properties"].keys():
-            way.is_repaired = True
-        self._accepted(way, title)
-        return value, usage
+        """Return the reply as a decoded JSON value, and the tokens used; see `Judge`."""
+        completion = await self.request_completion(messages, schema, variation=variation)
+        return completion.value, completion.usage
 
-    async def embed(
-        self, texts: Sequence[str], *, way: Way
-    ) -> tuple[list[list[float]], TokenUsage | None]:
-        """See `Judge`, and for `way`, `complete`."""
-        self._update(way)
-        response = await self._post(
-            "/embeddings", {"input": [*texts], **self._parameters(way)}, way
+    async def request_completion(
+        self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
+    ) -> Completion:
+        """Return the reply to one request.
+
+        Raises:
+            DialectChanged: the server refuses how the request was written; it will be written in
+                another way.
+            JudgeError: there is no usable reply.
+        """
+        import openai
+
+        dialect = self.dialect
+        prompt_characters = sum(len(message["content"]) for message in messages)
+        request = self._parameters.write(
+            dialect, variation=variation, prompt_characters=prompt_characters
         )
-        self._accepted(way)
-        return await _in_thread(read_embeddings, response)  # type: ignore[no-any-return]
-
-    def written(self, way: Way, schema: Mapping[str, Any] | None) -> list[str]:
-        """Return in what other way than by default a request is written, but for what holds for
-        it alone.
-        """
-        self._update(way, "" if schema is None else schema["title"])
-        names = [
-            f"{name} as {sent}" for name, sent in sorted(way.names.items()) if name in self._names
-        ]
-        return [*names, *([LADDER[way.place]] if way.place else [])]
-
-    def _update(self, way: Way, title: str = "") -> None:
-        """Apply all that is known by now; `title` is that of the schema, empty for embeddings."""
-        way.names |= self._names
-        if (place := self._places.get(title, 0)) > way.place:
-            way.place, way.is_guess = place, False
-
-    def _parameters(self, way: Way, variation: int = 0) -> dict[str, Any]:
-        """Return the parameters of a request. A configured seed is the first of several."""
-        varied = {"seed": variation, "temperature": VARIED_TEMPERATURE} if variation else {}
-        values = self._defaults | {
-            name: value for name, value in varied.items() if name in self._own
-        }
-        sent = {way.names.get(name, name): value for name, value in values.items()}
-        body = {name: value for name, value in sent.items() if name is not None} | self._others
-        if type(body.get("seed")) is int and "seed" not in self._own:
-            body["seed"] += variation
-        return body
-
-    async def _post(
-        self, method: str, body: Mapping[str, Any], way: Way, title: str = ""
-    ) -> Response:
-        """Return a successful response. Errors do not chain the client's, whose request holds
-        the key.
-        """
+        request |= write_messages(dialect.format, messages, schema)
+        sent = SentCompletion(request, dialect, prompt_characters)
         try:
-            data = orjson.dumps(body)
-        except TypeError as error:
-            text = self._scrub(f"the request cannot be encoded: {error}")
-            raise JudgeError("invalid_request", text) from None
-        try:
-            found = await self._client.post(self._path[method], data, way)
-            response = Response(*found, self._scrub).unmasked
-        except self._client.errors as error:
-            raise self._no_reply(error) from None
-        if response.is_success:
-            return response
-        failure = response.failure(self._key, self.where)
-        name = self._refused(response, body, way)
-        if self._step_down(response, name, body, way, title):
-            raise _again(failure)
-        if name is not None:
-            text = f"{failure.message}; change or remove {self._key}.{name}"
-            failure = JudgeError(failure.kind, text, final=failure.final)
-        raise failure
+            # Looked up for each request: tracers replace these methods.
+            create = self.client.chat.completions.create
+            reply = await self._send(create, _completion_arguments(), request)
+            fields = fields_of(reply, self._scrub)
+            error = ServerError.in_reply(fields)
+        except openai.APIStatusError as status_error:
+            error = ServerError.of_exception(status_error)
+        if error is not None:
+            raise self._learn_from_refusal(error, sent)
+        return self._read(fields, schema, dialect)
 
-    def _no_reply(self, error: Exception) -> JudgeError:
-        """Return the error for a failed connection; the client's is more general than its cause."""
-        cause: BaseException = error
-        while cause.__cause__ is not None:
+    async def embed(self, texts: Sequence[str]) -> tuple[list[Any], TokenUsage | None]:
+        """Return one vector per text, in order, and the tokens used; see `Judge`."""
+        import openai
+
+        if self._embedding_parameters is None:
+            problem = f"{self._section} has no embedding_model, which this metric needs"
+            raise JudgeError("invalid_request", problem, final=True)
+        request = self._embedding_parameters.write(self.dialect)
+        request["input"] = [*texts]
+        try:
+            create = self.client.embeddings.create
+            reply = await self._send(create, _embedding_arguments(), request)
+            error = None
+            if not isinstance(getattr(reply, "data", None), list):
+                error = ServerError.in_reply(fields_of(reply, self._scrub))
+        except openai.APIStatusError as status_error:
+            error = ServerError.of_exception(status_error)
+        if error is not None:
+            failure = error.failure(self._section, self.where, self._scrub)
+            parameter = self._embedding_parameters.find_refused(error, request, self.dialect)
+            raise failure if parameter is None else self._name_parameter(failure, parameter)
+        return read_embeddings(reply, self._scrub)
+
+    async def _send(
+        self,
+        create: Callable[..., Awaitable[Any]],
+        arguments: frozenset[str],
+        request: Mapping[str, Any],
+    ) -> Any:
+        """Return what a method of the client returns.
+
+        Args:
+            create: the method.
+            arguments: the names of its arguments; other fields go into the body.
+            request: the fields of the body, and perhaps other arguments.
+
+        Raises:
+            openai.APIStatusError: the server replied with an error.
+            JudgeError: any other failure. It does not chain the SDK's, whose request has the key.
+        """
+        import openai
+
+        named = {name: value for name, value in request.items() if name in arguments}
+        unnamed = {name: value for name, value in request.items() if name not in arguments}
+        if unnamed:
+            named["extra_body"] = {**named.get("extra_body", {}), **unnamed}
+        try:
+            return await create(**named)
+        except openai.APIConnectionError as error:
+            raise self._connection_failure(error) from None
+        except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            excerpt = self._scrub(str(getattr(error, "doc", "")), EXCERPT)
+            problem = f"not a JSON object: {error}: {excerpt}"
+            raise JudgeError("invalid_reply", problem) from None
+        except (TypeError, UnicodeEncodeError) as error:
+            problem = self._scrub(f"the request cannot be encoded: {error}")
+            raise JudgeError("invalid_request", problem) from None
+
+    def _connection_failure(self, error: APIConnectionError) -> JudgeError:
+        """Return the error for a request without a response."""
+        cause: BaseException | None = error
+        while cause is not None:
+            # Raised while our client read a reply that is too long; older SDKs wrap it.
+            if isinstance(cause, JudgeError):
+                return cause
             cause = cause.__cause__
-        kind: Failure = "timeout" if isinstance(cause, TimeoutError) else "unavailable"
-        text = self._scrub(f"{self._address}: {type(cause).__name__}: {cause}")
-        return (JudgeError if isinstance(error, self._client.unsent) else ConnectionLost)(
-            kind, text
-        )
+        failure = connection_failure(error, self._address)
+        return type(failure)(failure.kind, self._scrub(failure.message))
 
-    def _step_down(
-        self, response: Response, name: str | None, body: Mapping[str, Any], way: Way, title: str
-    ) -> bool:
-        """Change the way so that the server may accept it; return whether it changed."""
-        if response.is_too_long:
-            name = way.names.get("max_tokens", "max_tokens")
-            if "max_tokens" not in self._own or name not in body:
-                return False
-            way.names["max_tokens"] = None  # In this request only, so there is no reason.
-            return True
-        if name is not None:
-            other = RENAMED.get(way.names.get(name, name) or "")
-            if other is None and name not in self._own:
-                return False
-            way.names[name], way.reasons[name] = other, response.text
-            return True
-        is_named = response.refuses_format
-        if not title or way.place + 1 == len(LADDER) or is_named is False:
+    def _read(
+        self, fields: Mapping[str, Any], schema: Mapping[str, Any], dialect: Dialect
+    ) -> Completion:
+        """Return the reply in a completion; learn whether the server honours the format."""
+        limit = f"{self._section}.{self._parameters.reply_limit}"
+        try:
+            completion = read_completion(fields, self._scrub, limit)
+        except JudgeError as error:
+            is_prose = error.kind == "invalid_reply" and error.reply and "{" not in error.reply
+            if is_prose and self._describe_layout(dialect, error.message):
+                raise _ask_again(error) from None
+            raise
+
+        value = completion.value
+        if isinstance(value, dict):
+            missing = set(schema.get("required", ())) - value.keys()
+            if missing:
+                problem = f"the reply lacks {', '.join(sorted(missing))}"
+                if self._describe_layout(dialect, problem):
+                    raise DialectChanged("invalid_reply", problem, usage=completion.usage, reply="")
+                return completion._replace(dialect=dialect)
+            if value.keys() - schema["properties"].keys():
+                completion = completion._replace(is_repaired=True)
+        self._accept(dialect)
+        return completion._replace(dialect=dialect)
+
+    def _describe_layout(self, sent: Dialect, reason: str) -> bool:
+        """Describe the layout of replies in words from now on, since the server ignored the format.
+
+        Returns:
+            Whether a request in the dialect `sent` is to be sent again.
+        """
+        if sent.format.is_in_words:
             return False
-        if not is_named and (title, way.place) in self._proven:
-            return False
-        if response.status == 500 and not is_named and not way.is_guess:
-            way.errors += 1
-            if way.errors == 1:  # It may be an accident.
+        if self.dialect.format is sent.format:
+            if self._is_format_proven:
                 return False
-        way.place += 1
-        way.is_guess = way.is_guess or not is_named
-        way.reasons["format"] = response.text
+            self._change_format(Format.JSON_OBJECT, reason)
         return True
 
-    def _refused(self, response: Response, body: Mapping[str, Any], way: Way) -> str | None:
-        """Return the name of the parameter that the server refuses, if it is about one."""
-        if response.status not in {400, 404, 422} or response.is_too_long:
-            return None
-        for name in sorted(self._own | {*self._defaults}):
-            sent = way.names.get(name, name)
-            if (
-                sent is not None
-                and sent in body
-                and (response.mentions(sent) or response.mentions(name))
-            ):
-                return name
-        for name in sorted(self._others.keys() - {"model"}):
-            older = [other for other, newer in RENAMED.items() if newer == name]
-            if any(response.mentions(each, anywhere=False) for each in (name, *older)):
-                return name
-        return None
+    def _learn_from_refusal(self, error: ServerError, sent: SentCompletion) -> JudgeError:
+        """Return the error for a refused request; change the dialect if the server may accept
+        requests in another one.
+        """
+        failure = error.failure(self._section, self.where, self._scrub)
+        if error.is_too_long:
+            is_shorter = self._parameters.shorten(*sent)
+            return _ask_again(failure) if is_shorter else failure
 
-    def _accepted(self, way: Way, title: str = "") -> None:
-        """Keep what the server accepted for all requests, and warn of it once."""
-        for name, sent in way.names.items():
-            if name in way.reasons and self._names.get(name, name) != sent:
-                self._names[name] = sent
-                does = "is left out" if sent is None else f"is sent as {sent}"
-                self._warn(f"{name} {does} ({way.reasons[name]})")
-        place = way.place
-        if place > self._places.get(title, 0):
-            # One refusal may be an accident if it is unclear, or if a better format was accepted
-            # before.
-            if way.is_guess or any((title, better) in self._proven for better in range(place)):
-                self._guessed[title, place] += 1
-                if self._guessed[title, place] < CONFIRMATIONS:
-                    return
-            self._places[title] = place
-            asked = f"replies of the form {title} are requested as {FORMATS[LADDER[place]]}"
-            self._warn(f"{asked} ({way.reasons.get('format', '')})")
-        self._proven.add((title, place))
+        parameter = self._parameters.find_refused(error, *sent[:2])
+        if parameter is not None:
+            if self._change_parameter(parameter, sent.dialect, error):
+                return _ask_again(failure)
+            return self._name_parameter(failure, parameter)
 
-    def _warn(self, text: str) -> None:
-        warn(f"judge {self.where}: {text}", GraphragEvalWarning, stacklevel=2)
+        if self._refuse_format(sent.dialect, error):
+            return _ask_again(failure)
+        return failure
+
+    def _name_parameter(self, failure: JudgeError, parameter: str) -> JudgeError:
+        """Return an error that says which parameter of the user the server refuses."""
+        text = f"{failure.message}; change or remove {self._section}.{parameter}"
+        return JudgeError(failure.kind, text, final=failure.final)
+
+    def _change_parameter(self, parameter: str, sent: Dialect, error: ServerError) -> bool:
+        """Rename a refused parameter or leave it out, unless this happened since the request.
+
+        Returns:
+            Whether to send the request again; not if the parameter is the user's.
+        """
+        changed = self._parameters.rename(parameter, sent)
+        if changed is None:
+            return False
+        if self.dialect.sent_name(parameter) == sent.sent_name(parameter):
+            names = {**self.dialect.names, parameter: changed.names[parameter]}
+            self.dialect = Dialect(self.dialect.format, names)
+            self._unannounced[parameter] = self._scrub(error.text)
+        return True
+
+    def _refuse_format(self, sent: Dialect, error: ServerError) -> bool:
+        """Request replies in the next format, if the server refuses that of a request.
+
+        Returns:
+            Whether to send the request again.
+        """
+        is_guess = not error.names_format
+        if is_guess and not (error.may_refuse_format and self._may_guess_format):
+            return False
+        if self.dialect.format is not sent.format:
+            return True  # Another request was refused before.
+        if is_guess and self._is_format_proven:
+            return False
+        next_format = sent.format.next
+        if next_format is not None:
+            self._change_format(next_format, self._scrub(error.text))
+            return True
+        if is_guess:
+            # The server refuses every format, so it refuses something else.
+            self._may_guess_format = False
+            self._change_format(Format.STRICT_SCHEMA, "")
+        return False
+
+    def _change_format(self, format: Format, reason: str) -> None:  # noqa: A002
+        """Request replies in a format from now on."""
+        self.dialect = Dialect(format, self.dialect.names)
+        self._is_format_proven = False
+        self._unannounced["format"] = reason
+
+    def _accept(self, sent: Dialect) -> None:
+        """Learn that the server accepts a dialect, and warn once of what differs from the
+        default.
+        """
+        if sent.format is self.dialect.format:
+            self._is_format_proven = True
+        if not self._unannounced or sent != self.dialect:
+            return
+        reasons = self._unannounced
+        self._unannounced = {}
+        for name, reason in reasons.items():
+            if name == "format":
+                if self.dialect.format is Format.STRICT_SCHEMA:
+                    continue
+                change = f"replies are requested as {DESCRIPTIONS[self.dialect.format]}"
+            elif self.dialect.names[name] is None:
+                change = f"{name} is left out"
+            else:
+                change = f"{name} is sent as {self.dialect.names[name]}"
+            text = f"judge {self.where}: {change} ({reason})"
+            warn(text, GraphragEvalWarning, stacklevel=2)
 
 
-def _again(error: JudgeError) -> Rewritten:
-    return Rewritten(error.kind, error.message, reply=error.reply, usage=error.usage)
+def _ask_again(error: JudgeError) -> DialectChanged:
+    """Return an error after which the request is written in another way and sent again."""
+    return DialectChanged(error.kind, error.message, reply=error.reply, usage=error.usage)
 
 
-def _body(kind: str, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a request that asks for a reply that fits a schema, in one of
-    `FORMATS`.
-    """
-    title = schema["title"]
-    if kind in {"json_schema", "json_schema_loose"}:
-        described = (
-            {"name": title}
-            | ({"strict": True} if kind == "json_schema" else {})
-            | {"schema": schema}
-        )
-        return {
-            "messages": messages,
-            "response_format": {"type": "json_schema", "json_schema": described},
-        }
-    if kind == "tool_call":
-        return {
-            "messages": messages,
-            "tools": [{"type": "function", "function": {"name": title, "parameters": schema}}],
-            "tool_choice": {"type": "function", "function": {"name": title}},
-        }
-    # The layout joins an existing message: not every model knows system messages, or two of them.
-    text = f"Reply with a JSON object that fits this JSON Schema:\n{orjson.dumps(schema).decode()}"
-    first, *others = messages
-    parts = (text, first["content"]) if first["role"] == "system" else (first["content"], text)
-    wanted = {"response_format": {"type": "json_object"}} if kind == "json_object" else {}
-    return {"messages": [{**first, "content": "\n\n".join(parts)}, *others], **wanted}
+def _key_of(client: Any) -> str:
+    """Return the key of a client, to hide it; "" if it has none that is a text."""
+    key = getattr(client, "api_key", "")
+    return key if isinstance(key, str) else ""
 
 
-async def _in_thread(read: Callable[..., Any], response: Response, *more: Any) -> Any:
-    """Read a response, in a thread if it is large."""
-    if len(response.body) > LARGE:
-        return await asyncio.to_thread(read, response, *more)
-    return read(response, *more)
+@cache
+def _completion_arguments() -> frozenset[str]:
+    """Return the names of the arguments of the SDK's method for completions."""
+    from openai.resources.chat.completions import AsyncCompletions
+
+    return frozenset(signature(AsyncCompletions.create).parameters)
+
+
+@cache
+def _embedding_arguments() -> frozenset[str]:
+    """Return the names of the arguments of the SDK's method for embeddings."""
+    from openai.resources.embeddings import AsyncEmbeddings
+
+    return frozenset(signature(AsyncEmbeddings.create).parameters)

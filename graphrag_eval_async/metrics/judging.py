@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,8 +12,11 @@ import orjson
 
 from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
-from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
+from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.calls import Calls
+from graphrag_eval_async.judge.given import GivenJudges
+from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.setup import set_up_judges
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.answer_relevance import answer_relevance
 from graphrag_eval_async.metrics.context_relevance import context_relevance
@@ -29,7 +31,7 @@ from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from graphrag_eval_async.records.decoding import copy_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.metrics.metric import Keys, Metric, Task
@@ -112,15 +114,14 @@ class Judging:
             self._panels[each.name] = Panel(
                 each.judges, each.vote, [*each.outputs], nulls=[*each.outputs]
             )
-        own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
-        if missing := [name for name in config.judges if name not in own]:
-            raise UsageError(f"judge: none is named {missing[0]!r}, which the configuration uses")
-        llm, embeds = config.llm or LLMConfig(), bool(config.embedding_metrics)
-        self._setups = [
-            judge_setup(llm, name, own[name], loader(config), embeds=embeds and not index)
-            for index, name in enumerate(config.judges)
-        ]
-        self._provenance = self._describe(config, is_own=judge is not None)
+        given = GivenJudges(judge)
+        self._setups = set_up_judges(
+            config.llm or LLMConfig(),
+            given.find_all(config.judges),
+            prepare=loader(config),
+            embeds=bool(config.embedding_metrics),
+        )
+        self._provenance = self._describe(config, is_own=given.has_own)
         settings = {
             name: msgspec.to_builtins(getattr(config, name))
             for name in Config.__struct_fields__
@@ -153,7 +154,7 @@ class Judging:
         return found | kinds_of_outputs(config.custom_evaluations)
 
     def provenance(self, used: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the `judge` key of a result; for `used`, see `JudgeSession`."""
+        """Return the `judge` key of a result; `used` are the departures of its `Calls`."""
         provenance: dict[str, Any] = copy_json(self._provenance)
         if used:
             provenance["prompts"] = _hash([provenance["prompts"], used])
@@ -191,7 +192,7 @@ class Judging:
         """Return the keys of the result, of its steps by index, and of `judge`; None if it was
         dropped.
         """
-        result = ResultCalls(session)
+        calls = Calls.for_result(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.turn()
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
@@ -199,9 +200,9 @@ class Judging:
         panels = [(task, self._panels[task.metric]) for task in plan.due]
         judges = [(task, session.senders[name]) for task, panel in panels for name in panel.judges]
         verdicts = iter(
-            await _verdicts([(task, MetricCalls(result, own)) for task, own in judges], result)
+            await _verdicts([(task, calls.to(sender)) for task, sender in judges], calls)
         )
-        if result.is_dropped:
+        if calls.clock.is_dropped:
             return None
         keys: Keys = {}
         of_steps: dict[int, Keys] = {}
@@ -214,30 +215,28 @@ class Judging:
                 session.usage.examples.setdefault(error.kind, error.message)
             session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
             panel.add(keys if task.step is None else of_steps.setdefault(task.step, {}), task, own)
-        return keys, of_steps, self.provenance(sorted(result.written))
+        return keys, of_steps, self.provenance(sorted(calls.departures))
 
 
 def _hash(value: Any) -> str:
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _verdicts(
-    asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls
-) -> list[Verdict]:
+async def _verdicts(asked: Sequence[tuple[Task, Calls]], shared: Calls) -> list[Verdict]:
     """Return the verdict on each task: a timeout error if it did not finish in the time of the
     result.
     """
-    seconds = result.session.limits.result_timeout_sec
+    seconds = shared.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[Keys | JudgeError] = [late] * len(asked)
 
-    async def find(index: int, task: Task, calls: MetricCalls) -> None:
+    async def find(index: int, task: Task, calls: Calls) -> None:
         try:
             outcomes[index] = await task.score(calls) if task.score is not None else {}
         except JudgeError as error:
             outcomes[index] = error
 
-    with result:
+    with shared.clock:
         if len(asked) == 1:  # As for a metric with one judge; a group of tasks takes 50 us.
             await find(0, *asked[0])
         else:
