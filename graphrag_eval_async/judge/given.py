@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.config import Config
+from msgspec import structs
+
+from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.config.llm import GENERATION
 from graphrag_eval_async.config.load import check_config, parse_model, read_config, wrong_with_url
 from graphrag_eval_async.config.reading import members_of
@@ -55,7 +57,7 @@ class GivenJudges(NamedTuple):
     def has_own(self) -> bool:
         """Whether a judge is of a class of the user's, so that its model is not known."""
         judges = self.judge.values() if isinstance(self.judge, Mapping) else [self.judge]
-        return any(not _is_on_sdk(judge) for judge in judges)
+        return any(judge is not None and not _configures(judge) for judge in judges)
 
     def load_config(self, config: str | os.PathLike[str] | Mapping[str, Any] | Config) -> Config:
         """Return a checked configuration with the models of these judges.
@@ -71,75 +73,86 @@ class GivenJudges(NamedTuple):
 
     def _configure(self, values: Mapping[str, Any] | Config) -> Mapping[str, Any] | Config:
         """Return a configuration, not checked, with the models of these judges."""
-        members = members_of(values)
-        llm = members.get("llm")
-        if not isinstance(llm, Mapping | type(None)) and not hasattr(llm, "__struct_fields__"):
-            return values  # Checking it says what is wrong.
-        models = members_of(llm or {})
-        judges = {GENERATION: self.judge} if not isinstance(self.judge, Mapping) else self.judge
-        for name, judge in judges.items():
-            if isinstance(judge, OpenAIJudge):
-                _put_models(models, name, judge)
-            elif isinstance(judge, str):
-                _put_generation(models, name, parse_model(judge, "judge"))
+        judges = self.judge if isinstance(self.judge, Mapping) else {GENERATION: self.judge}
+        on_sdk = {name: judge for name, judge in judges.items() if _configures(judge)}
+        llm = values.llm if isinstance(values, Config) else values.get("llm")
+        if not on_sdk or not isinstance(llm, Mapping | LLMConfig | None):
+            return values  # If `llm` is something else, checking it says so.
+
+        models = Models(llm or {})
+        for name, judge in on_sdk.items():
+            if isinstance(judge, str):
+                models.put(name, parse_model(judge, "judge"))
+            elif isinstance(judge, OpenAIJudge):
+                models.put_judge(name, judge)
+            else:
+                models.put_client(name, judge)
         if is_client(self.judge):
-            _put_client(models, self.judge)
-        elif isinstance(self.judge, Mapping):
-            for name, judge in self.judge.items():
-                if is_client(judge):
-                    _put_client_of(models, name, judge)
-        if not models:
-            return values
-        return {**members, "llm": models}
+            models.put_client_everywhere(self.judge)
+        if isinstance(values, Config):
+            return structs.replace(values, llm=models.sections)
+        return {**values, "llm": models.sections}
 
 
-def _is_on_sdk(judge: object) -> bool:
-    """Whether a judge is on the package openai, or is none."""
-    return judge is None or isinstance(judge, OpenAIJudge | str) or is_client(judge)
+def _configures(judge: object) -> bool:
+    """Whether a judge stands for models of the configuration."""
+    return isinstance(judge, OpenAIJudge | str) or is_client(judge)
 
 
-def _put_models(models: dict[str, Any], name: str, judge: OpenAIJudge) -> None:
-    """Put the models of a judge into the section `llm`."""
-    connection = _connection_settings(judge.client)
-    _put_generation(models, name, {**connection, "model": judge.model, **judge.settings})
-    if name == GENERATION and judge.embedding_model is not None:
-        model = {"model": judge.embedding_model}
-        models[EMBEDDING] = {**connection, **model, **judge.embedding_settings}
+class Models:
+    """The models of the section `llm` of a configuration, not checked yet.
 
+    Attributes:
+        sections: the members of `llm`, by key.
+    """
 
-def _put_generation(models: dict[str, Any], name: str, section: dict[str, Any]) -> None:
-    """Put the section of a judge's model into the section `llm`."""
-    if name == GENERATION:
-        models[GENERATION] = section
-    else:
-        models["judges"] = {**members_of(models.get("judges") or {}), name: section}
+    def __init__(self, llm: Mapping[str, Any] | LLMConfig) -> None:
+        """Read the section; it is not changed."""
+        self.sections = members_of(llm)
 
+    def put(self, name: str, section: dict[str, Any]) -> None:
+        """Configure the model of a judge."""
+        if name == GENERATION:
+            self.sections[GENERATION] = section
+        else:
+            judges = members_of(self.sections.get("judges") or {})
+            self.sections["judges"] = {**judges, name: section}
 
-def _put_client(models: dict[str, Any], client: Any) -> None:
-    """Have a client send the requests of all models of the section `llm`."""
-    if not models.get(GENERATION):
-        raise UsageError(
-            "judge: a client needs the name of a model: give OpenAIJudge(client, model=...), or "
-            "llm.generation.model in the configuration"
-        )
-    for name in (GENERATION, EMBEDDING):
-        if models.get(name):
-            models[name] = {**members_of(models[name]), **_connection_settings(client)}
-    for name in models.get("judges") or ():
-        _put_client_of(models, name, client)
+    def put_judge(self, name: str, judge: OpenAIJudge) -> None:
+        """Configure the models of a judge in code."""
+        connection = _connection_settings(judge.client)
+        self.put(name, {**connection, "model": judge.model, **judge.settings})
+        if name == GENERATION and judge.embedding_model is not None:
+            embedding = {**connection, "model": judge.embedding_model}
+            self.sections[EMBEDDING] = {**embedding, **judge.embedding_settings}
 
+    def put_client(self, name: str, client: Any) -> None:
+        """Have a client send the requests of the model of a judge.
 
-def _put_client_of(models: dict[str, Any], name: str, client: Any) -> None:
-    """Have a client send the requests of one model of the section `llm`."""
-    judges = members_of(models.get("judges") or {})
-    section = models.get(GENERATION) if name == GENERATION else judges.get(name)
-    if not section:
-        where = f"llm.{GENERATION}" if name == GENERATION else f"llm.judges.{name}"
-        raise UsageError(
-            f"judge: the client {name!r} needs the name of a model: give OpenAIJudge(client, "
-            f"model=...), or {where}.model in the configuration"
-        )
-    _put_generation(models, name, {**members_of(section), **_connection_settings(client)})
+        Raises:
+            UsageError: no model is configured for the judge.
+        """
+        if name == GENERATION:
+            key = f"llm.{GENERATION}"
+            section = self.sections.get(GENERATION)
+        else:
+            key = f"llm.judges.{name}"
+            section = members_of(self.sections.get("judges") or {}).get(name)
+        if not section:
+            raise UsageError(
+                "judge: a client needs the name of a model: give OpenAIJudge(client, model=...), "
+                f"or {key}.model in the configuration"
+            )
+        self.put(name, {**members_of(section), **_connection_settings(client)})
+
+    def put_client_everywhere(self, client: Any) -> None:
+        """Have a client send the requests of the other judges, and of the embedding model, too."""
+        for name in members_of(self.sections.get("judges") or {}):
+            self.put_client(name, client)
+        embedding = self.sections.get(EMBEDDING)
+        if embedding:
+            connection = _connection_settings(client)
+            self.sections[EMBEDDING] = {**members_of(embedding), **connection}
 
 
 def _connection_settings(client: Any) -> dict[str, Any]:
