@@ -44,9 +44,9 @@ def client_of(server: JudgeServer, **options: Any) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(**options)
 
 
-def configured(server: JudgeServer, tmp_path: Path) -> dict[str, Any]:
+def configured(server: JudgeServer, tmp_path: Path, name: str = "calls") -> dict[str, Any]:
     """The models of `given_by` in a configuration, with a cache."""
-    settings = config(server, cache=str(tmp_path / "calls.sqlite"), answer_correctness={})
+    settings = config(server, cache=str(tmp_path / f"{name}.sqlite"), answer_correctness={})
     settings["llm"]["generation"] |= {"model": "gpt-4o-mini", "parameters": SEED}
     return settings
 
@@ -63,7 +63,7 @@ async def results_of(settings: Any, **more: Any) -> tuple[list[dict[str, Any]], 
 async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: Path) -> None:
     """Results, prices, hashes and keys in the cache are the same."""
     async with leaving_nothing(), JudgeServer(sensible) as server:
-        settings = configured(server, tmp_path)
+        settings = configured(server, tmp_path, name=way)
         expected, usage = await results_of(settings)
         assert usage.attempts == 2
         sent = server.requests[0].body
