@@ -115,7 +115,10 @@ def check_snippets(
         assert run("init", "films") == 0
     write_scripts(page)
     monkeypatch.syspath_prepend(folder)
-    run_snippets(page)
+    with serving() as server:  # For those that need a judge.
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        run_snippets(page)
     printed = capsys.readouterr().out.splitlines()
     assert [line for line in shown_after(page, "python") if line not in printed] == []
 

@@ -10,9 +10,9 @@ from msgspec import structs
 from graphrag_eval_async.catalogue.judged import JUDGED, JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import COST, is_counted_cost
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.config.load import check_config, read_config
+from graphrag_eval_async.config.load import check_config, parse_model, read_config
 from graphrag_eval_async.config.model import judge_of
-from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
+from graphrag_eval_async.errors import GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.text import counts, dollars, one_line, plural
 
@@ -39,10 +39,7 @@ def judge_config(
         return check_config(given, path)
     if llm is None:
         return None
-    provider, _, model = llm.partition("/")
-    if provider not in {"openai", "azure"} or not model:
-        raise ConfigError([f'--llm: expected "openai/" or "azure/" and a model, got {llm!r}'])
-    return check_config({"llm": {"generation": {"provider": provider, "model": model}}}, None)
+    return check_config({"llm": {"generation": parse_model(llm, "--llm")}}, None)
 
 
 def without_keys(given: Any) -> None:
@@ -90,11 +87,11 @@ def load_for(config: Config | None) -> None:
     collector: each full collection would stop the run for a quarter of a second.
     """
     if judge_of(config) is not None and config is not None:
-        from graphrag_eval_async.judge.endpoint import import_aiohttp
+        from graphrag_eval_async.judge.clients import import_openai
         from graphrag_eval_async.metrics.judging import loader
 
         loader(config)()
-        import_aiohttp()
+        import_openai()
         gc.collect()
         gc.freeze()
 

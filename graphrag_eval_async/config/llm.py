@@ -23,6 +23,14 @@ Key = Annotated[
 Header = Annotated[str, Meta(pattern=r"\A[ -~]*\Z", description="printable ASCII, on one line")]
 Headers: TypeAlias = dict[Key, Header]
 
+OTHER_SERVERS = "vLLM, Ollama, a LiteLLM proxy, Anthropic, Gemini or Mistral"
+"""Servers with OpenAI's protocol, as errors name them."""
+
+Provider = Annotated[
+    Literal["openai", "azure"],
+    Meta(description=f'"azure", or "openai", which with a base_url is also for {OTHER_SERVERS}'),
+]
+
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
@@ -40,7 +48,7 @@ class ModelConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its
-            protocol.
+            protocol. Default: "openai".
         model: name of the model; for azure, of the deployment.
         base_url: address of the server. Default: the environment variable OPENAI_BASE_URL, or else
             https://api.openai.com/v1; for azure, AZURE_OPENAI_ENDPOINT. `api_base` in a file means
@@ -55,7 +63,7 @@ class ModelConfig(Section, frozen=True, kw_only=True):
             parameter, the error names it.
     """
 
-    provider: Literal["openai", "azure"]
+    provider: Provider = "openai"
     model: Text
     base_url: Text | None = None
     api_key: Key | None = None

@@ -25,7 +25,7 @@ from graphrag_eval_async.catalogue.metrics import (
     is_metric,
 )
 from graphrag_eval_async.catalogue.sections import GENERATION
-from graphrag_eval_async.config.llm import LLMConfig, ModelConfig
+from graphrag_eval_async.config.llm import OTHER_SERVERS, LLMConfig, ModelConfig
 from graphrag_eval_async.config.metric_keys import (
     check_metrics,
     check_placeholders,
@@ -74,24 +74,10 @@ def load_config(
     Raises:
         ConfigError: it cannot be read, or is invalid; lists the problems, each with its key.
     """
-    return load_with_ragas(config, {}, judge=judge)
-
-
-def load_with_ragas(
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config,
-    ragas: Mapping[str, RagasMetricConfig],
-    *,
-    judge: bool = False,
-) -> Config:
-    """Return a configuration as `load_config` does, with these metrics of ragas, too.
-
-    Raises:
-        ConfigError: as for `load_config`, or a name is that of another metric.
-    """
     if not isinstance(config, str | os.PathLike):
-        return check_config(config, None, judge=judge, ragas=ragas)
+        return check_config(config, None, judge=judge)
     source = os.fsdecode(config)
-    return check_config(read_config(source), source, judge=judge, ragas=ragas)
+    return check_config(read_config(source), source, judge=judge)
 
 
 def check_config(
@@ -372,6 +358,22 @@ def _check_needs(config: Config, problem: Problem) -> None:
 def has_model(config: Config, name: str) -> bool:
     """Return whether `llm` has the model "generation" or "embedding"."""
     return config.llm is not None and getattr(config.llm, name) is not None
+
+
+def parse_model(text: str, option: str) -> dict[str, str]:
+    """Return the section of a model from its provider and its name, such as "openai/gpt-4o-mini".
+
+    Raises:
+        ConfigError: there is no such provider, or no name.
+    """
+    provider, _, model = text.partition("/")
+    if provider not in {"openai", "azure"} or not model:
+        problem = (
+            f'{option}: expected "openai/" or "azure/" and a model, got {text!r}; for '
+            f"{OTHER_SERVERS}, configure llm.generation.base_url"
+        )
+        raise ConfigError([problem])
+    return {"provider": provider, "model": model}
 
 
 def wrong_with_url(text: str) -> str | None:

@@ -39,8 +39,7 @@ class Reader:
         """The section that a mapping or a section holds; None after a problem."""
         count = len(self.problems)
         if isinstance(given, Struct):
-            values = {field.encode_name: getattr(given, field.name) for field in fields(given)}
-            given = {name: value for name, value in values.items() if value is not UNSET}
+            given = members_of(given)
         if not isinstance(given, Mapping):
             return self.problem(key, f"expected a mapping, got {_described(given, key)}")
         known = {field.encode_name: field for field in fields(kind)}
@@ -113,6 +112,14 @@ class Reader:
         else:
             return read
         return ""
+
+
+def members_of(section: Struct | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a section or a mapping, by their keys in a file."""
+    if isinstance(section, Mapping):
+        return dict(section)
+    values = {field.encode_name: getattr(section, field.name) for field in fields(section)}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def _is_json(value: Any) -> bool:

@@ -46,13 +46,13 @@ def configure(
         return Configured(None, Rules(steps_groups or "last"), aliases)
     # Most streams do not need these modules.
     from graphrag_eval_async.config import LimitsConfig
-    from graphrag_eval_async.config.load import load_with_ragas
+    from graphrag_eval_async.judge.given import GivenJudges
     from graphrag_eval_async.metrics import Judging
     from graphrag_eval_async.metrics.ragas_lookup import split_metrics
 
     metrics_given = split_metrics(metrics)
-    checked = load_with_ragas(
-        {} if config is None else config, metrics_given.ragas_sections, judge=judge is not None
+    checked = GivenJudges(judge).load_config(
+        {} if config is None else config, metrics_given.ragas_sections
     )
     if not has_reference and (idle := _of_reference(checked)):
         warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.judge.usage import estimate_prompt, estimate_tokens
+from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_tokens
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
 from pkgutil import resolve_name
 from types import MappingProxyType
@@ -16,8 +15,11 @@ from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.sections import GENERATION
 from graphrag_eval_async.config import Config, LLMConfig
 from graphrag_eval_async.config.load import has_model
-from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable, UsageError
-from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.calls import Calls
+from graphrag_eval_async.judge.given import GivenJudges
+from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.setup import set_up_judges
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
@@ -27,7 +29,7 @@ from graphrag_eval_async.metrics.retrieval import metrics_sharing_calls, share_c
 from graphrag_eval_async.records.decoding import copy_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.sections import BuiltInConfig
     from graphrag_eval_async.judge.protocol import Judge
@@ -142,24 +144,22 @@ class Judging:
         ]
         self.names = [metric.name for metric in self._metrics]
         self._panels = _panels(config)
-        if judge is None:
+        given = GivenJudges(judge)
+        if not given.has_own:
             _check_models(config, self._ragas_metrics)
-
-        own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
-        if missing := [name for name in config.judges if name not in own]:
-            raise UsageError(f"judge: none is named {missing[0]!r}, which the configuration uses")
-        llm = config.llm or LLMConfig()
         self._embeds = bool(config.embedding_metrics) or any(
             metric.asks_embeddings for metric in self._ragas_metrics
         )
-        self._setups = [
-            judge_setup(llm, name, own[name], loader(config), embeds=self._embeds and index == 0)
-            for index, name in enumerate(config.judges)
-        ]
+        self._setups = set_up_judges(
+            config.llm or LLMConfig(),
+            given.find_all(config.judges),
+            prepare=loader(config),
+            embeds=self._embeds,
+        )
 
         kinds = _kinds_of_outputs(config, self._ragas_metrics)
         self.fractions: Sequence[str] = kinds.get("fractions", ())
-        self._provenance = self._describe(config, is_own=judge is not None) | kinds
+        self._provenance = self._describe(config, is_own=given.has_own) | kinds
         self.fingerprint = [
             self._provenance,
             [setup.fingerprint for setup in self._setups],
@@ -191,7 +191,7 @@ class Judging:
         return description
 
     def provenance(self, used: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the `judge` key of a result; for `used`, see `JudgeSession`."""
+        """Return the `judge` key of a result; `used` are the departures of its `Calls`."""
         provenance: dict[str, Any] = copy_json(self._provenance)
         if used:
             provenance["prompts"] = _hash([provenance["prompts"], used])
@@ -245,7 +245,7 @@ class Judging:
         """Return the keys of the result, of its steps by index, and of `judge`; None if it was
         dropped.
         """
-        result = ResultCalls(session)
+        calls = Calls.for_result(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.turn()
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
@@ -253,12 +253,12 @@ class Judging:
 
         panels = [(task, self._panels[task.metric]) for task in plan.due]
         asked = [
-            (task, MetricCalls(result, session.senders[judge]))
+            (task, calls.to(session.senders[judge]))
             for task, panel in panels
             for judge in panel.judges
         ]
-        all_verdicts = await _verdicts(asked, result)
-        if result.is_dropped:
+        all_verdicts = await _verdicts(asked, calls)
+        if calls.clock.is_dropped:
             return None
 
         next_verdicts = iter(all_verdicts)
@@ -271,7 +271,7 @@ class Judging:
                 panel.add(keys, task, verdicts)
             else:
                 panel.add(keys_of_steps.setdefault(task.step, {}), task, verdicts)
-        return keys, keys_of_steps, self.provenance(sorted(result.written))
+        return keys, keys_of_steps, self.provenance(sorted(calls.departures))
 
     def _count(self, verdicts: Sequence[Verdict], session: JudgeSession) -> None:
         """Count the outcome of a task, which has failed if one of its judges has.
@@ -364,24 +364,22 @@ def _hash(value: Any) -> str:
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _verdicts(
-    asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls
-) -> list[Verdict]:
+async def _verdicts(asked: Sequence[tuple[Task, Calls]], shared: Calls) -> list[Verdict]:
     """Return the verdict on each task: a timeout error if it did not finish in the time of the
     result.
     """
-    seconds = result.session.limits.result_timeout_sec
+    seconds = shared.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[Keys | JudgeError] = [late] * len(asked)
 
-    async def judge(index: int, task: Task, calls: MetricCalls) -> None:
+    async def judge(index: int, task: Task, calls: Calls) -> None:
         assert task.score is not None  # noqa: S101  (only such tasks are due)
         try:
             outcomes[index] = await task.score(calls)
         except JudgeError as error:
             outcomes[index] = error
 
-    with result:
+    with shared.clock:
         if len(asked) == 1:
             # A group of tasks takes 50 us.
             task, calls = asked[0]
