@@ -189,7 +189,8 @@ films-of-tati 0.0
 
 - A name is looked up in `ragas.metrics.collections`, then in the older `ragas.metrics`. A path such as
   `ragas.metrics:Faithfulness` or `mypackage.mymodule:MyMetric` finds any other class or object.
-- A wrong name, a missing package or a wrong argument is a `ConfigError` before the first call.
+- A wrong name, a missing package or a wrong argument is a `ConfigError` before the first call. So ragas, whose import takes
+  seconds, is imported when the stream or the evaluator is made.
 - A response without an input that a metric needs is skipped: `faith_reason` is `skipped: needs retrieved_contexts`.
 - The first failed call ends a metric and is its error. NaN is no value.
 - `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`, but not `NoiseSensitivity`, where

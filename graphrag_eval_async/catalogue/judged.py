@@ -43,6 +43,7 @@ class JudgedMetric(Struct, frozen=True, kw_only=True):
             `error` explains all.
         needs_reference: whether it needs a reference answer or reference steps.
         counts_unanswered: whether an absent answer counts as a missing value.
+        scores_blank_answers: whether a blank answer has a value, as it makes no claims.
         of_step: whether it belongs to single retrieval steps.
         evidence: name of the steps whose outputs people must see to judge it themselves.
     """
@@ -63,6 +64,7 @@ class JudgedMetric(Struct, frozen=True, kw_only=True):
     errors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     needs_reference: bool = False
     counts_unanswered: bool = False
+    scores_blank_answers: bool = False
     of_step: bool = False
     evidence: str = ""
 
@@ -281,6 +283,7 @@ JUDGED = (
         error="answer_eval",
         needs_reference=True,
         counts_unanswered=True,
+        scores_blank_answers=True,
     ),
     JudgedMetric(
         name="answer_relevance",

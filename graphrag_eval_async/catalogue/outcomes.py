@@ -165,8 +165,7 @@ def _causes_if_absent(
         for metric in JUDGED:
             if not metric.counts_unanswered or (metric.needs_reference and not has_answer):
                 continue
-            # A blank answer has a correctness: it makes no claims.
-            if state == ABSENT or metric.name != "answer_correctness":
+            if state == ABSENT or not metric.scores_blank_answers:
                 causes |= dict.fromkeys(metric.values, NO_ANSWER)
         causes[OUTPUTS] = NO_ANSWER
     if has_steps:

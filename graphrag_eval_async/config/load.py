@@ -156,31 +156,40 @@ def _check_other_sections(raw: Mapping[Any, Any], reader: Reader, *, judge: bool
 
 
 def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
-    if problems:
-        raise ConfigError(
-            [f"{key}: {what}" if key else what for key, what in problems.items()], source
-        )
+    """Raise a `ConfigError` if there are problems, which are by key; that of the whole is ""."""
+    if not problems:
+        return
+    lines = []
+    for key, what in problems.items():
+        lines.append(f"{key}: {what}" if key else what)
+    raise ConfigError(lines, source)
 
 
 def load_part(path: str, key: str) -> Config:
-    """One key of a configuration file, so that no variable with a judge's key is needed, and no
-    metric.
+    """Return a configuration with one key of a file.
+
+    So no variable with a judge's key needs to be set, and no metric is on.
+
+    Raises:
+        ConfigError: the file cannot be read, or the value is invalid.
     """
-    given, reader = read_config(path), Reader()
-    if isinstance(given, Mapping):
-        given = {key: given[key]} if key in given else {}
-    part: Config = reader.section(Config, given)
+    raw = read_config(path)
+    if isinstance(raw, Mapping):
+        raw = {name: value for name, value in raw.items() if name == key}
+    reader = Reader()
+    part: Config = reader.section(Config, raw)
     _stop_at(reader.problems, path)
     return part
 
 
 def read_config(source: str) -> Any:
-    """Read a configuration file; raises `ConfigError` if it cannot be read."""
-    # YAML takes long to import
-    from graphrag_eval_async.records.yaml_file import (
-        UnreadableFile,
-        read_file,
-    )
+    """Return what a configuration file holds.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    # YAML takes long to import.
+    from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file
 
     try:
         return read_file(source)
@@ -282,37 +291,41 @@ def _check_primary(config: Config, in_code: Sequence[CodeMetric], problem: Probl
 
 
 def _check_llm(llm: LLMConfig, problem: Problem) -> None:
+    """Report addresses and parameters of models that cannot be used."""
     models: dict[str, ModelConfig | None] = {
         "llm.generation": llm.generation,
         "llm.embedding": llm.embedding,
     }
-    models |= {join("llm.judges", name): judge for name, judge in llm.judges.items()}
+    for name, judge in llm.judges.items():
+        models[join("llm.judges", name)] = judge
     for key, model in models.items():
-        if (
-            model is not None
-            and model.base_url is not None
-            and (wrong := wrong_with_url(model.base_url))
-        ):
-            problem(f"{key}.base_url", wrong)
-        for parameter in OF_THE_REQUEST:
-            if model is not None and parameter in model.parameters:
-                problem(
-                    f"{key}.parameters.{parameter}", "may not be given: each request has its own"
-                )
+        if model is not None:
+            _check_model(key, model, problem)
     if GENERATION in llm.judges:
         problem(
             f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation"
         )
 
 
+def _check_model(key: str, model: ModelConfig, problem: Problem) -> None:
+    """Report an address that is none, and parameters that each request has itself."""
+    if model.base_url is not None:
+        wrong = wrong_with_url(model.base_url)
+        if wrong is not None:
+            problem(f"{key}.base_url", wrong)
+    for parameter in OF_THE_REQUEST:
+        if parameter in model.parameters:
+            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+
+
 def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
+    """Report what is wrong with where queries are run."""
     if (execute.endpoint is None) == (execute.graph is None):
         problem("execute", "expected either endpoint or graph")
-    if execute.endpoint is not None and (wrong := wrong_with_url(execute.endpoint)):
-        problem(
-            "execute.endpoint",
-            wrong.replace("a key belongs in api_key", "a key belongs in headers"),
-        )
+    if execute.endpoint is not None:
+        wrong = wrong_with_url(execute.endpoint)
+        if wrong is not None:
+            problem("execute.endpoint", wrong.replace("belongs in api_key", "belongs in headers"))
     if execute.graph is not None:
         _check_graph(execute, execute.graph, problem)
     if (execute.username is None) != (execute.password is None):
@@ -324,6 +337,7 @@ def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
 
 
 def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
+    """Report a file that is none, and what only an endpoint has."""
     if os.path.splitext(path)[1].lower() not in GRAPH_SUFFIXES:
         problem("execute.graph", f"expected a file that ends in {', '.join(GRAPH_SUFFIXES)}")
     elif not os.path.isfile(path):
@@ -377,15 +391,15 @@ def parse_model(text: str, option: str) -> dict[str, str]:
 
 
 def wrong_with_url(text: str) -> str | None:
-    """Why a text cannot be a base URL, without quoting it; None if it can."""
+    """Return why a text cannot be a base URL, without quoting it; None if it can."""
     try:
         parts = urlsplit(text)
         has_place = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port that is none
+    except ValueError:
+        # The port is no number.
         has_place = False
-    if not (
-        has_place and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text
-    ):
+    is_url = has_place and parts.scheme in {"http", "https"}
+    if not is_url or not text.isprintable() or " " in text:
         return "expected a URL that begins with http:// or https://"
     # Transports log them, and paths are appended.
     if "@" in parts.netloc or "?" in text or "#" in text:

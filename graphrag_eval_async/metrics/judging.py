@@ -64,6 +64,14 @@ def built_in_metrics(config: Config) -> list[Metric]:
     return [*metrics.values()]
 
 
+def _all_metrics(config: Config, ragas_metrics: Sequence[RagasMetric]) -> list[Metric]:
+    """Return all metrics that are on, in the order of their keys in results."""
+    metrics = built_in_metrics(config)
+    metrics += [custom_evaluation(evaluation) for evaluation in config.custom_evaluations]
+    metrics += [metric.as_metric() for metric in ragas_metrics]
+    return metrics
+
+
 def loader(config: Config) -> Callable[[], None]:
     """Return a function that imports the packages that the metrics need."""
     needs_ragas = any(section.needs_ragas for section in config.metrics.values())
@@ -137,11 +145,7 @@ class Judging:
             make_ragas_metric(name, section, ragas.get(name))
             for name, section in config.ragas_metrics.items()
         ]
-        self._metrics = [
-            *built_in_metrics(config),
-            *(custom_evaluation(evaluation) for evaluation in config.custom_evaluations),
-            *(metric.as_metric() for metric in self._ragas_metrics),
-        ]
+        self._metrics = _all_metrics(config, self._ragas_metrics)
         self.names = [metric.name for metric in self._metrics]
         self._panels = _panels(config)
         given = GivenJudges(judge)
