@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.members import member, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,20 +111,22 @@ class ServerError(NamedTuple):
         return cls(error.status_code, details, error.response.text, error.response.headers)
 
     @classmethod
-    def in_reply(cls, reply: Mapping[str, Any]) -> ServerError | None:
+    def in_reply(cls, reply: Any) -> ServerError | None:
         """Return the error in a reply with a status of success, with its own status; None without
         an error.
         """
-        match reply:
-            case {"choices": [{"error": {} as error, "message": _}, *_]}:
-                pass
-            case {"choices": [_, *_]} | {"data": [_, *_]}:
+        choices = member(reply, "choices")
+        if choices and isinstance(choices, list):
+            error = member(choices[0], "error")
+            if not isinstance(error, Mapping):
                 return None
-            case {"error": {} | str() as error} if error:
-                pass
-            case {"object": "error"} as error:
-                pass
-            case _:
+        elif member(reply, "data"):
+            return None
+        elif member(reply, "object") == "error":
+            error = members(reply)
+        else:
+            error = member(reply, "error")
+            if not error or not isinstance(error, Mapping | str):
                 return None
         details = error if isinstance(error, Mapping) else {}
         body = orjson.dumps(error, default=str).decode(errors="replace")
