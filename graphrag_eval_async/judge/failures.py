@@ -62,6 +62,9 @@ STATUS_WORDS = {
 }
 """Words in the code or type of an error, by the status that it should have had."""
 
+ACCOUNT_STATUSES = frozenset({401, 402, 403, 408, 429})
+"""Statuses that are about the account or the load, whatever the request asks for."""
+
 UNCLEAR_STATUSES = frozenset({400, 422, 501})
 """Statuses by which a server may refuse the format of replies without saying so."""
 
@@ -188,10 +191,11 @@ class ServerError(NamedTuple):
     @property
     def names_format(self) -> bool:
         """Whether the server says that it refuses the format of replies."""
-        can_refuse = 400 <= self.status < 500 or self.status in {500, 501}
+        can_refuse = 400 <= self.status <= 501 and self.status not in ACCOUNT_STATUSES
         if not can_refuse or self.is_filtered or NO_MODEL in self.codes or self.has_no_quota:
             return False
-        return FORMAT_WORDS.search(self.body) is not None
+        words = f"{self.message} {self.details.get('param')}"
+        return FORMAT_WORDS.search(words) is not None
 
     @property
     def may_refuse_format(self) -> bool:

@@ -192,7 +192,9 @@ class OpenAIJudge:
         if error is not None:
             failure = error.failure(self._section, self.where, self._scrub)
             parameter = self._embedding_parameters.find_refused(error, request, self.dialect)
-            raise failure if parameter is None else self._name_parameter(failure, parameter)
+            if parameter is not None:
+                failure = self._name_parameter(failure, parameter)
+            raise failure
         return read_embeddings(reply, self._scrub)
 
     async def _send(
@@ -285,10 +287,12 @@ class OpenAIJudge:
         """
         failure = error.failure(self._section, self.where, self._scrub)
         if error.is_too_long:
-            is_shorter = self._parameters.shorten(*sent)
+            is_shorter = self._parameters.shorten(
+                sent.request, sent.dialect, sent.prompt_characters
+            )
             return _ask_again(failure) if is_shorter else failure
 
-        parameter = self._parameters.find_refused(error, *sent[:2])
+        parameter = self._parameters.find_refused(error, sent.request, sent.dialect)
         if parameter is not None:
             if self._change_parameter(parameter, sent.dialect, error):
                 return _ask_again(failure)
