@@ -48,7 +48,7 @@ class ModelConfig(Section, frozen=True, kw_only=True):
 
     Attributes:
         provider: "azure", or "openai" for OpenAI and, with a `base_url`, any server with its
-            protocol. Default: "openai".
+            protocol.
         model: name of the model; for azure, of the deployment.
         base_url: address of the server. Default: the environment variable OPENAI_BASE_URL, or else
             https://api.openai.com/v1; for azure, AZURE_OPENAI_ENDPOINT. `api_base` in a file means

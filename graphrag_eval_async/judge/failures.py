@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.members import member, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,9 @@ STATUS_WORDS = {
     400: "invalid_request|bad_request|context_length|content_filter|content_policy",
 }
 """Words in the code or type of an error, by the status that it should have had."""
+
+ACCOUNT_STATUSES = frozenset({401, 402, 403, 408, 429})
+"""Statuses that are about the account or the load, whatever the request asks for."""
 
 UNCLEAR_STATUSES = frozenset({400, 422, 501})
 """Statuses by which a server may refuse the format of replies without saying so."""
@@ -110,20 +114,22 @@ class ServerError(NamedTuple):
         return cls(error.status_code, details, error.response.text, error.response.headers)
 
     @classmethod
-    def in_reply(cls, reply: Mapping[str, Any]) -> ServerError | None:
+    def in_reply(cls, reply: Any) -> ServerError | None:
         """Return the error in a reply with a status of success, with its own status; None without
         an error.
         """
-        match reply:
-            case {"choices": [{"error": {} as error, "message": _}, *_]}:
-                pass
-            case {"choices": [_, *_]} | {"data": [_, *_]}:
+        choices = member(reply, "choices")
+        if choices and isinstance(choices, list):
+            error = member(choices[0], "error")
+            if not isinstance(error, Mapping):
                 return None
-            case {"error": {} | str() as error} if error:
-                pass
-            case {"object": "error"} as error:
-                pass
-            case _:
+        elif member(reply, "data"):
+            return None
+        elif member(reply, "object") == "error":
+            error = members(reply)
+        else:
+            error = member(reply, "error")
+            if not error or not isinstance(error, Mapping | str):
                 return None
         details = error if isinstance(error, Mapping) else {}
         body = orjson.dumps(error, default=str).decode(errors="replace")
@@ -185,10 +191,11 @@ class ServerError(NamedTuple):
     @property
     def names_format(self) -> bool:
         """Whether the server says that it refuses the format of replies."""
-        can_refuse = 400 <= self.status < 500 or self.status in {500, 501}
+        can_refuse = 400 <= self.status <= 501 and self.status not in ACCOUNT_STATUSES
         if not can_refuse or self.is_filtered or NO_MODEL in self.codes or self.has_no_quota:
             return False
-        return FORMAT_WORDS.search(self.body) is not None
+        words = f"{self.message} {self.details.get('param')}"
+        return FORMAT_WORDS.search(words) is not None
 
     @property
     def may_refuse_format(self) -> bool:

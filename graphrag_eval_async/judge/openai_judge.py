@@ -24,7 +24,7 @@ from graphrag_eval_async.judge.failures import DialectChanged, ServerError, conn
 from graphrag_eval_async.judge.replies import (
     EXCERPT,
     Completion,
-    fields_of,
+    check_object,
     read_completion,
     read_embeddings,
 )
@@ -165,13 +165,13 @@ class OpenAIJudge:
             # Looked up for each request: tracers replace these methods.
             create = self.client.chat.completions.create
             reply = await self._send(create, _completion_arguments(), request)
-            fields = fields_of(reply, self._scrub)
-            error = ServerError.in_reply(fields)
+            check_object(reply, self._scrub)
+            error = ServerError.in_reply(reply)
         except openai.APIStatusError as status_error:
             error = ServerError.of_exception(status_error)
         if error is not None:
             raise self._learn_from_refusal(error, sent)
-        return self._read(fields, schema, dialect)
+        return self._read(reply, schema, dialect)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[Any], TokenUsage | None]:
         """Return one vector per text, in order, and the tokens used; see `Judge`."""
@@ -185,15 +185,16 @@ class OpenAIJudge:
         try:
             create = self.client.embeddings.create
             reply = await self._send(create, _embedding_arguments(), request)
-            error = None
-            if not isinstance(getattr(reply, "data", None), list):
-                error = ServerError.in_reply(fields_of(reply, self._scrub))
+            check_object(reply, self._scrub)
+            error = ServerError.in_reply(reply)
         except openai.APIStatusError as status_error:
             error = ServerError.of_exception(status_error)
         if error is not None:
             failure = error.failure(self._section, self.where, self._scrub)
             parameter = self._embedding_parameters.find_refused(error, request, self.dialect)
-            raise failure if parameter is None else self._name_parameter(failure, parameter)
+            if parameter is not None:
+                failure = self._name_parameter(failure, parameter)
+            raise failure
         return read_embeddings(reply, self._scrub)
 
     async def _send(
@@ -242,13 +243,11 @@ class OpenAIJudge:
         failure = connection_failure(error, self._address)
         return type(failure)(failure.kind, self._scrub(failure.message))
 
-    def _read(
-        self, fields: Mapping[str, Any], schema: Mapping[str, Any], dialect: Dialect
-    ) -> Completion:
+    def _read(self, reply: Any, schema: Mapping[str, Any], dialect: Dialect) -> Completion:
         """Return the reply in a completion; learn whether the server honours the format."""
         limit = f"{self._section}.{self._parameters.reply_limit}"
         try:
-            completion = read_completion(fields, self._scrub, limit)
+            completion = read_completion(reply, self._scrub, limit)
         except JudgeError as error:
             is_prose = error.kind == "invalid_reply" and error.reply and "{" not in error.reply
             if is_prose and self._describe_layout(dialect, error.message):
@@ -288,10 +287,12 @@ class OpenAIJudge:
         """
         failure = error.failure(self._section, self.where, self._scrub)
         if error.is_too_long:
-            is_shorter = self._parameters.shorten(*sent)
+            is_shorter = self._parameters.shorten(
+                sent.request, sent.dialect, sent.prompt_characters
+            )
             return _ask_again(failure) if is_shorter else failure
 
-        parameter = self._parameters.find_refused(error, *sent[:2])
+        parameter = self._parameters.find_refused(error, sent.request, sent.dialect)
         if parameter is not None:
             if self._change_parameter(parameter, sent.dialect, error):
                 return _ask_again(failure)

@@ -16,6 +16,7 @@ import orjson
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.dialect import Dialect
+from graphrag_eval_async.judge.members import member, members
 from graphrag_eval_async.judge.protocol import check_size
 from graphrag_eval_async.judge.tokens import token_usage
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
@@ -83,47 +84,43 @@ class Content(NamedTuple):
     """Whether it stands where reasoning belongs."""
 
 
-def fields_of(reply: Any, scrub: Scrubber) -> Mapping[str, Any]:
-    """Return what the SDK, or a client that wraps it, returned as a mapping.
+def check_object(reply: Any, scrub: Scrubber) -> None:
+    """Check that what the SDK, or a client that wraps it, returned is an object.
 
     Raises:
-        JudgeError: it is none; the SDK returns a text for HTML.
+        JudgeError: it is not; the SDK returns a text for HTML.
     """
-    if hasattr(reply, "to_dict"):
-        # Fields of unexpected types are told below, not by warnings.
-        reply = reply.to_dict(warnings=False)
-    if isinstance(reply, Mapping):
-        return reply
-    excerpt = scrub(str(reply), EXCERPT)
-    raise JudgeError("invalid_reply", f"not a JSON object: {excerpt}")
+    if reply is None or isinstance(reply, str | bytes | list | int | float):
+        excerpt = scrub(str(reply), EXCERPT)
+        raise JudgeError("invalid_reply", f"not a JSON object: {excerpt}")
 
 
-def read_completion(fields: Mapping[str, Any], scrub: Scrubber, limit: str) -> Completion:
+def read_completion(reply: Any, scrub: Scrubber, limit: str) -> Completion:
     """Return the JSON value in a chat completion.
 
     Args:
-        fields: the completion, as `fields_of` returns it.
+        reply: the completion, as an object of the SDK or a mapping.
         scrub: hides secrets in what is quoted.
         limit: the setting that limits the length of replies, such as "llm.generation.max_tokens".
 
     Raises:
         JudgeError: there is no JSON value; with the text of the reply and the tokens used.
     """
-    usage = token_usage(fields.get("usage"))
-    match fields.get("choices"):
-        case [{"message": {} as message} as choice, *_]:
-            pass
-        case _:
-            excerpt = scrub(str(dict(fields)), EXCERPT)
-            raise JudgeError("invalid_reply", f"no choices: {excerpt}", reply="", usage=usage)
+    usage = token_usage(member(reply, "usage"))
+    choices = member(reply, "choices")
+    choice = choices[0] if choices and isinstance(choices, list) else None
+    message = member(choice, "message")
+    if message is None:
+        excerpt = scrub(str(members(reply)), EXCERPT)
+        raise JudgeError("invalid_reply", f"no choices: {excerpt}", reply="", usage=usage)
 
     content = _content(message)
     text = content.text if isinstance(content.text, str) else None
     if text is not None:
         text = scrub.hide(text, MIN_HIDDEN)
 
-    reason = choice.get("finish_reason")
-    refusal = message.get("refusal")
+    reason = member(choice, "finish_reason")
+    refusal = member(message, "refusal")
     if refusal or reason == "content_filter":
         problem = scrub(str(refusal or "by the content filter"))
         raise JudgeError("refused", problem, reply=text, usage=usage)
@@ -144,22 +141,27 @@ def read_completion(fields: Mapping[str, Any], scrub: Scrubber, limit: str) -> C
     return Completion(value, usage, is_repaired=content.is_repaired or is_extracted)
 
 
-def _content(message: Mapping[str, Any]) -> Content:
+def _content(message: Any) -> Content:
     """Return the text of a message; the arguments of a tool call are a text."""
-    match message:
-        case {"tool_calls": [{"function": {"arguments": str(text)}}]}:
-            content = Content(text)
-        case {"tool_calls": [{"function": {"arguments": {} as value}}]}:
-            content = Content(orjson.dumps(value).decode())
-        case {"content": str(text)}:
-            content = Content(text)
-        case {"content": [_, *_] as parts}:
-            content = Content(_join_parts(parts), is_repaired=True)
-        case _:
-            content = Content(None)
-    if content.text is None or not content.text.strip():
+    tool_calls = member(message, "tool_calls")
+    arguments = None
+    if isinstance(tool_calls, list) and len(tool_calls) == 1:
+        arguments = member(tool_calls[0], "function", "arguments")
+    if isinstance(arguments, Mapping):
+        arguments = orjson.dumps(arguments).decode()
+
+    parts = member(message, "content")
+    if isinstance(arguments, str):
+        content = Content(arguments)
+    elif isinstance(parts, str):
+        content = Content(parts)
+    elif parts and isinstance(parts, list):
+        content = Content(_join_parts(parts), is_repaired=True)
+    else:
+        content = Content(None)
+    if not isinstance(content.text, str) or not content.text.strip():
         # Some servers put the whole reply where reasoning belongs.
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        reasoning = member(message, "reasoning_content") or member(message, "reasoning")
         return Content(reasoning, is_repaired=True, is_reasoning=True)
     return content
 
@@ -241,20 +243,15 @@ def _end_of_object(text: str, start: int) -> int:
 
 
 def read_embeddings(reply: Any, scrub: Scrubber) -> tuple[list[Any], TokenUsage | None]:
-    """Return the vectors in the order of the texts, not checked further, and the tokens used.
-
-    Reads the objects of the SDK themselves: there may be thousands of numbers.
-    """
-    data = getattr(reply, "data", None)
+    """Return the vectors in the order of the texts, not checked further, and the tokens used."""
+    usage = token_usage(member(reply, "usage"))
+    data = member(reply, "data")
     if not isinstance(data, list):
-        fields = fields_of(reply, scrub)
-        excerpt = scrub(str(dict(fields)), EXCERPT)
-        usage = token_usage(fields.get("usage"))
+        excerpt = scrub(str(members(reply)), EXCERPT)
         raise JudgeError("invalid_reply", f"no embeddings: {excerpt}", usage=usage)
 
-    usage = token_usage(getattr(reply, "usage", None))
-    indexes: list[Any] = [getattr(item, "index", None) for item in data]
-    vectors = [getattr(item, "embedding", None) for item in data]
+    indexes: list[Any] = [member(item, "index") for item in data]
+    vectors = [member(item, "embedding") for item in data]
     if all(index is None for index in indexes):
         return vectors, usage
     if not all(type(index) is int for index in indexes) or {*indexes} != {*range(len(data))}:

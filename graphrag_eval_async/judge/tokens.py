@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import orjson
 
+from graphrag_eval_async.judge.members import member
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.judge.protocol import Message
 
@@ -32,24 +32,24 @@ def token_usage(usage: Any) -> TokenUsage | None:
     """
     if isinstance(usage, tuple | list):
         return _usage_of_counts(usage)
-    input_tokens = _member(usage, "prompt_tokens")
-    output_tokens = _member(usage, "completion_tokens") or 0  # Embeddings have none.
+    input_tokens = member(usage, "prompt_tokens")
+    output_tokens = member(usage, "completion_tokens") or 0  # Embeddings have none.
     details = "prompt_tokens_details"
     if input_tokens is None:
-        input_tokens = _member(usage, "input_tokens")
-        output_tokens = _member(usage, "output_tokens")
+        input_tokens = member(usage, "input_tokens")
+        output_tokens = member(usage, "output_tokens")
         details = "input_tokens_details"
     if not _is_count(input_tokens) or not _is_count(output_tokens):
         return None
 
     # Some servers do not count reasoning among the tokens of the completion, only in the total.
-    reasoning = _member(usage, "completion_tokens_details", "reasoning_tokens")
+    reasoning = member(usage, "completion_tokens_details", "reasoning_tokens")
     if _is_count(reasoning):
         total = input_tokens + output_tokens + reasoning
-        if _member(usage, "total_tokens") == total:
+        if member(usage, "total_tokens") == total:
             output_tokens += reasoning
 
-    cached = _member(usage, details, "cached_tokens")
+    cached = member(usage, details, "cached_tokens")
     cached_tokens = min(cached, input_tokens) if _is_count(cached) else 0
     return TokenUsage(input_tokens, output_tokens, cached_tokens)
 
@@ -63,14 +63,6 @@ def _usage_of_counts(counts: Sequence[Any]) -> TokenUsage | None:
     except TypeError:  # Too many of them, or no numbers.
         return None
     return usage if is_valid else None
-
-
-def _member(value: Any, *path: str) -> Any:
-    """Return a member of a member of an object or a mapping; None if there is none."""
-    for name in path:
-        is_mapping = isinstance(value, Mapping)
-        value = value.get(name) if is_mapping else getattr(value, name, None)
-    return value
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

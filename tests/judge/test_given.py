@@ -89,6 +89,7 @@ async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: P
         assert server.requests[-1].body == server.requests[1].body
 
 
+@pytest.mark.ragas
 async def test_the_names_of_models_are_those_of_the_configuration() -> None:
     async with leaving_nothing(), JudgeServer(sensible) as server, client_of(server) as client:
         judge = OpenAIJudge(client, "gpt-4o-mini", embedding_model="text-embedding-3-small")
