@@ -11,6 +11,7 @@ import sys
 import warnings
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from ragas.dataset_schema import MultiTurnSample, SingleTurnSample  # isort: ski
 from ragas.messages import AIMessage, HumanMessage, ToolCall, ToolMessage  # isort: skip
 from ragas.metrics import DiscreteMetric, RankingMetric, numeric_metric  # isort: skip
 from ragas.metrics import collections  # isort: skip
+from ragas.metrics.result import MetricResult  # isort: skip
 from ragas.run_config import RunConfig  # isort: skip
 
 if TYPE_CHECKING:
@@ -121,11 +123,9 @@ def conversation() -> dict[str, Any]:
 
 async def value_of_ragas(path: str, arguments: Mapping[str, Any]) -> float:
     """The value that ragas gives without anything of ours."""
-    import inspect
-
     kind = class_of(path)
     model = FillingLLM()
-    parameters = inspect.signature(kind).parameters
+    parameters = signature(kind).parameters
     models = {name: model for name in ("llm", "embeddings") if name in parameters}
     metric = kind(**models, **{key: arguments[key] for key in arguments if key in parameters})
     constants = {key: value for key, value in arguments.items() if key not in parameters}
@@ -137,10 +137,8 @@ async def value_of_ragas(path: str, arguments: Mapping[str, Any]) -> float:
         takes = set(MultiTurnSample.model_fields)
         sample = {key: value for key, value in conversation().items() if key in takes}
         return float(await metric.multi_turn_ascore(MultiTurnSample(**sample, **constants)))
-    takes = set(inspect.signature(metric.ascore).parameters)
-    is_conversation = "Message" in str(
-        inspect.signature(metric.ascore).parameters.get("user_input")
-    )
+    takes = set(signature(metric.ascore).parameters)
+    is_conversation = "Message" in str(signature(metric.ascore).parameters.get("user_input"))
     inputs = (conversation() if is_conversation else INPUTS) | constants
     result = await metric.ascore(**{key: value for key, value in inputs.items() if key in takes})
     return float(result.value)
@@ -239,8 +237,6 @@ class Brevity(collections.ExactMatch):
     """A metric of one's own."""
 
     async def ascore(self, response: str) -> Any:  # type: ignore[override]
-        from ragas.metrics.result import MetricResult
-
         return MetricResult(value=1 / len(response.split()), reason="short")
 
 
@@ -452,9 +448,7 @@ async def test_nan_never_becomes_a_number(metric: str) -> None:
 async def test_a_value_beyond_the_range_is_an_error() -> None:
     class Wrong(Brevity):
         async def ascore(self, response: str) -> Any:  # type: ignore[override]
-            result = await super().ascore(response)
-            result._value = 1.5
-            return result
+            return MetricResult(value=1.5, reason=response)
 
     result = await evaluate({"given": Wrong})
     assert result["given"] is None
