@@ -110,6 +110,8 @@ class Sender:
         """Send to this judge what the cache does not have."""
         self.judge = judge
         self._cache = cache
+        if isinstance(judge, OpenAIJudge):
+            self._section = judge.section
         with suppress(TypeError, ValueError, AttributeError):  # Of a callable without a signature.
             self._takes_variation = "variation" in signature(judge.complete).parameters
 
