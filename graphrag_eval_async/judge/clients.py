@@ -62,8 +62,10 @@ class Connection(NamedTuple):
                 f"{section}.base_url: missing: set the endpoint of the Azure resource, here or in "
                 f"{AZURE_URL}"
             )
-        elif problem := wrong_with_url(self.base_url):
-            yield f"{section}.base_url: {problem}"
+        else:
+            problem = wrong_with_url(self.base_url)
+            if problem is not None:
+                yield f"{section}.base_url: {problem}"
         if is_azure and not self.api_version:
             yield (
                 f"{section}.api_version: missing: Azure requires it; set it here or in "
