@@ -33,7 +33,7 @@ from graphrag_eval_async.records.decoding import copy_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.metrics.metric import Keys, Metric, Task
     from graphrag_eval_async.records import Question
 
@@ -96,12 +96,16 @@ class Judging:
     """
 
     def __init__(
-        self, config: Config, *, judge: Judge | Mapping[str, Judge] | None, on_fatal: OnFatal
+        self,
+        config: Config,
+        *,
+        judge: GivenJudge | Mapping[str, GivenJudge] | None,
+        on_fatal: OnFatal,
     ) -> None:
         """Prepare the metrics, of which at least one must be on; makes no call and imports nothing
         heavy.
 
-        `judge` is the caller's own, or several by name. If all calls would fail, `run` raises
+        `judge` takes the place of configured models, or several by name do. If all calls would fail, `run` raises
         `JudgeUnavailable`; with `on_fatal` "continue", each metric gets the error.
         """
         self._metrics = configured(config)
