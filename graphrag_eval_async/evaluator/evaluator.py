@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.execution import Executed, ExecutionSession
-    from graphrag_eval_async.judge import Judge, JudgeUsage
+    from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.records import Record, Response
@@ -59,7 +60,7 @@ class EvaluatorOptions(TypedDict, total=False):
     steps_groups: StepsGroups | None
     step_aliases: Mapping[str, Sequence[str]] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
-    judge: Judge | Mapping[str, Judge] | None
+    judge: GivenJudge | Mapping[str, GivenJudge] | None
     metrics: Mapping[str, Any] | None
     on_fatal: OnFatal
     format: str | TraceFormat | None
@@ -85,7 +86,7 @@ class Evaluator:
         steps_groups: StepsGroups | None = None,
         step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-        judge: Judge | Mapping[str, Judge] | None = None,
+        judge: GivenJudge | Mapping[str, GivenJudge] | None = None,
         metrics: Mapping[str, Any] | None = None,
         on_fatal: OnFatal = "raise",
         format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
@@ -105,9 +106,10 @@ class Evaluator:
                 added to the `aliases` of the configuration.
             config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a
                 `Config`. Default: no LLM is called; steps and `match` are scored.
-            judge: your own judge, in place of the configured models; or a dict with one for each
-                name in `judges` of the metrics. Without a configuration, it judges answer
-                correctness.
+            judge: judges in place of the configured models: an `OpenAIJudge`; a client of the
+                package openai, which sends the requests of the configured models; a model such as
+                "openai/gpt-4o-mini"; or your own `Judge`. Or a dict with one for each name in
+                `judges` of the metrics. Without a configuration, it judges answer correctness.
             metrics: metrics of your own, by name, added to `custom_metrics` of the configuration:
                 functions ``(question, response, result) -> float | bool | dict[str, float] |
                 None``, plain or async, or paths such as ``mypackage.mymodule:brevity``. See the

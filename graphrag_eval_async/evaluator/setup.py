@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.execution import Executing
-    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.metrics import Judging, OnFatal
     from graphrag_eval_async.metrics.in_code import CodeMetrics
 
@@ -33,7 +33,7 @@ class Configured(NamedTuple):
 
 def configure(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-    judge: Judge | Mapping[str, Judge] | None,
+    judge: GivenJudge | Mapping[str, GivenJudge] | None,
     metrics: Mapping[str, Any],
     on_fatal: OnFatal,
     steps_groups: StepsGroups | None,

@@ -62,8 +62,10 @@ class Connection(NamedTuple):
                 f"{section}.base_url: missing: set the endpoint of the Azure resource, here or in "
                 f"{AZURE_URL}"
             )
-        elif problem := wrong_with_url(self.base_url):
-            yield f"{section}.base_url: {problem}"
+        else:
+            problem = wrong_with_url(self.base_url)
+            if problem is not None:
+                yield f"{section}.base_url: {problem}"
         if is_azure and not self.api_version:
             yield (
                 f"{section}.api_version: missing: Azure requires it; set it here or in "
@@ -88,13 +90,22 @@ class Connection(NamedTuple):
 
         Args:
             max_reply_bytes: maximum bytes of a reply, compressed and decompressed.
+
+        Raises:
+            ConfigError: the SDK is missing, or the environment names a file or a proxy that is
+                none.
         """
         openai = import_openai()
+        try:
+            http_client = _open_http_client(openai, max_reply_bytes)
+        except (OSError, ValueError) as error:
+            problem = f"llm: the certificates or the proxy of the environment: {error}"
+            raise ConfigError([problem]) from None
         options: dict[str, Any] = {
             "max_retries": 0,
             "timeout": None,
             "default_headers": dict(self.extra_headers),
-            "http_client": _open_http_client(openai, max_reply_bytes),
+            "http_client": http_client,
         }
         if self.provider == "openai":
             return openai.AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, **options)

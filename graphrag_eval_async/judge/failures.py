@@ -131,7 +131,9 @@ class ServerError(NamedTuple):
             error = member(reply, "error")
             if not error or not isinstance(error, Mapping | str):
                 return None
-        details = error if isinstance(error, Mapping) else {}
+        details: Mapping[str, Any] = {}
+        if isinstance(error, Mapping):
+            details = error
         body = orjson.dumps(error, default=str).decode(errors="replace")
         return cls(_status_of(error), details, body, {})
 

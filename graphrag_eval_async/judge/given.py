@@ -42,24 +42,33 @@ class GivenJudges(NamedTuple):
         Raises:
             UsageError: judges were given by name, and none has this one.
         """
-        judge = self.judge
-        if isinstance(judge, Mapping):
-            if name not in judge:
+        if isinstance(self.judge, Mapping):
+            if name not in self.judge:
                 raise UsageError(f"judge: none is named {name!r}, which the configuration uses")
-            judge = judge[name]
-        elif isinstance(judge, OpenAIJudge) and name != GENERATION:
+            judge = self.judge[name]
+        elif isinstance(self.judge, OpenAIJudge) and name != GENERATION:
             return None
-        return None if isinstance(judge, str) else judge
+        else:
+            judge = self.judge
+        if isinstance(judge, str):
+            return None
+        return judge
 
     def find_all(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the judges and clients for the judges of the configuration."""
         return {name: self.find(name) for name in names}
 
     @property
+    def by_name(self) -> Mapping[str, object]:
+        """The judges by the names of those that they replace; one for all stands for the first."""
+        if isinstance(self.judge, Mapping):
+            return self.judge
+        return {GENERATION: self.judge}
+
+    @property
     def has_own(self) -> bool:
         """Whether a judge is of a class of the user's, so that its model is not known."""
-        judges = self.judge.values() if isinstance(self.judge, Mapping) else [self.judge]
-        return any(judge is not None and not _configures(judge) for judge in judges)
+        return any(judge is not None and not _configures(judge) for judge in self.by_name.values())
 
     def load_config(
         self,
@@ -75,17 +84,22 @@ class GivenJudges(NamedTuple):
         Raises:
             ConfigError: it cannot be read, or is invalid.
         """
-        source = os.fsdecode(config) if isinstance(config, str | os.PathLike) else None
-        values: Any = config if source is None else read_config(source)
+        source = None
+        values: Any = config
+        if isinstance(config, str | os.PathLike):
+            source = os.fsdecode(config)
+            values = read_config(source)
         if isinstance(values, Mapping | Config):
             values = self._configure(values)
         return check_config(values, source, judge=self.has_own, ragas=ragas)
 
     def _configure(self, values: Mapping[str, Any] | Config) -> Mapping[str, Any] | Config:
         """Return a configuration, not checked, with the models of these judges."""
-        judges = self.judge if isinstance(self.judge, Mapping) else {GENERATION: self.judge}
-        on_sdk = {name: judge for name, judge in judges.items() if _configures(judge)}
-        llm = values.llm if isinstance(values, Config) else values.get("llm")
+        on_sdk = {name: judge for name, judge in self.by_name.items() if _configures(judge)}
+        if isinstance(values, Config):
+            llm: Any = values.llm
+        else:
+            llm = values.get("llm")
         if not on_sdk or not isinstance(llm, Mapping | LLMConfig | None):
             return values  # If `llm` is something else, checking it says so.
 
@@ -99,6 +113,7 @@ class GivenJudges(NamedTuple):
                 models.put_client(name, judge)
         if is_client(self.judge):
             models.put_client_everywhere(self.judge)
+
         if isinstance(values, Config):
             return structs.replace(values, llm=models.sections)
         return {**values, "llm": models.sections}

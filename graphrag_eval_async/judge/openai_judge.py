@@ -103,8 +103,9 @@ class OpenAIJudge:
             self.settings["max_tokens"] = max_tokens
         self.embedding_settings: dict[str, Any] = {"parameters": dict(embedding_parameters or {})}
         self.dialect = Dialect()
+        self.section = type(self).__name__
+        """Where its settings are, as errors name it."""
 
-        self._section = type(self).__name__
         self._address = address_of(client)
         self._scrub = Scrubber({*environment_secrets(), _key_of(client)})
         self._parameters = Parameters.of_completions(model, temperature, max_tokens, parameters)
@@ -127,7 +128,7 @@ class OpenAIJudge:
             section: where the model is configured, such as "llm.generation".
             secrets: what else to hide in the texts of the server.
         """
-        self._section = section
+        self.section = section
         self._scrub = Scrubber({*secrets, *environment_secrets(), _key_of(self.client)})
 
     @property
@@ -178,7 +179,7 @@ class OpenAIJudge:
         import openai
 
         if self._embedding_parameters is None:
-            problem = f"{self._section} has no embedding_model, which this metric needs"
+            problem = f"{self.section} has no embedding_model, which this metric needs"
             raise JudgeError("invalid_request", problem, final=True)
         request = self._embedding_parameters.write(self.dialect)
         request["input"] = [*texts]
@@ -190,7 +191,7 @@ class OpenAIJudge:
         except openai.APIStatusError as status_error:
             error = ServerError.of_exception(status_error)
         if error is not None:
-            failure = error.failure(self._section, self.where, self._scrub)
+            failure = error.failure(self.section, self.where, self._scrub)
             parameter = self._embedding_parameters.find_refused(error, request, self.dialect)
             if parameter is not None:
                 failure = self._name_parameter(failure, parameter)
@@ -245,7 +246,7 @@ class OpenAIJudge:
 
     def _read(self, reply: Any, schema: Mapping[str, Any], dialect: Dialect) -> Completion:
         """Return the reply in a completion; learn whether the server honours the format."""
-        limit = f"{self._section}.{self._parameters.reply_limit}"
+        limit = f"{self.section}.{self._parameters.reply_limit}"
         try:
             completion = read_completion(reply, self._scrub, limit)
         except JudgeError as error:
@@ -285,7 +286,7 @@ class OpenAIJudge:
         """Return the error for a refused request; change the dialect if the server may accept
         requests in another one.
         """
-        failure = error.failure(self._section, self.where, self._scrub)
+        failure = error.failure(self.section, self.where, self._scrub)
         if error.is_too_long:
             is_shorter = self._parameters.shorten(
                 sent.request, sent.dialect, sent.prompt_characters
@@ -304,7 +305,7 @@ class OpenAIJudge:
 
     def _name_parameter(self, failure: JudgeError, parameter: str) -> JudgeError:
         """Return an error that says which parameter of the user the server refuses."""
-        text = f"{failure.message}; change or remove {self._section}.{parameter}"
+        text = f"{failure.message}; change or remove {self.section}.{parameter}"
         return JudgeError(failure.kind, text, final=failure.final)
 
     def _change_parameter(self, parameter: str, sent: Dialect, error: ServerError) -> bool:

@@ -19,6 +19,8 @@ import msgspec
 from graphrag_eval_async.records.decoding import count_values
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
@@ -69,6 +71,12 @@ class Judge(Protocol):
             JudgeError: as for `complete`.
         """
         ...
+
+
+GivenJudge: TypeAlias = "Judge | AsyncOpenAI | str"
+"""What a user gives for a judge: a judge, a client of the package openai whose model is configured,
+or the name of a model, such as "openai/gpt-4o-mini".
+"""
 
 
 def check_size(text: bytes) -> None:

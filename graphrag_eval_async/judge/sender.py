@@ -94,8 +94,12 @@ class Sender:
         self._limits = setup.llm.limits
         self._usage = session.usage
         self._limiter = limiter
-        self._prerequisite = None if prerequisite is None else prerequisite.breaker
-        self._section = "llm.embedding" if kind == "embedding" else setup.llm.key(setup.name)
+        self._prerequisite: Breaker | None = None
+        if prerequisite is not None:
+            self._prerequisite = prerequisite.breaker
+        self._section = setup.llm.key(setup.name)
+        if kind == "embedding":
+            self._section = "llm.embedding"
         self._identity = setup.identities[METHODS[kind]]
         self._cache: CallCache | None = None
         # Hashes of what all calls with a schema share, by the id of the schema. There are few
@@ -110,6 +114,8 @@ class Sender:
         """Send to this judge what the cache does not have."""
         self.judge = judge
         self._cache = cache
+        if isinstance(judge, OpenAIJudge):
+            self._section = judge.section
         with suppress(TypeError, ValueError, AttributeError):  # Of a callable without a signature.
             self._takes_variation = "variation" in signature(judge.complete).parameters
 
@@ -319,7 +325,9 @@ class Sender:
         if call.schema is None:
             vectors, used = await judge.embed(call.asked)
             return Completion(vectors, used)
-        variation = {"variation": call.repeat} if call.repeat and self._takes_variation else {}
+        variation = {}
+        if call.repeat and self._takes_variation:
+            variation["variation"] = call.repeat
         if isinstance(judge, OpenAIJudge):
             return await judge.request_completion(call.asked, call.schema, **variation)
         reply, used = await judge.complete(call.asked, call.schema, **variation)
@@ -353,8 +361,9 @@ class Sender:
         seconds = error.retry_after or 0.0
         if error.final or error.kind not in RETRIED or seconds > self._limits.max_pause_sec:
             return 0.0
-        is_for_all = error.kind == "rate_limited" or seconds > LONG_PAUSE
-        return seconds if is_for_all else 0.0
+        if error.kind == "rate_limited" or seconds > LONG_PAUSE:
+            return seconds
+        return 0.0
 
     async def _wait_after(self, error: JudgeError, failures: int) -> int:
         """Wait after a failed attempt until the next may be made.
@@ -424,7 +433,9 @@ class Sender:
             call.costs.append(self._usage.add(self.kind, tokens, self.prices))
         else:
             self._usage.unmetered += 1
-            output_tokens = estimate_reply(reply) if self.kind == "completion" else 0
+            output_tokens = 0
+            if self.kind == "completion":
+                output_tokens = estimate_reply(reply)
             self._usage.add(self.kind, TokenUsage(estimate, output_tokens), self.prices)
             call.costs.append(None)
         self._check_budget()

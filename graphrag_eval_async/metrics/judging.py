@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.sections import BuiltInConfig
-    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.metrics.metric import Keys, Metric, Task
     from graphrag_eval_async.metrics.ragas_metric import RagasMetric
     from graphrag_eval_async.records import Question
@@ -119,7 +119,7 @@ class Judging:
         self,
         config: Config,
         *,
-        judge: Judge | Mapping[str, Judge] | None,
+        judge: GivenJudge | Mapping[str, GivenJudge] | None,
         on_fatal: OnFatal,
         ragas: Mapping[str, Any] = NOTHING_GIVEN,
     ) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.judge_server import Request
 
 METRICS: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {"mode": "joint"}}
-SEED = {"seed": 7, "top_k": 3}
+SEED: dict[str, Any] = {"seed": 7, "top_k": 3}
 JOINT = {"questions": ["what was asked"], "noncommittal": False}
 
 
@@ -40,8 +40,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client_of(server: JudgeServer, **options: Any) -> openai.AsyncOpenAI:
-    options = {"api_key": KEY, "base_url": server.base_url, "max_retries": 0} | options
-    return openai.AsyncOpenAI(**options)
+    settings: dict[str, Any] = {"api_key": KEY, "base_url": server.base_url, "max_retries": 0}
+    return openai.AsyncOpenAI(**{**settings, **options})
 
 
 def configured(server: JudgeServer, tmp_path: Path, name: str = "calls") -> dict[str, Any]:

@@ -179,6 +179,19 @@ async def test_a_proxy_of_the_environment_gets_no_key(monkeypatch: pytest.Monkey
         assert KEY not in str(request.headers)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("SSL_CERT_FILE", "/no/such/file.pem"), ("HTTPS_PROXY", "ftp://127.0.0.1:1")],
+)
+async def test_what_is_wrong_in_the_environment_is_an_error_of_the_configuration(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match="llm: the certificates or the proxy"):
+        async with models_at("https://judge.invalid/v1"):
+            pass
+
+
 async def test_a_host_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with JudgeServer() as server, leaving_nothing():
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
