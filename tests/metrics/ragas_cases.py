@@ -79,17 +79,19 @@ def filled(schema: Any, root: Any) -> Any:
         return schema["const"]
     match schema["type"]:
         case "object":
-            return {name: filled(part, root) for name, part in schema["properties"].items()}
+            values = {name: filled(part, root) for name, part in schema["properties"].items()}
+            # The only rating that all metrics with ratings know, besides 0.
+            return values | ({"rating": 2} if "rating" in values else {})
         case "array":
             return [filled(schema["items"], root)]
         case kind:
-            values: dict[str, Any] = {
+            scalars: dict[str, Any] = {
                 "string": "Nordnett runs Lindau.",
                 "integer": 1,
                 "number": 1.0,
                 "boolean": True,
             }
-            return values[kind]
+            return scalars[kind]
 
 
 def vector(text: str) -> list[float]:

@@ -42,7 +42,7 @@ VALUES = {
     "calls": 0.6667,
     "factual": 1.0,
     "faith": 1.0,
-    "grounded": 0.5,
+    "grounded": 1.0,
     "quoted": 1.0,
     "ranking": 0.9999999999666667,
     "recall": 1.0,
