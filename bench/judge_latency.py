@@ -17,7 +17,7 @@ from bench.judge_process import serving
 from bench.report import Row, show
 from graphrag_eval_async import Evaluator
 from graphrag_eval_async.config import load_config
-from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
+from graphrag_eval_async.judge.calls import Calls
 from graphrag_eval_async.metrics import Judging
 from graphrag_eval_async.metrics.ragas_bridge import format_of_model, load_ragas
 
@@ -54,7 +54,7 @@ def _check(result: dict[str, Any]) -> None:
     assert all(f"retrieval_{name}_f1" in step for name in ("answer", "context")), step  # noqa: S101
 
 
-def bridge(calls: MetricCalls) -> Any:
+def bridge(calls: Calls) -> Any:
     """A judge as the LLM and the embedder of ragas' metrics, without limits and one call after
     the other.
     """
@@ -88,7 +88,7 @@ async def theirs(settings: dict[str, Any]) -> float:
 
     session = Judging(load_config(settings), judge=None, on_fatal="raise").session()
     await session.open()
-    own = bridge(MetricCalls(ResultCalls(session)))
+    own = bridge(Calls.for_result(session))
     question = reference()[0]["questions"][0]
     asked, expected = question["question_text"], question["reference_answer"]
     contexts = [_texts(step) for step in (retrieval("response", 0), retrieval("reference", 0))]

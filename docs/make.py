@@ -12,6 +12,7 @@ import json
 import re
 import tempfile
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,6 +22,7 @@ from rich.text import Text
 
 from docs import grid
 from graphrag_eval_async import Last, RunningAggregates, evaluate_stream
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.cli import main as command_line
 from graphrag_eval_async.cli.watch.screen import render
 from graphrag_eval_async.config import llm, model
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
-def sections() -> Iterator[tuple[str, type[llm.Section]]]:
+def sections() -> Iterator[tuple[str, type[msgspec.Struct]]]:
     """The sections of a configuration, each with its key."""
     yield "", model.Config
     yield "llm", llm.LLMConfig
@@ -48,9 +50,10 @@ def sections() -> Iterator[tuple[str, type[llm.Section]]]:
     yield "steps", model.StepsConfig
     yield "execute", model.ExecuteConfig
     yield "answer_match", model.AnswerMatchConfig
-    yield from model.METRICS.items()
+    yield from ((metric.name, metric.section) for metric in JUDGED)
     yield "custom_evaluations[]", model.CustomEvaluationConfig
     yield "custom_evaluations[].outputs.NAME", model.OutputConfig
+    yield "ragas.NAME", model.RagasMetricConfig
 
 
 def attributes(section: type[Any]) -> dict[str, str]:
@@ -58,7 +61,7 @@ def attributes(section: type[Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in msgspec.structs.fields(section):
         for part in get_args(field.type) or (field.type,):
-            if isinstance(part, type) and issubclass(part, llm.Section):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
                 found[field.name] = inspect.cleandoc(part.__doc__ or "").partition("\n\n")[0]
     for base in reversed(section.__mro__):
         text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
@@ -75,7 +78,7 @@ def default(field: Any) -> str:
     value = field.default
     if value is msgspec.NODEFAULT:
         return "required"
-    if value is msgspec.UNSET or isinstance(value, llm.Section) or value in (None, ()):
+    if value is msgspec.UNSET or isinstance(value, msgspec.Struct) or value in (None, ()):
         return "none"
     if isinstance(value, tuple):
         return f"`[{', '.join(map(str, value))}]`"
@@ -132,6 +135,152 @@ def prometheus() -> str:
         shown = ", ".join(f"`{each}`" for each in labels) or "none"
         lines.append(f"| `{prometheus_metrics.PREFIX}{name}` | {kind} | {shown} | {text} |")
     return "\n".join(lines) + "\n"
+
+
+def judged_metrics() -> str:
+    """The table of judged metrics on the page of judges."""
+    rows = ["| section | value |", "|---|---|"]
+    rows += [f"| `{metric.name}` | {metric.about} |" for metric in JUDGED]
+    return "\n".join(rows) + "\n"
+
+
+def judges() -> str:
+    """The page of judges, with that table."""
+    page = (HERE / "judges.md").read_text()
+    before, _, rest = page.partition("| section | value |\n")
+    after = rest[rest.index("| `custom_evaluations` |") :]
+    return before + judged_metrics() + after
+
+
+RAGAS_HEAD = """\
+# Metrics of ragas
+
+Any metric of [ragas](https://docs.ragas.io) can judge responses while they come in. Install the extra `ragas`, and name
+metrics under keys of your choice:
+
+```yaml
+llm:
+  generation: {provider: openai, model: gpt-4o-mini}
+  embedding: {provider: openai, model: text-embedding-3-small}
+ragas:
+  faith: Faithfulness
+  factual: {metric: FactualCorrectness, arguments: {mode: precision}}
+  tone: {metric: AspectCritic, arguments: {definition: "Is the answer polite?"}}
+```
+
+Results then have `faith`, `factual` and `tone`, with `_reason`, `_error` and `_cost`. Metrics ask the models of
+the configuration, so [limits, retries, the budget, prices and the cache](judges.md#limits-and-cost) apply to them.
+
+In Python, `metrics` takes classes, partials of classes, and objects, which then ask your judge instead of their own model:
+
+```python
+from ragas.metrics.collections import StringPresence
+
+from graphrag_eval_async import run_evaluation_sync
+
+films = "films/reference.yaml", "films/responses.jsonl"
+for result in run_evaluation_sync(*films, metrics={"named": StringPresence}):
+    print(result["question_id"], result["named"])
+```
+
+```text
+films-of-tati 0.0
+```
+
+- A name is looked up in `ragas.metrics.collections`, then in the older `ragas.metrics`. A path such as
+  `ragas.metrics:Faithfulness` or `mypackage.mymodule:MyMetric` finds any other class or object.
+- A wrong name, a missing package or a wrong argument is a `ConfigError` before the first call. So ragas, whose import takes
+  seconds, is imported when the stream or the evaluator is made.
+- A response without an input that a metric needs is skipped: `faith_reason` is `skipped: needs retrieved_contexts`.
+- The first failed call ends a metric and is its error. NaN is no value.
+- `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`, but not `NoiseSensitivity`, where
+  lower is better. Cosines may be negative, so they count as unbounded.
+
+## Inputs
+
+| input | from the response and its question |
+|---|---|
+"""
+
+RAGAS_TABLE = """
+For metrics about conversations, `user_input` is the question, each step with its output, and the answer. Inputs that no response
+has, such as `rubrics` and `reference_topics`, stand in `arguments`.
+
+## All metrics
+
+The metrics of ragas 0.4.3. This table is made from the code.
+
+| metric | needs | asks | values |
+|---|---|---|---|
+"""
+
+RAGAS_IMPOSSIBLE = {
+    "DataCompyScore": "the package datacompy",
+    "FaithfulnesswithHHEM": "the package transformers, and downloads a model",
+    "MultiModalFaithfulness": "images, so it cannot be used",
+    "MultiModalRelevance": "images, so it cannot be used",
+}
+"""What metrics need that are not made for the table."""
+
+RAGAS_ARGUMENTS = {
+    "AspectCritic": ["definition"],
+    "InstanceRubrics": ["rubrics"],
+    "InstanceSpecificRubrics": ["rubrics"],
+    "SimpleCriteriaScore": ["definition"],
+    "TopicAdherence": ["reference_topics"],
+    "TopicAdherenceScore": ["reference_topics"],
+}
+"""Arguments without which metrics cannot be made."""
+
+RAGAS_PACKAGES = {
+    "BleuScore": "sacrebleu",
+    "CHRFScore": "sacrebleu",
+    "ChrfScore": "sacrebleu",
+    "NonLLMContextPrecisionWithReference": "rapidfuzz",
+    "NonLLMContextRecall": "rapidfuzz",
+    "NonLLMStringSimilarity": "rapidfuzz",
+    "RougeScore": "rouge-score",
+}
+"""Packages that metrics need beside ragas."""
+
+
+def ragas_metrics() -> str:
+    """The page of the metrics of ragas; needs ragas and the packages of its metrics."""
+    from graphrag_eval_async.metrics.ragas_inputs import INPUTS
+    from graphrag_eval_async.metrics.ragas_lookup import names_of_metrics
+
+    inputs = [f"| `{name}` | {text} |" for name, text in INPUTS.items()]
+    # Lower case: ready-made objects of the older classes.
+    names = sorted(name for name in names_of_metrics() if name[0].isupper())
+    rows = [ragas_row(name) for name in names]
+    return RAGAS_HEAD + "\n".join(inputs) + "\n" + RAGAS_TABLE + "\n".join(rows) + "\n"
+
+
+def ragas_row(name: str) -> str:
+    """The row of one metric of ragas."""
+    from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metric
+
+    if name in RAGAS_IMPOSSIBLE:
+        return f"| `{name}` | {RAGAS_IMPOSSIBLE[name]} | | |"
+    arguments = dict.fromkeys(RAGAS_ARGUMENTS.get(name, ()), "x")
+    section = model.RagasMetricConfig(metric=name, arguments=arguments)
+    metric = make_ragas_metric("x", section)
+    needs = [f"`{need}`" for need in metric.needs if need not in arguments]
+    needs += [f"argument `{argument}`" for argument in arguments]
+    if name in RAGAS_PACKAGES:
+        needs.append(f"package {RAGAS_PACKAGES[name]}")
+    asks = []
+    if metric.asks_llm:
+        asks.append("the model")
+    if metric.asks_embeddings:
+        asks.append("embeddings")
+    values = "numbers"
+    if metric.limits is not None:
+        low, high = metric.limits
+        values = f"{low:g} to {high:g}"
+    if metric.lower_is_better:
+        values += ", lower is better"
+    return f"| `{name}` | {', '.join(needs)} | {' and '.join(asks) or 'nobody'} | {values} |"
 
 
 FIXED = {
@@ -346,6 +495,7 @@ def concepts() -> str:
 
 MADE = {
     "configuration.md": configuration,
+    "judges.md": judges,
     "prometheus-metrics.md": prometheus,
     "pictures/watch.svg": watch,
     "pictures/report.svg": report,
@@ -354,13 +504,19 @@ MADE = {
     "pictures/concepts.svg": concepts,
 }
 
+MADE_WITH_RAGAS = {"ragas.md": ragas_metrics}
+"""Pages that need the extra `dev` to be made."""
+
 DRAWN = {"pictures/plot.svg": plot}
 """Pictures whose details depend on the version of the library that draws them."""
 
 
 def main() -> None:
     (HERE / "pictures").mkdir(exist_ok=True)
-    for name, make in (MADE | DRAWN).items():
+    made = MADE | DRAWN
+    if find_spec("ragas") is not None:
+        made |= MADE_WITH_RAGAS
+    for name, make in made.items():
         (HERE / name).write_text(make())
 
 

@@ -35,6 +35,7 @@ from graphrag_eval_async.inference.until import Until as Until
 from graphrag_eval_async.judge import Judge as Judge
 from graphrag_eval_async.judge import JudgeUsage as JudgeUsage
 from graphrag_eval_async.judge import TokenUsage as TokenUsage
+from graphrag_eval_async.judge.openai_judge import OpenAIJudge as OpenAIJudge
 from graphrag_eval_async.monitor.dashboard import Dashboard as Dashboard
 from graphrag_eval_async.monitor.otel import OtelSink as OtelSink
 from graphrag_eval_async.monitor.prometheus import PrometheusCollector as PrometheusCollector

@@ -174,7 +174,10 @@ def compute_aggregates(
         from graphrag_eval_async.metrics import kinds_of_outputs
 
         # As for your own judge, since no model is called.
-        kinds = kinds_of_outputs(load_config(config, judge=True).custom_evaluations)
+        checked = load_config(config, judge=True)
+        kinds = kinds_of_outputs(checked.custom_evaluations)
+        if checked.ragas:
+            kinds["outputs"] = [*kinds.get("outputs", ()), *checked.ragas]
     for result in results:
         described = with_outputs(result, kinds) if kinds else result
         if include_errors:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 
-from docs.make import DRAWN, MADE
+from docs.make import DRAWN, MADE, MADE_WITH_RAGAS
 from graphrag_eval_async import __all__, config, scale, traces
 from graphrag_eval_async.cli.commands import COMMANDS
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
@@ -19,6 +23,7 @@ from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.steps.failure import CLASSES
 from tests.steps import test_comparators
 from tests.support.cases import each
+from tests.support.deadlines import PROCESS_SECONDS
 from tests.test_imports import RANK
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +67,14 @@ def test_pages_and_pictures_are_those_of_the_code(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == MADE[name](), "python -m docs.make writes it"
 
 
+@pytest.mark.ragas
+@each("name", MADE_WITH_RAGAS)
+def test_pages_about_ragas_are_those_of_the_code(name: str) -> None:
+    pytest.importorskip("ragas", reason="needs ragas: pip install '.[ragas]'")
+    pytest.importorskip("rapidfuzz", reason="needs what metrics of ragas need: the extra dev")
+    assert (ROOT / "docs" / name).read_text() == MADE_WITH_RAGAS[name]()
+
+
 @each("name", DRAWN)
 def test_plots_are_drawn(name: str) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra plot")
@@ -98,7 +111,7 @@ def test_the_page_of_results_lists_the_reasons_of_failures() -> None:
 
 def test_there_is_not_too_much_to_read() -> None:
     """README, reference that is made from the code, and the page for contributors do not count."""
-    others = {"api.md", "configuration.md", "prometheus-metrics.md", "contributing.md"}
+    others = {"api.md", "configuration.md", "prometheus-metrics.md", "ragas.md", "contributing.md"}
     pages = [path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name not in others]
     assert len(pages) <= 21
     assert sum(len(page.split()) for page in pages) <= 15_400
@@ -136,6 +149,8 @@ def test_the_list_of_long_tests_has_all() -> None:
 
 
 CONTRIBUTING = (ROOT / "docs" / "contributing.md").read_text()
+MULTILINE_DOTALL = re.MULTILINE | re.DOTALL
+PYTHON_OF_CONTRIBUTING = re.findall(r"^```python\n(.*?)^```$", CONTRIBUTING, MULTILINE_DOTALL)
 
 
 def test_the_map_has_the_packages_in_their_order() -> None:
@@ -151,7 +166,7 @@ def test_the_map_has_the_packages_in_their_order() -> None:
 
 
 def test_the_comparator_of_contributing_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    test, module = re.findall(r"^```python\n(.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+    test, module, *_ = PYTHON_OF_CONTRIBUTING
     names: dict[str, Any] = {}
     exec(module, names)  # noqa: S102
     entries = re.findall(r'^ +"(\w+)": (\w+),$', CONTRIBUTING, re.MULTILINE)
@@ -161,6 +176,71 @@ def test_the_comparator_of_contributing_works(monkeypatch: pytest.MonkeyPatch) -
     exec(test, names)  # noqa: S102
     [name] = re.findall(r"^def (\w+)", test)
     names[name]()
+
+
+USES_TONE = """
+import asyncio, json, sys
+from docs.make import configuration, judged_metrics
+from graphrag_eval_async import Evaluator, RunningAggregates, load_config
+from graphrag_eval_async.catalogue.conditions import parse_gate
+from graphrag_eval_async.reference.schemas import json_schema
+
+class Judge:
+    async def complete(self, messages, schema):
+        return {"reason": "Thanks!", "rating": 2}, None
+
+response = {"question": "Who?", "template": "all", "actual_answer": "Thanks, Nordnett.", "id": "1"}
+
+async def main():
+    judge = Judge()
+    async with Evaluator(None, config={"tone": {}}, judge=judge) as evaluator:
+        result = await evaluator.evaluate(response)
+    aggregates = RunningAggregates()
+    aggregates.add(result)
+    stats = aggregates.snapshot(detail=True)["micro"]["tone"]
+    print(json.dumps([result["tone"], result["tone_reason"], stats["mean"], "bounds" in stats]))
+
+asyncio.run(main())
+assert "tone" in json_schema("configuration")["$defs"]["Config"]["properties"]
+assert "## `tone`" in configuration()
+assert "| `tone` | how polite the answer is |" in judged_metrics()
+try:
+    parse_gate("tone >= 2")
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_the_judged_metric_of_contributing_is_one_module_and_one_declaration(
+    tmp_path: Path,
+) -> None:
+    [declaration] = re.findall(
+        r"^```text\n(JudgedMetric\(.*?)^```$", CONTRIBUTING, MULTILINE_DOTALL
+    )
+    _, _, module = PYTHON_OF_CONTRIBUTING
+    for folder in ("graphrag_eval_async", "docs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.pyc"))
+    package = tmp_path / "graphrag_eval_async"
+    (package / "metrics" / "tone.py").write_text(module)
+    catalogue = package / "catalogue" / "judged.py"
+    text = catalogue.read_text()
+    assert text.count("\nJUDGED = (\n") == 1
+    catalogue.write_text(text.replace("\nJUDGED = (\n", f"\nJUDGED = (\n{declaration.rstrip()},\n"))
+
+    done = subprocess.run(
+        [sys.executable, "-c", USES_TONE],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        text=True,
+        timeout=PROCESS_SECONDS,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        '[1.0, "Thanks!", 1.0, true]',
+        "tone is from 0 to 1, not 2; for 2%, write 0.02",
+    ]
 
 
 def test_the_package_is_installed_from_a_checkout() -> None:

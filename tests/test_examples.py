@@ -17,6 +17,7 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from graphrag_eval_async.records.snapshots import counts_of
+from tests.cli.judged import KEY, serving
 from tests.support.cases import each
 from tests.support.example_server import endpoint
 from tests.support.shell import Shell
@@ -40,6 +41,8 @@ SCRIPTS = {
 
 WITH_FRAMEWORKS = {"agents_processor.py": 6, "langchain_handler.py": 6}
 """Those that need the extra `examples`; they run in `tests/traces/frameworks`."""
+
+WITH_OPENAI = "openai_judge.py"
 
 SERVER = "text2sparql_server.py"
 
@@ -107,12 +110,26 @@ def test_scripts_run(capfd: pytest.CaptureFixture[str]) -> None:
         *SCRIPTS,
         *WITH_FRAMEWORKS,
         SERVER,
+        WITH_OPENAI,
         WITH_REDIS,
     }
     for script, lines in SCRIPTS.items():
         run_path(str(EXAMPLES / script), run_name="__main__")
         out, err = capfd.readouterr()
         assert (len(out.splitlines()), err) == (lines, ""), script
+
+
+def test_a_client_of_the_sdk_judges(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        run_path(str(EXAMPLES / WITH_OPENAI), run_name="__main__")
+    *results, summary = capfd.readouterr().out.splitlines()
+    judged = [line for line in results if not line.endswith(" None")]
+    assert summary.startswith(f"{len(judged)} requests, 0.00")
+    assert server.counts.requests == len(judged) > 0
 
 
 async def test_the_server_answers_as_endpoints_do() -> None:

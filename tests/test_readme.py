@@ -92,15 +92,33 @@ def run_snippets(page: str) -> None:
         exec(compile(text, f"{page}-{number}", "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)])
+@pytest.mark.ragas
+def test_snippets_about_ragas_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ragas", reason="needs ragas: pip install '.[ragas]'")
+    check_snippets("ragas.md", folder, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page) and page != "ragas.md"])
 def test_snippets_run(
     page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    check_snippets(page, folder, monkeypatch, capsys)
+
+
+def check_snippets(
+    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run the snippets of a page, and compare what they print with what the page shows."""
     if "films/" in "".join(snippets(page)):
         assert run("init", "films") == 0
     write_scripts(page)
     monkeypatch.syspath_prepend(folder)
-    run_snippets(page)
+    with serving() as server:  # For those that need a judge.
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        run_snippets(page)
     printed = capsys.readouterr().out.splitlines()
     assert [line for line in shown_after(page, "python") if line not in printed] == []
 

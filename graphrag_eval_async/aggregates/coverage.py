@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.aggregates.exact import ONE, mean
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import is_metric
 from graphrag_eval_async.catalogue.outcomes import (
     NO_ANSWER,
@@ -13,7 +14,6 @@ from graphrag_eval_async.catalogue.outcomes import (
     REASON,
     RESPONSE_ERROR,
     TEXT,
-    VALUES_BY_METRIC,
     Outcome,
 )
 
@@ -49,7 +49,7 @@ def covered_metrics(
     metrics.update(series, pending)
     metrics.add("steps_score")
     # The values of answer correctness come together.
-    values_of_correctness = VALUES_BY_METRIC["answer_correctness"]
+    values_of_correctness = JUDGED_BY_NAME["answer_correctness"].values
     if not metrics.isdisjoint(values_of_correctness):
         metrics.update(values_of_correctness)
     return metrics

@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import STEP_METRICS
-from graphrag_eval_async.catalogue.outcomes import NO_STEPS, VALUES_BY_METRIC
+from graphrag_eval_async.catalogue.outcomes import NO_STEPS
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import Evaluation
@@ -94,9 +95,13 @@ def _metrics_to_judge(evaluation: Evaluation) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             continue
-        values = VALUES_BY_METRIC.get(name, (name,))
-        is_judged_by_step = values[0].startswith("retrieval_")
-        metrics += values * retrievals if is_judged_by_step else values
+        metric = JUDGED_BY_NAME.get(name)
+        if metric is None:
+            metrics.append(name)
+        elif metric.of_step:
+            metrics += metric.values * retrievals
+        else:
+            metrics += metric.values
     return metrics
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from math import inf
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from graphrag_eval_async.catalogue.judged import JUDGED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -18,129 +21,6 @@ BY = "_by"
 
 DISAGREEMENT = "_disagreement"
 """Suffix of the key that says how far the scores of several judges are apart."""
-
-
-class JudgedMetric(NamedTuple):
-    """A built-in metric that a judge computes.
-
-    Attributes:
-        name: its section of the configuration.
-        values: keys of its values in a result or a retrieval step.
-        needs: what a response and its question must have, in words; else the metric is skipped.
-        other_keys: other keys that it may add.
-        errors: by key of an error, the values that are missing because of it; without entries, the
-            key ``<name>_error`` explains all.
-        needs_reference: whether it needs a reference answer or reference steps.
-        counts_unanswered: whether an absent answer counts as a missing value.
-        of_step: whether it belongs to single retrieval steps.
-        is_bounded: whether its values are from 0 to 1 by definition.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    needs: str
-    other_keys: tuple[str, ...] = ()
-    errors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    needs_reference: bool = False
-    counts_unanswered: bool = False
-    of_step: bool = False
-    is_bounded: bool = True
-
-
-def _retrieval_metric(name: str, *, needs: str) -> JudgedMetric:
-    """Return a metric of retrieval steps: recall, precision and F1, each with its reason and
-    cost.
-    """
-    recall = f"{name}_recall"
-    precision = f"{name}_precision"
-    f1 = f"{name}_f1"
-    return JudgedMetric(
-        name,
-        values=(recall, precision, f1),
-        needs=needs,
-        other_keys=tuple(
-            f"{value}{suffix}"
-            for value in (recall, precision, f1)
-            for suffix in ("_reason", "_error", COST)
-        ),
-        # Without recall or precision, there is no F1.
-        errors={
-            f"{name}_error": (recall, precision, f1),
-            f"{recall}_error": (recall, f1),
-            f"{precision}_error": (precision, f1),
-        },
-        needs_reference=True,
-        of_step=True,
-    )
-
-
-JUDGED = (
-    JudgedMetric(
-        "answer_correctness",
-        values=("answer_recall", "answer_precision", "answer_f1"),
-        needs="an answer and a reference answer",
-        other_keys=(
-            "answer_reference_claims_count",
-            "answer_actual_claims_count",
-            "answer_matching_claims_count",
-            "answer_correctness_reason",
-            "answer_eval_error",
-        ),
-        errors={"answer_eval_error": ("answer_recall", "answer_precision", "answer_f1")},
-        needs_reference=True,
-        counts_unanswered=True,
-    ),
-    JudgedMetric(
-        "answer_relevance",
-        values=("answer_relevance",),
-        needs="an answer",
-        counts_unanswered=True,
-        is_bounded=False,
-    ),
-    JudgedMetric(
-        "ragas_answer_correctness",
-        values=("ragas_answer_correctness",),
-        needs="an answer and a reference answer",
-        other_keys=(
-            "ragas_answer_correctness_tp",
-            "ragas_answer_correctness_fp",
-            "ragas_answer_correctness_fn",
-            "ragas_answer_correctness_similarity",
-        ),
-        needs_reference=True,
-        counts_unanswered=True,
-        is_bounded=False,
-    ),
-    JudgedMetric(
-        "faithfulness",
-        values=("faithfulness",),
-        needs="an answer and the texts of a retrieval step",
-    ),
-    JudgedMetric(
-        "context_relevance",
-        values=("context_relevance",),
-        needs="the texts of a retrieval step",
-    ),
-    JudgedMetric(
-        "sparql_groundedness",
-        values=("sparql_groundedness",),
-        needs="an answer and the rows of a SPARQL query",
-    ),
-    _retrieval_metric(
-        "retrieval_answer",
-        needs="the texts of a retrieval step and a reference answer",
-    ),
-    _retrieval_metric(
-        "retrieval_context",
-        needs="the texts of a retrieval step that matches one of the reference",
-    ),
-)
-"""The built-in metrics that a judge computes, in the order in which aggregates show them."""
-
-CONDITIONAL_METRICS = {
-    value for metric in JUDGED if not metric.counts_unanswered for value in metric.values
-}
-"""Judged metrics that apply to some responses only, such as those with a retrieval step."""
 
 RESOURCES = ("input_tokens", "output_tokens", "total_tokens", "elapsed_sec")
 """Metrics that responses contain: what answers consume, besides costs; less is better."""
@@ -164,23 +44,74 @@ ANSWER_MATCH = "answer_match"
 value.
 """
 
-RETRIEVAL_METRICS = tuple(value for metric in JUDGED if metric.of_step for value in metric.values)
+
+class Measure(Struct, frozen=True, kw_only=True):
+    """A metric, which has one value in a result or a retrieval step.
+
+    Attributes:
+        name: its key.
+        low: the least value.
+        high: the greatest value.
+        lower_is_better: whether lower values are better.
+        is_primary: whether comparisons decide it by default.
+        section: the section of the configuration that turns it on, if a judge computes it.
+        of_step: whether it belongs to single retrieval steps.
+        is_conditional: whether it applies to some responses only, such as those with a retrieval
+            step, so that its absence says nothing.
+    """
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    lower_is_better: bool = False
+    is_primary: bool = False
+    section: str | None = None
+    of_step: bool = False
+    is_conditional: bool = False
+
+
+MEASURES: Mapping[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure(name="steps_score", is_primary=True),
+        *(Measure(name=name) for name in (*TOOL_CALLS, *VALUES)),
+        Measure(name=ANSWER_MATCH, is_primary=True),
+        *(Measure(name=name, high=inf, lower_is_better=True) for name in RESOURCES),
+        *(
+            Measure(
+                name=name,
+                low=metric.low,
+                high=metric.high,
+                lower_is_better=metric.lower_is_better,
+                is_primary=name in metric.primary,
+                section=metric.name,
+                of_step=metric.of_step,
+                is_conditional=not metric.counts_unanswered,
+            )
+            for metric in JUDGED
+            for name in metric.values
+        ),
+    )
+}
+"""All metrics of results and retrieval steps by name, in the order in which aggregates show them.
+
+Only costs, and what users define, are not listed: custom evaluations, metrics in code and metrics
+of ragas.
+"""
+
+RETRIEVAL_METRICS = tuple(measure.name for measure in MEASURES.values() if measure.of_step)
 """Metrics of a single retrieval step."""
 
-RESULT_METRICS = (
-    *STEP_METRICS,
-    ANSWER_MATCH,
-    *RESOURCES,
-    *(value for metric in JUDGED if not metric.of_step for value in metric.values),
-)
+RESULT_METRICS = tuple(measure.name for measure in MEASURES.values() if not measure.of_step)
 """Metrics of a result, which are not of one of its steps."""
 
+CONDITIONAL_METRICS = {
+    measure.name for measure in MEASURES.values() if measure.section and measure.is_conditional
+}
+"""Judged metrics that apply to some responses only, such as those with a retrieval step."""
+
 BOUNDED_METRICS = frozenset(
-    {
-        *STEP_METRICS,
-        ANSWER_MATCH,
-        *(value for metric in JUDGED if metric.is_bounded for value in metric.values),
-    }
+    measure.name for measure in MEASURES.values() if (measure.low, measure.high) == (0, 1)
 )
 """Metrics defined to be from 0 to 1. A cosine similarity is not, nor is a metric computed from
 one.
@@ -197,15 +128,16 @@ is_repeat_rate = re.compile(r"pass[@^](?:[1-9]\d?|100)").fullmatch
 
 PRIMARY = (
     ERROR_RATE,
-    "steps_score",
-    ANSWER_MATCH,
-    "answer_f1",
-    "answer_relevance",
-    "ragas_answer_correctness",
-    "faithfulness",
-    "sparql_groundedness",
+    *(measure.name for measure in MEASURES.values() if measure.is_primary),
 )
 """The metrics that comparisons decide by default: one score for each way to judge an answer."""
+
+RANKING = tuple(
+    measure.name
+    for measure in MEASURES.values()
+    if measure.is_primary and not measure.is_conditional
+)
+"""The primary metrics that apply to all responses: their mean ranks results."""
 
 _KEYS_WITHOUT_METRICS = """
     template_id question_id question_text reference_steps reference_answer status error
@@ -236,6 +168,7 @@ _POSITIONS = {
 }
 
 _SECTIONS = {value: metric.name for metric in JUDGED for value in (*metric.values, metric.name)}
+"""The sections by the names of metrics, and by those of which costs are called."""
 
 
 def metric_position(metric: str) -> tuple[int, str]:
@@ -292,14 +225,25 @@ def range_of(metric: str) -> tuple[float, float]:
 
     An output of a custom evaluation may have any value.
     """
-    if metric in BOUNDED_METRICS or metric in {ERROR_RATE, MISSING_RATE} or is_repeat_rate(metric):
+    measure = MEASURES.get(metric)
+    if measure is not None:
+        return measure.low, measure.high
+    if metric in {ERROR_RATE, MISSING_RATE} or is_repeat_rate(metric):
         return 0, 1
-    if metric in _POSITIONS and is_score(metric):
-        # The scores that are not bounded are cosine similarities, or computed from them.
-        return -1, 1
-    if is_metric(metric):
+    if metric.endswith(COST):
         return 0, inf
     return -inf, inf
+
+
+def lower_is_better(metric: str) -> bool:
+    """Return whether lower values of a metric are better.
+
+    Of the output of a custom evaluation or a metric in code, higher values are.
+    """
+    measure = MEASURES.get(metric)
+    if measure is not None:
+        return measure.lower_is_better
+    return metric == ERROR_RATE or metric.endswith(COST)
 
 
 def fits_64_bits(value: float) -> bool:

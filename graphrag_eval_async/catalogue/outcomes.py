@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.catalogue.metrics import (
     ANSWER_MATCH,
-    JUDGED,
     RESOURCES,
     RESULT_KEYS,
     TOOL_CALLS,
@@ -79,7 +79,7 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     key: values
     for metric in JUDGED
     if not metric.of_step
-    for key, values in (metric.errors or {f"{metric.name}_error": metric.values}).items()
+    for key, values in metric.missing_by_error.items()
 } | {EXECUTION_ERROR: ("steps_score", *VALUES)}
 """The metrics that an error leaves without a value, by the key of the error in a result."""
 
@@ -87,9 +87,6 @@ ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
 """The same by the key of the error in a retrieval step."""
-
-VALUES_BY_METRIC: Mapping[str, tuple[str, ...]] = {metric.name: metric.values for metric in JUDGED}
-"""The values of a judged metric, by its name, which stands in `pending`."""
 
 # States of an answer. Integers, since an enum would be slow as a part of the key of a cache.
 ABSENT = 0
@@ -168,8 +165,7 @@ def _causes_if_absent(
         for metric in JUDGED:
             if not metric.counts_unanswered or (metric.needs_reference and not has_answer):
                 continue
-            # A blank answer has a correctness: it makes no claims.
-            if state == ABSENT or metric.name != "answer_correctness":
+            if state == ABSENT or not metric.scores_blank_answers:
                 causes |= dict.fromkeys(metric.values, NO_ANSWER)
         causes[OUTPUTS] = NO_ANSWER
     if has_steps:

@@ -15,7 +15,7 @@ from graphrag_eval_async.catalogue.conditions import (
     check_bound,
     to_float,
 )
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE, range_of
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, lower_is_better, range_of
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
@@ -25,7 +25,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
-from graphrag_eval_async.inference.verdicts import NON_INFERIOR, UNDECIDED, lower_is_better
+from graphrag_eval_async.inference.verdicts import NON_INFERIOR, UNDECIDED
 from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.monitor.wording import (
     change_of,

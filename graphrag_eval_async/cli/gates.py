@@ -14,7 +14,7 @@ from graphrag_eval_async.catalogue.metrics import (
     section_of,
 )
 from graphrag_eval_async.catalogue.tags import ALL_TAGS, LIMIT_IN_WORDS, counted_tags, tag_name
-from graphrag_eval_async.config.load import code_metrics
+from graphrag_eval_async.config.metric_keys import code_metrics
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
 from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, means_of
@@ -100,6 +100,8 @@ def check_names(
     evaluations = config.custom_evaluations if config is not None else ()
     outputs = {f"{evaluation.name}{COST}" for evaluation in evaluations}
     outputs.update(*(evaluation.outputs for evaluation in evaluations))
+    if config is not None:
+        outputs.update(config.ragas, (f"{name}{COST}" for name in config.ragas))
     for own in code_metrics(config):
         outputs.update(own.outputs, [metric] if metric is not None and own.may_give(metric) else [])
     check_known(option, template, metric, templates, outputs)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from graphrag_eval_async.catalogue.metrics import COST, JUDGED, is_counted_cost
-from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
+from graphrag_eval_async.catalogue.judged import JUDGED, JUDGED_BY_NAME
+from graphrag_eval_async.catalogue.metrics import COST, is_counted_cost
 from graphrag_eval_async.config import LimitsConfig
-from graphrag_eval_async.config.load import check_config, read_config
-from graphrag_eval_async.config.model import METRICS, judge_of
-from graphrag_eval_async.errors import ConfigError, GraphragEvalError, JudgeUnavailable, UsageError
+from graphrag_eval_async.config.load import check_config, parse_model, read_config
+from graphrag_eval_async.config.model import judge_of
+from graphrag_eval_async.errors import GraphragEvalError, JudgeUnavailable, UsageError
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.text import counts, dollars, one_line, plural
 
@@ -29,35 +29,39 @@ def judge_config(
 ) -> Config | None:
     """Return the configuration from `--config` or `--llm`; None if neither is given.
 
-    `prepare` changes what was read from the file before it is checked.
+    Args:
+        path: the value of `--config`.
+        llm: the value of `--llm`.
+        prepare: changes what was read from the file before it is checked.
     """
     if path is not None and llm is not None:
         raise UsageError("--llm cannot be combined with --config, which names the models")
     if path is not None:
-        given = read_config(path)
-        prepare(given)
-        return check_config(given, path)
-    if llm is None:
-        return None
-    provider, _, model = llm.partition("/")
-    if provider not in {"openai", "azure"} or not model:
-        raise ConfigError([f'--llm: expected "openai/" or "azure/" and a model, got {llm!r}'])
-    return check_config({"llm": {"generation": {"provider": provider, "model": model}}}, None)
+        values = read_config(path)
+        prepare(values)
+        return check_config(values, path)
+    if llm is not None:
+        return check_config({"llm": {"generation": parse_model(llm, "--llm")}}, None)
+    return None
 
 
-def without_keys(given: Any) -> None:
-    """Remove API keys and the address of shared limits, so that the variables in them need not
-    be set.
+def without_keys(values: Any) -> None:
+    """Remove API keys and the address of shared limits from what a file holds, so that the
+    variables in them need not be set.
     """
-    llm = given.get("llm") if isinstance(given, dict) else None
+    llm = values.get("llm") if isinstance(values, dict) else None
     if not isinstance(llm, dict):
         return
-    if isinstance(limits := llm.get("limits"), dict):
+    limits = llm.get("limits")
+    if isinstance(limits, dict):
         limits.pop("shared", None)
     judges = llm.get("judges")
-    for model in [*llm.values(), *(judges.values() if isinstance(judges, dict) else ())]:
-        if isinstance(model, dict) and isinstance(model.get("api_key"), str):
-            del model["api_key"]
+    sections = [*llm.values()]
+    if isinstance(judges, dict):
+        sections += judges.values()
+    for section in sections:
+        if isinstance(section, dict) and isinstance(section.get("api_key"), str):
+            del section["api_key"]
 
 
 def unlimited(config: Config | None) -> Config | None:
@@ -65,153 +69,204 @@ def unlimited(config: Config | None) -> Config | None:
     in code.
     """
     if config is None:
-        return config
-    llm = config.llm and structs.replace(config.llm, limits=LimitsConfig(), cache=None)
+        return None
+    llm = config.llm
+    if llm is not None:
+        llm = structs.replace(llm, limits=LimitsConfig(), cache=None)
     return structs.replace(config, llm=llm, custom_metrics={}, primary=None)
 
 
-def keep_answer_correctness(given: Any) -> None:
-    """Turn answer correctness on, and every other metric off."""
-    if not isinstance(given, dict):
+def keep_answer_correctness(values: Any) -> None:
+    """Turn answer correctness on, and every other metric off, in what a file holds."""
+    if not isinstance(values, dict):
         return
-    for name in (*METRICS, "custom_evaluations", "custom_metrics"):
+    for name in (*JUDGED_BY_NAME, "custom_evaluations", "ragas", "custom_metrics"):
         if name != "answer_correctness":
-            given.pop(name, None)
-    if isinstance(llm := given.get("llm"), dict):
+            values.pop(name, None)
+    llm = values.get("llm")
+    if isinstance(llm, dict):
         llm.pop("embedding", None)
-    section = given.setdefault("answer_correctness", {})
+    section = values.setdefault("answer_correctness", {})
     if isinstance(section, dict) and section.get("enabled") is False:
         section["enabled"] = True
 
 
 def load_for(config: Config | None) -> None:
     """Import what the judge of a run needs, and keep these hundreds of thousands of objects from
-    the garbage
-    collector: each full collection would stop the run for a quarter of a second.
+    the garbage collector: each full collection would stop the run for a quarter of a second.
     """
-    if judge_of(config) is not None and config is not None:
-        from graphrag_eval_async.judge.endpoint import import_aiohttp
-        from graphrag_eval_async.metrics.judging import loader
+    if config is None or judge_of(config) is None:
+        return
+    from graphrag_eval_async.judge.clients import import_openai
+    from graphrag_eval_async.metrics.judging import loader
 
-        loader(config)()
-        import_aiohttp()
-        gc.collect()
-        gc.freeze()
+    import_packages = loader(config)
+    import_packages()
+    import_openai()
+    gc.collect()
+    gc.freeze()
 
 
 def never_judged(
     config: Config, metrics: Collection[str], failed: Collection[str]
 ) -> dict[str, str]:
-    """Return the judged metrics that have no value, and why; `metrics` have values, `failed`
-    lack some.
+    """Return the judged metrics that have no value, and why.
+
+    Args:
+        config: the configuration.
+        metrics: the metrics that have values.
+        failed: the metrics that lack some.
     """
+    with_values = _with_values(config, metrics)
+    tried = _with_values(config, failed)
+    reasons = {}
+    for name, need in _needs(config).items():
+        if name in with_values:
+            continue
+        if name in tried:
+            reasons[name] = "failed for each result"
+        else:
+            reasons[name] = f"needs {need}, which no result has"
+    return reasons
+
+
+def _needs(config: Config) -> dict[str, str]:
+    """Return what results must have for each judged metric, in words."""
     needs = {metric.name: metric.needs for metric in JUDGED if metric.name in config.metrics}
-    needs |= {
-        each.name: ", ".join(each.inputs).replace("_", " ") for each in config.custom_evaluations
-    }
-    with_values, tried = _with_values(config, metrics), _with_values(config, failed)
-    return {
-        name: "failed for each result" if name in tried else f"needs {need}, which no result has"
-        for name, need in needs.items()
-        if name not in with_values
-    }
+    for evaluation in config.custom_evaluations:
+        needs[evaluation.name] = ", ".join(evaluation.inputs).replace("_", " ")
+    if config.ragas:
+        # The evaluation has imported ragas already.
+        from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metric
+
+        for name, section in config.ragas_metrics.items():
+            needs[name] = ", ".join(make_ragas_metric(name, section).needs)
+    return needs
 
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
     """Return the judged metrics that have values."""
-    keys = {name: VALUES_BY_METRIC[name] for name in config.metrics}
-    keys |= {evaluation.name: tuple(evaluation.outputs) for evaluation in config.custom_evaluations}
-    return [name for name, own in keys.items() if not {*own}.isdisjoint(metrics)]
+    keys = {name: JUDGED_BY_NAME[name].values for name in config.metrics}
+    for evaluation in config.custom_evaluations:
+        keys[evaluation.name] = tuple(evaluation.outputs)
+    for name in config.ragas:
+        keys[name] = (name,)
+    return [name for name, values in keys.items() if not set(values).isdisjoint(metrics)]
 
 
 def nothing_judged(
     config: Config, usage: JudgeUsage, metrics: Collection[str] = (), failed: Collection[str] = ()
 ) -> GraphragEvalError | None:
-    """Return the error if no judged metric has a value, also restored; for the names, see
-    `never_judged`.
+    """Return the error of a run in which no judged metric has a value, not even a restored one;
+    None if one has. The arguments are those of `never_judged`.
     """
     if usage.outcomes["ok"] or _with_values(config, metrics):
         return None
-    number = sum(usage.errors.values())
-    if not number:
-        text = "; ".join(
-            f"{name} {why}" for name, why in never_judged(config, metrics, failed).items()
-        )
-        is_none = text and usage.outcomes["skipped"]
-        return GraphragEvalError(f"nothing was judged: {text}") if is_none else None
+    if usage.errors:
+        return _all_failed(usage)
+    reasons = never_judged(config, metrics, failed)
+    if not reasons or not usage.outcomes["skipped"]:
+        return None
+    text = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+    return GraphragEvalError(f"nothing was judged: {text}")
+
+
+def _all_failed(usage: JudgeUsage) -> JudgeUnavailable:
+    """Return the error of a run in which all judged metrics failed."""
     from graphrag_eval_async.judge.sender import ADVICE, advice
 
+    number = sum(usage.errors.values())
     kind, message = next(iter(usage.examples.items()))
-    count = "the only metric" if number == 1 else f"all {number} metrics"
-    first = "" if number == 1 else ", the first"
-    check = (
-        f"; {advice(kind, 'llm.generation')}"
-        if kind in ADVICE and "; check " not in message
-        else ""
-    )
-    return JudgeUnavailable(f"{count} to judge failed{first}: {kind}: {message}{check}")
+    if number == 1:
+        text = f"the only metric to judge failed: {kind}: {message}"
+    else:
+        text = f"all {number} metrics to judge failed, the first: {kind}: {message}"
+    if kind in ADVICE and "; check " not in message:
+        text += f"; {advice(kind, 'llm.generation')}"
+    return JudgeUnavailable(text)
 
 
 def judging(model: str, usage: JudgeUsage) -> list[str]:
     """Return a few lines about what the judge did."""
-    about = "about " if usage.unmetered and usage.spent is not None else ""
-    shared = f", {usage.shared_calls} shared" if usage.shared_calls else ""
-    failed = sum(usage.errors.values())
-    why = f" ({counts(usage.errors)})" if failed else ""
-    metrics = (
-        f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, "
-        f"{plural(failed, 'error')}{why}"
-    )
-    repaired = f", {usage.repaired} replies repaired" if usage.repaired else ""
-    calls = (
-        f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} "
-        f"cached{shared}{repaired}"
-    )
-    before = f", {dollars(usage.restored_dollars)} of it before" if usage.restored_dollars else ""
-    estimated = ""
-    if usage.timed_out_dollars and usage.spent is not None:
-        estimated = (
-            f", {dollars(usage.timed_out_dollars)} of it estimated for requests without a reply"
-        )
-    return [
-        f"judge {one_line(model)}: {calls}, {about}{dollars(usage.spent)}{before}{estimated}",
+    lines = [
+        f"judge {one_line(model)}: {_calls_of(usage)}, {_cost_of(usage)}",
         (
             f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, "
             f"{usage.embedding_tokens} embedded"
         ),
-        f"metrics: {metrics}" + (f"; retries: {counts(usage.retries)}" if usage.retries else ""),
-        *(one_line(f"first {kind}: {message}") for kind, message in usage.examples.items()),
+        f"metrics: {_metrics_of(usage)}",
     ]
+    return lines + [one_line(f"first {kind}: {text}") for kind, text in usage.examples.items()]
+
+
+def _calls_of(usage: JudgeUsage) -> str:
+    """Return how many calls there were, and where their replies came from."""
+    text = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached"
+    if usage.shared_calls:
+        text += f", {usage.shared_calls} shared"
+    if usage.repaired:
+        text += f", {usage.repaired} replies repaired"
+    return text
+
+
+def _cost_of(usage: JudgeUsage) -> str:
+    """Return what the calls cost, and how that is known."""
+    text = dollars(usage.spent)
+    if usage.unmetered and usage.spent is not None:
+        text = f"about {text}"
+    if usage.restored_dollars:
+        text += f", {dollars(usage.restored_dollars)} of it before"
+    if usage.timed_out_dollars and usage.spent is not None:
+        estimated = dollars(usage.timed_out_dollars)
+        text += f", {estimated} of it estimated for requests without a reply"
+    return text
+
+
+def _metrics_of(usage: JudgeUsage) -> str:
+    """Return how many metrics succeeded, were skipped, and failed."""
+    failed = sum(usage.errors.values())
+    text = (
+        f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {plural(failed, 'error')}"
+    )
+    if failed:
+        text += f" ({counts(usage.errors)})"
+    if usage.retries:
+        text += f"; retries: {counts(usage.retries)}"
+    return text
 
 
 def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     """Yield lines about the calls, tokens and dollars of a stream that `DryJudge` judged."""
-    micro, usage, model = stream.aggregates.snapshot()["micro"], stream.usage, judge_of(config)
+    micro = stream.aggregates.snapshot()["micro"]
+    usage = stream.usage
+    model = judge_of(config)
     responses, _ = counts_of(micro)
-    evaluating = (
-        f"evaluating {'this response' if responses == 1 else f'these {responses} responses'}"
-    )
+    what = "this response" if responses == 1 else f"these {responses} responses"
     if config is None or config.llm is None or model is None:
-        yield f"{evaluating} would take no calls: no metric is judged"
+        yield f"evaluating {what} would take no calls: no metric is judged"
         return
     from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
 
-    most = (
-        " at most (what the cache has costs nothing), and" if config.llm.cache is not None else ""
-    )
+    at_most = ""
+    if config.llm.cache is not None:
+        at_most = " at most (what the cache has costs nothing), and"
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
-    yield f"{evaluating} would take,{most} if no call has to be repeated:"
+    yield f"evaluating {what} would take,{at_most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"
     yield f"    input: about {usage.input_tokens} tokens"
     yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
+
     if config.llm.embedding is not None:
-        yield (
-            f"  {usage.attempts - completions} embeddings of {one_line(config.llm.embedding.model)}"
-        )
+        embeddings = usage.attempts - completions
+        yield f"  {embeddings} embeddings of {one_line(config.llm.embedding.model)}"
         yield f"    input: about {usage.embedding_tokens} tokens"
-    yield f"  cost: {'' if usage.dollars is None else 'about '}{dollars(usage.dollars)}"
-    for key in filter(is_counted_cost, micro):
-        yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"
+
+    about = "" if usage.dollars is None else "about "
+    yield f"  cost: {about}{dollars(usage.dollars)}"
+    for key in micro:
+        if is_counted_cost(key):
+            yield f"    {key.removesuffix(COST)}: {dollars(micro[key]['sum'])}"
+
     budget = config.llm.limits.budget_usd
     if budget is not None and usage.dollars is not None and budget < usage.dollars:
         number = int(responses * budget / usage.dollars)

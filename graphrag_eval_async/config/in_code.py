@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import iscoroutinefunction, signature
 from math import inf
 from pkgutil import resolve_name
@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Range: TypeAlias = tuple[float, float] | None
 
 is_key = re.compile(r"[A-Za-z0-9_-]{1,128}(?<!_cost)(?<!_error)").fullmatch
+"""Whether a text can be the key of a value in a result."""
 
 
 @overload
@@ -40,72 +41,141 @@ def metric(function: Any = None, /, *, range: Range = None, keys: Sequence[str] 
     Raises:
         UsageError: an argument has an invalid value.
     """
-    try:
-        low, high = map(float, (0, 1) if range is None else range)
-        is_valid = -inf < low < high < inf and all(isinstance(each, str) for each in keys)
-    except (TypeError, ValueError, OverflowError):
-        is_valid = False
-    if not (is_valid and (function is None or callable(function))) or isinstance(keys, str):
-        wanted = '@metric(range=(0, 1), keys=["a", "b"])'
+    limits = _limits_of(range)
+    is_valid = limits is not None and _are_names(keys)
+    if not is_valid or not (function is None or callable(function)):
+        example = '@metric(range=(0, 1), keys=["a", "b"])'
         raise UsageError(
-            f"metric: expected, for example, {wanted}; got {(function, range, keys)!r}"
+            f"metric: expected, for example, {example}; got {(function, range, keys)!r}"
         )
+    declaration = Declaration(None if range is None else limits, tuple(keys))
 
     def declare(function: F) -> F:
-        function._graphrag_eval = (low, high) if range is not None else None, tuple(keys)  # type: ignore[attr-defined]
+        function._graphrag_eval = declaration  # type: ignore[attr-defined]
         return function
 
     return declare if function is None else declare(function)
 
 
+def _are_names(keys: Any) -> bool:
+    """Return whether keys are a list or another collection of texts."""
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        return False
+    return all(isinstance(key, str) for key in keys)
+
+
+class Declaration(NamedTuple):
+    """What a function declares as a metric.
+
+    Attributes:
+        range: the least and the greatest value; None if any number is possible.
+        keys: keys of the dict that it returns; empty if it may return any.
+    """
+
+    range: Range = None
+    keys: tuple[str, ...] = ()
+
+
+def _limits_of(range_: Any) -> tuple[float, float] | None:
+    """Return the least and the greatest value of a declared range, or of 0 to 1 if there is none.
+
+    None if the range is invalid.
+    """
+    if range_ is None:
+        return 0.0, 1.0
+    try:
+        low, high = map(float, range_)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not -inf < low < high < inf:
+        return None
+    return low, high
+
+
 class CodeMetric(NamedTuple):
-    """A function of the question, the response and the result."""
+    """A function of the question, the response and the result.
+
+    Attributes:
+        name: its name in the configuration.
+        function: the function.
+        path: ``module:function``; None if it cannot be imported.
+        is_async: whether it is to be awaited.
+        range: the least and the greatest value; None if any number is possible.
+        outputs: keys of its values, as far as they are known before it is called.
+        is_open: whether it may return a dict with any keys.
+    """
 
     name: str
     function: Callable[..., Any]
-    path: str | None  # ``module:function``; None if it cannot be imported.
+    path: str | None
     is_async: bool
     range: Range
-    outputs: tuple[str, ...]  # Keys of its values, as far as they are known before it is called.
-    is_open: bool  # Whether it may return a dict with any keys.
+    outputs: tuple[str, ...]
+    is_open: bool
 
     def may_give(self, key: str) -> bool:
-        """Whether a result may have its value at `key`."""
+        """Return whether a result may have its value at `key`."""
         return key in self.outputs or (self.is_open and key.startswith(f"{self.name}_"))
 
 
-def find_metric(name: str, given: Any) -> CodeMetric:
+def find_metric(name: str, function_or_path: Any) -> CodeMetric:
     """Return the metric that a function is, or a path such as ``mypackage.mymodule:brevity``.
 
     Raises:
         ValueError: the name is invalid, or it cannot be imported, or is no function of three
             arguments.
     """
-    is_path = isinstance(given, str)
-    path = (
-        given
-        if is_path
-        else f"{getattr(given, '__module__', '')}:{getattr(given, '__qualname__', '')}"
-    )
-    try:
-        found = resolve_name(path)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (it runs the user's module)
-        found, where = None, "expected module:function, of a module that is installed, in the "
-        where += "working directory or, on the command line, beside the configuration"
-        if is_path:
-            raise ValueError(
-                f"cannot import {path!r}: {describe_exception(error)}; {where}"
-            ) from None
-    function, path = (found, path) if is_path else (given, path if found is given else None)
+    if isinstance(function_or_path, str):
+        path: str | None = function_or_path
+        function = _import(function_or_path)
+    else:
+        function = function_or_path
+        path = _path_of(function)
     try:
         signature(function).bind(None, None, None)
     except (TypeError, ValueError) as error:
         raise ValueError(f"expected a function of (question, response, result): {error}") from None
-    range_, keys = getattr(function, "_graphrag_eval", (None, ()))
-    outputs = tuple(f"{name}_{key}" for key in keys) or (name,)
-    if wrong := [key for key in (name, *outputs) if not is_key(key)]:
-        raise ValueError(
-            f"{wrong[0]!r}: expected letters, digits, _ and -, and no end in _cost or _error"
-        )
+
+    declaration: Declaration = getattr(function, "_graphrag_eval", Declaration())
+    outputs = tuple(f"{name}_{key}" for key in declaration.keys) or (name,)
+    for key in (name, *outputs):
+        if not is_key(key):
+            raise ValueError(
+                f"{key!r}: expected letters, digits, _ and -, and no end in _cost or _error"
+            )
     is_async = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
-    return CodeMetric(name, function, path, is_async, range_, outputs, not keys)
+    return CodeMetric(
+        name=name,
+        function=function,
+        path=path,
+        is_async=is_async,
+        range=declaration.range,
+        outputs=outputs,
+        is_open=not declaration.keys,
+    )
+
+
+def _import(path: str) -> Any:
+    """Return the function at a path.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        return resolve_name(path)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (it runs the user's module)
+        raise ValueError(
+            f"cannot import {path!r}: {describe_exception(error)}; expected module:function, of a "
+            "module that is installed, in the working directory or, on the command line, beside "
+            "the configuration"
+        ) from None
+
+
+def _path_of(function: Any) -> str | None:
+    """Return the path by which a function can be imported; None if there is none."""
+    path = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+    try:
+        found = resolve_name(path)
+    except (Exception, SystemExit):  # noqa: BLE001  (it may run the user's module)
+        return None
+    return path if found is function else None

@@ -6,16 +6,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from graphrag_eval_async.catalogue.sections import GENERATION, Amount, Name, Text
 from graphrag_eval_async.config.secrecy import masked
 
-Text = Annotated[str, Meta(pattern=r"\S", description="a string that is not empty")]
-Name = Annotated[
-    str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z", description="1 to 64 letters, digits, _ and -")
-]
 Count = Annotated[int, Meta(ge=1, le=2**53, description="an integer of 1 or more")]
 Positive = Annotated[float, Meta(gt=0, le=1e15, description="a number above 0")]
 Rate = Annotated[float, Meta(ge=0.001, le=1e15, description="a number of 0.001 or more")]
-Amount = Annotated[float, Meta(ge=0, le=1e9, description="a number from 0 to a billion")]
 
 Key = Annotated[
     str,
@@ -27,8 +23,13 @@ Key = Annotated[
 Header = Annotated[str, Meta(pattern=r"\A[ -~]*\Z", description="printable ASCII, on one line")]
 Headers: TypeAlias = dict[Key, Header]
 
-# The judge that `llm.generation` configures, among those that a metric names.
-GENERATION = "generation"
+OTHER_SERVERS = "vLLM, Ollama, a LiteLLM proxy, Anthropic, Gemini or Mistral"
+"""Servers with OpenAI's protocol, as errors name them."""
+
+Provider = Annotated[
+    Literal["openai", "azure"],
+    Meta(description=f'"azure", or "openai", which with a base_url is also for {OTHER_SERVERS}'),
+]
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +63,7 @@ class ModelConfig(Section, frozen=True, kw_only=True):
             parameter, the error names it.
     """
 
-    provider: Literal["openai", "azure"]
+    provider: Provider = "openai"
     model: Text
     base_url: Text | None = None
     api_key: Key | None = None

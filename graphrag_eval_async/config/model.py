@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
-from msgspec import Meta, field
-from msgspec.structs import fields
+from msgspec import Meta, defstruct, field
 
-from graphrag_eval_async.config.llm import (
+from graphrag_eval_async.catalogue.judged import JUDGED
+from graphrag_eval_async.catalogue.sections import (
     GENERATION,
     Amount,
-    Count,
-    Headers,
-    LLMConfig,
+    BuiltInConfig,
+    MetricConfig,
     Name,
-    Positive,
-    Section,
     Text,
+    Texts,
 )
+from graphrag_eval_async.config.llm import Count, Headers, LLMConfig, Positive, Section
 from graphrag_eval_async.records.question import Matching  # noqa: TC001  (its members are read)
 
-Texts = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list that is not empty")]
-Seed = Annotated[int, Meta(ge=0, le=2**53, description="an integer of 0 or more")]
-Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
+T = TypeVar("T", bound=Section)
+
 Input: TypeAlias = Literal[
     "question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"
 ]
-
-CORRECTNESS_INPUTS = ("question", "reference_answer", "actual_answer")
-"""What answer correctness shows the judge; placeholders in its prompt name them."""
 
 
 class StepsConfig(Section, frozen=True, kw_only=True):
@@ -133,162 +128,6 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     tolerance: Amount | None = None
 
 
-class MetricConfig(Section, frozen=True, kw_only=True):
-    """What the sections of all metrics have.
-
-    Attributes:
-        judges: names from `llm.judges`, or "generation" for the generation model.
-        vote: how to combine the values of several judges: "mean", or "majority", which is the
-            median. If each value is 0 or 1, the median is the verdict of most judges, or 0.5 in a
-            tie.
-    """
-
-    judges: Texts = (GENERATION,)
-    vote: Literal["mean", "majority"] = "mean"
-
-
-class BuiltInConfig(MetricConfig, frozen=True, kw_only=True):
-    """What the sections of built-in metrics have.
-
-    Attributes:
-        enabled: whether the metric is on.
-    """
-
-    enabled: bool = True
-
-
-class AnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Recall, precision and F1 of the answers' claims.
-
-    The judge lists the claims of both answers and pairs those that say the same; the library
-    counts. An answer without claims, such as a refusal, has recall and F1 0, and no precision.
-
-    Attributes:
-        prompt: instructions that replace the built-in ones. `{question}`, `{reference_answer}` and
-            `{actual_answer}` stand for the data; any other name in braces is an error.
-    """
-
-    prompt: Text | None = None
-
-
-class AnswerRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """RAGAS answer relevancy.
-
-    The mean cosine of the question and the questions that the judge guesses from the answer. It may
-    be negative. An evasive answer scores 0.
-
-    Attributes:
-        mode: "ragas" uses the prompt of RAGAS, with one call per guessed question; "joint" guesses
-            all in one call, with the library's own prompt.
-        strictness: number of questions to guess, from 1 to 20.
-    """
-
-    mode: Literal["ragas", "joint"] = "ragas"
-    strictness: Annotated[int, Meta(ge=1, le=20, description="an integer from 1 to 20")] = 3
-
-
-class RetrievalConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """What the sections of both retrieval metrics have.
-
-    Attributes:
-        mode: "ragas" uses the prompts of RAGAS, with one call per document; "joint" judges all
-            documents of a step in one call, with the library's own prompt.
-        seed: seed of the random order in which "joint" shows the documents to the judge.
-    """
-
-    mode: Literal["ragas", "joint"] = "ragas"
-    seed: Seed = 0
-
-
-class RetrievalAnswerConfig(RetrievalConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against the reference answer.
-
-    A document without text counts as irrelevant at its rank. A step that returned no text scores 0
-    without a call. If no document has the key `text`, the metric is skipped.
-    """
-
-
-class RetrievalContextConfig(RetrievalConfig, frozen=True, kw_only=True):
-    """RAGAS context recall and precision of retrieved texts against those of the matched reference
-    step.
-
-    If `retrieval_answer` is also "joint", with the same `seed` and `judges`, one call judges both
-    metrics. The judge then sees the reference answer and the reference texts, so values may differ
-    a little from those of separate calls.
-    """
-
-
-class FaithfulnessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Share of the answer's claims that the retrieved texts support; needs no reference answer.
-
-    An answer without claims has no value.
-
-    Attributes:
-        mode: "joint" finds and judges the claims in one call, with the library's own prompt;
-            "ragas" uses the two prompts of RAGAS.
-    """
-
-    mode: Literal["joint", "ragas"] = "joint"
-
-
-class ContextRelevanceConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Relevance of the retrieved texts to the question; needs no reference answer.
-
-    The mean over the texts: 1 if a text helps to answer the question, 0.5 if it is only about the
-    same subject, and 0 otherwise or if the document has no text.
-
-    Attributes:
-        mode: "joint", the only mode, judges all texts in one call.
-        seed: seed of the random order in which the judge sees the texts.
-    """
-
-    mode: Literal["joint"] = "joint"
-    seed: Seed = 0
-
-
-class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """Share of the answer's values that are in the rows of the agent's queries; needs no reference
-    answer.
-
-    Values in the question do not count. A number is found if it is in the rows, exactly or rounded
-    to as many decimals; numbers below 10 are not rounded to integers. It is also found if it is the
-    year of a date, or the number of rows of a query, unless that is 1. Units and negation are
-    ignored. The judge decides about all other values, and sees 20,000 characters of rows;
-    `sparql_groundedness_reason` says how many rows were cut off.
-
-    Attributes:
-        mode: "joint", the only mode, judges all values without an exact match in one call.
-    """
-
-    mode: Literal["joint"] = "joint"
-
-
-class RagasAnswerCorrectnessConfig(BuiltInConfig, frozen=True, kw_only=True):
-    """RAGAS answer correctness: the weighted mean of an F-score of statements and the answers'
-    similarity.
-
-    An answer without statements, such as a refusal or an empty answer, scores 0.
-
-    Attributes:
-        mode: "ragas" uses the prompts of RAGAS, in three calls; "joint" counts the claims that
-            answer correctness finds with its built-in prompt. If both metrics are on, they share
-            the call.
-        weights: weights of the F-score and of the similarity, relative to their sum.
-        beta: beta of the F-score; above 1, recall counts for more. At most a million.
-        threshold: from 0 to 1; values at or above it become 1, others 0.
-    """
-
-    mode: Literal["ragas", "joint"] = "ragas"
-    weights: Annotated[tuple[Amount, Amount], Meta(description="a list of 2 numbers")] = (
-        0.75,
-        0.25,
-    )
-    beta: Annotated[
-        float, Meta(gt=0, le=1e6, description="a number above 0, at most a million")
-    ] = 1.0
-    threshold: Share | None = None
-
-
 class OutputConfig(Section, frozen=True, kw_only=True):
     """One output of a custom evaluation.
 
@@ -327,11 +166,41 @@ class CustomEvaluationConfig(MetricConfig, frozen=True, kw_only=True):
     steps_keys: Texts | None = None
 
 
+class RagasMetricConfig(MetricConfig, frozen=True, kw_only=True):
+    """A metric of ragas.
+
+    Attributes:
+        metric: name of a metric of ragas, such as ``FactualCorrectness``, or the path of a class or
+            an object, such as ``mypackage.mymodule:MyMetric``.
+        arguments: arguments of the class. Inputs that responses lack may stand here, too, such as
+            `rubrics` or `reference_topics`.
+    """
+
+    metric: Text
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+def _with_sections_of_metrics(settings: type[T]) -> type[T]:
+    """Return a section that has one more key for each judged metric: its section, or None."""
+    config = defstruct(
+        settings.__name__,
+        [(metric.name, metric.section | None, None) for metric in JUDGED],
+        bases=(settings,),
+        namespace={"__doc__": settings.__doc__},
+        module=settings.__module__,
+        frozen=True,
+        kw_only=True,
+    )
+    return cast("type[T]", config)
+
+
+@_with_sections_of_metrics
 class Config(Section, frozen=True, kw_only=True):
     """A configuration, with the keys of the YAML file.
 
-    A metric is judged if its section is present and enabled. With no metric sections and no custom
-    evaluations, `llm` judges answer correctness, and with an embedding model also answer relevance.
+    A metric is judged if its section is present and enabled. With no metric sections, no metrics of
+    ragas and no custom evaluations, `llm` judges answer correctness, and with an embedding model
+    also answer relevance.
 
     Attributes:
         llm: the models that judge. Without them, no LLM is called: steps, `match` and your own
@@ -349,6 +218,8 @@ class Config(Section, frozen=True, kw_only=True):
         answer_match: how all answers are matched with their reference answers: a section, or its
             `match` alone. Without it, only answers to questions with a `match` are compared.
         custom_evaluations: your own calls of the judge, as a list.
+        ragas: metrics of the package ragas, by names of your choice: each is the name of a metric,
+            such as ``Faithfulness``, or a section. Needs the extra `ragas`.
         custom_metrics: your own metrics, by name. Each is the path of a function of the question,
             the response and the result, such as ``mypackage.mymodule:brevity``. The module must be
             installed. On the command line, it may also be in the working directory or beside the
@@ -362,29 +233,41 @@ class Config(Section, frozen=True, kw_only=True):
     turned_on: Literal["all"] | None = field(default=None, name="metrics")
     primary: Texts | None = None
     answer_match: Matching | AnswerMatchConfig | None = None
-    answer_correctness: AnswerCorrectnessConfig | None = None
-    answer_relevance: AnswerRelevanceConfig | None = None
-    retrieval_answer: RetrievalAnswerConfig | None = None
-    retrieval_context: RetrievalContextConfig | None = None
-    ragas_answer_correctness: RagasAnswerCorrectnessConfig | None = None
-    faithfulness: FaithfulnessConfig | None = None
-    context_relevance: ContextRelevanceConfig | None = None
-    sparql_groundedness: SparqlGroundednessConfig | None = None
     custom_evaluations: tuple[CustomEvaluationConfig, ...] = ()
+    ragas: dict[Name, Text | RagasMetricConfig] = field(default_factory=dict)
     custom_metrics: dict[Name, Text] = field(default_factory=dict)
 
+    if TYPE_CHECKING:  # The keys of metrics are those of the catalogue.
+
+        def __init__(self, **sections: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
     @property
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, BuiltInConfig]:
         """The sections of built-in metrics that are present, by name."""
-        sections = {name: getattr(self, name) for name in METRICS}
+        sections = {metric.name: getattr(self, metric.name) for metric in JUDGED}
         return {name: section for name, section in sections.items() if section is not None}
+
+    @property
+    def ragas_metrics(self) -> dict[str, RagasMetricConfig]:
+        """The sections of the metrics of ragas, by name."""
+        sections = {}
+        for name, section in self.ragas.items():
+            if isinstance(section, str):
+                section = RagasMetricConfig(metric=section)
+            sections[name] = section
+        return sections
 
     @property
     def judged(self) -> dict[str, MetricConfig]:
         """The sections of all metrics that are present, by key."""
-        return self.metrics | {
-            f"custom_evaluations[{i}]": each for i, each in enumerate(self.custom_evaluations)
-        }
+        sections: dict[str, MetricConfig] = dict(self.metrics)
+        for index, evaluation in enumerate(self.custom_evaluations):
+            sections[f"custom_evaluations[{index}]"] = evaluation
+        for name, section in self.ragas_metrics.items():
+            sections[f"ragas.{name}"] = section
+        return sections
 
     @property
     def judges(self) -> list[str]:
@@ -394,27 +277,13 @@ class Config(Section, frozen=True, kw_only=True):
 
     @property
     def embedding_metrics(self) -> list[str]:
-        """The names of those that need an embedding model."""
-        correctness = self.ragas_answer_correctness
-        embeds = correctness is not None and correctness.weights[1] > 0
-        relevance = [] if self.answer_relevance is None else ["answer_relevance"]
-        return [*relevance, "ragas_answer_correctness"] if embeds else relevance
-
-
-METRICS: dict[str, type[BuiltInConfig]] = {
-    each.name: kind
-    for each in fields(Config)
-    for kind in get_args(each.type)
-    if isinstance(kind, type) and issubclass(kind, BuiltInConfig)
-}
-"""The sections of `Config` that are metrics, by name."""
+        """The names of the built-in metrics that need an embedding model."""
+        return [name for name, section in self.metrics.items() if section.needs_embedding]
 
 
 def judge_of(config: Config | None) -> str | None:
     """Return the names of the judging LLMs; None if there is none, or no metric is on."""
     if config is None or config.llm is None or not config.judged:
         return None
-    models = [
-        model.model for name in config.judges if (model := config.llm.model(name)) is not None
-    ]
-    return ", ".join(models) or None
+    models = [config.llm.model(name) for name in config.judges]
+    return ", ".join(model.model for model in models if model is not None) or None

@@ -10,10 +10,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import orjson
-from msgspec import UNSET, ValidationError, convert
+from msgspec import UNSET, Struct, ValidationError, convert
 from msgspec.structs import fields
 
-from graphrag_eval_async.config.llm import ModelConfig, Section
+from graphrag_eval_async.config.llm import ModelConfig
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
 from graphrag_eval_async.removed import explain_removed
@@ -35,12 +35,11 @@ class Reader:
     def problem(self, key: str, what: str) -> None:
         self.problems.setdefault(key, what)
 
-    def section(self, kind: type[Section], given: Any, key: str = "") -> Any:
+    def section(self, kind: type[Struct], given: Any, key: str = "") -> Any:
         """The section that a mapping or a section holds; None after a problem."""
         count = len(self.problems)
-        if isinstance(given, Section):
-            values = {field.encode_name: getattr(given, field.name) for field in fields(given)}
-            given = {name: value for name, value in values.items() if value is not UNSET}
+        if isinstance(given, Struct):
+            given = members_of(given)
         if not isinstance(given, Mapping):
             return self.problem(key, f"expected a mapping, got {_described(given, key)}")
         known = {field.encode_name: field for field in fields(kind)}
@@ -64,9 +63,9 @@ class Reader:
         if value is None and NoneType in options:
             return None
         section = next(
-            (each for each in options if isinstance(each, type) and issubclass(each, Section)), None
+            (each for each in options if isinstance(each, type) and issubclass(each, Struct)), None
         )
-        if section is not None and (section is options[0] or isinstance(value, Mapping | Section)):
+        if section is not None and (section is options[0] or isinstance(value, Mapping | Struct)):
             return self.section(section, value, key)
         if isinstance(value, date):
             # Files keep dates as text; `yaml.safe_load` makes a date of `api_version: 2024-10-21`.
@@ -113,6 +112,14 @@ class Reader:
         else:
             return read
         return ""
+
+
+def members_of(section: Struct | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a section or a mapping, by their keys in a file."""
+    if isinstance(section, Mapping):
+        return dict(section)
+    values = {field.encode_name: getattr(section, field.name) for field in fields(section)}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def _is_json(value: Any) -> bool:

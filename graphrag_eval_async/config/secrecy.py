@@ -76,8 +76,13 @@ def secrets(config: Struct) -> set[str]:
     They are API keys, including those in the SDK's environment variables, and everything else that
     was read from the environment except names of models.
     """
-    found = {*_secrets("", config), *(os.environ.get(name, "") for name in SDK_SECRETS)}
+    found = {*_secrets("", config), *environment_secrets()}
     return {str(text) for text in found if text}
+
+
+def environment_secrets() -> set[str]:
+    """Return the keys in the SDK's environment variables."""
+    return {os.environ[name] for name in SDK_SECRETS if os.environ.get(name)}
 
 
 def _secrets(name: str, value: Any) -> Iterator[str]:

@@ -6,7 +6,12 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
-from graphrag_eval_async.errors import ComparisonBudgetExceeded, RejectedResponse, warn_caller
+from graphrag_eval_async.errors import (
+    ComparisonBudgetExceeded,
+    RejectedResponse,
+    UsageError,
+    warn_caller,
+)
 from graphrag_eval_async.evaluator.fast_path import FastPath
 from graphrag_eval_async.evaluator.scoring import Rules, Scoring, StepsGroups
 from graphrag_eval_async.evaluator.setup import check_arguments, configure
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.execution import Executed, ExecutionSession
-    from graphrag_eval_async.judge import Judge, JudgeUsage
+    from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.judge.session import JudgeSession
     from graphrag_eval_async.metrics import OnFatal
     from graphrag_eval_async.records import Record, Response
@@ -58,8 +64,8 @@ class EvaluatorOptions(TypedDict, total=False):
     steps_groups: StepsGroups | None
     step_aliases: Mapping[str, Sequence[str]] | None
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None
-    judge: Judge | Mapping[str, Judge] | None
-    metrics: Mapping[str, Callable[..., Any] | str] | None
+    judge: GivenJudge | Mapping[str, GivenJudge] | None
+    metrics: Mapping[str, Any] | None
     on_fatal: OnFatal
     format: str | TraceFormat | None
 
@@ -84,8 +90,8 @@ class Evaluator:
         steps_groups: StepsGroups | None = None,
         step_aliases: Mapping[str, Sequence[str]] | None = None,
         config: str | os.PathLike[str] | Mapping[str, Any] | Config | None = None,
-        judge: Judge | Mapping[str, Judge] | None = None,
-        metrics: Mapping[str, Callable[..., Any] | str] | None = None,
+        judge: GivenJudge | Mapping[str, GivenJudge] | None = None,
+        metrics: Mapping[str, Any] | None = None,
         on_fatal: OnFatal = "raise",
         format: str | TraceFormat | None = None,  # noqa: A002  (its name on the command line)
     ) -> None:
@@ -104,13 +110,15 @@ class Evaluator:
                 added to the `aliases` of the configuration.
             config: metrics to judge, models and limits: a path to YAML, a dict of that layout, or a
                 `Config`. Default: no LLM is called; steps and `match` are scored.
-            judge: your own judge, in place of the configured models; or a dict with one for each
-                name in `judges` of the metrics. Without a configuration, it judges answer
-                correctness.
+            judge: judges in place of the configured models: an `OpenAIJudge`; a client of the
+                package openai, which sends the requests of the configured models; a model such as
+                "openai/gpt-4o-mini"; or your own `Judge`. Or a dict with one for each name in
+                `judges` of the metrics. Without a configuration, it judges answer correctness.
             metrics: metrics of your own, by name, added to `custom_metrics` of the configuration:
                 functions ``(question, response, result) -> float | bool | dict[str, float] |
                 None``, plain or async, or paths such as ``mypackage.mymodule:brevity``. See the
-                page "Write your own metric".
+                page "Write your own metric". Or metrics of ragas, added to `ragas` of the
+                configuration: classes, partials of classes, or objects.
             on_fatal: what to do if the judge rejects the key, lacks the model or is out of quota:
                 "raise" raises `JudgeUnavailable`, "continue" makes it the error of each metric.
             format: the responses are traces in this format, such as "openai" or "auto"; or a
@@ -312,6 +320,8 @@ class Evaluator:
                     fields = {**fields, "actual_steps": executed.judged_steps(steps)}
             matches = evaluation.matches
             evaluation.plan = judging.plan(question, fields, reference_steps, matches)
+            if evaluation.plan is not None and evaluation.plan.notes:
+                evaluation.judged = {**evaluation.judged, **evaluation.plan.notes}
 
         if self.in_code is not None:
             is_anything_judged = evaluation.plan is not None and bool(evaluation.plan.due)
@@ -391,10 +401,26 @@ class Evaluator:
         """Outputs of custom evaluations and metrics in code that are from 0 to 1 by definition."""
         judged: Sequence[str] = ()
         if self._judging is not None:
-            judged = self._judging.provenance().get("fractions", ())
+            judged = self._judging.fractions
         if self.in_code is None:
             return judged
         return [*judged, *self.in_code.fractions]
+
+    def metrics_by_path(self, what: str) -> dict[str, str]:
+        """Return the metrics in code by name, as paths by which another process imports them.
+
+        Metrics of ragas that were given as classes are in `config`.
+
+        Raises:
+            UsageError: a metric cannot be imported, but `what` needs it.
+        """
+        if self._judging is not None:
+            for name in self._judging.not_importable:
+                raise UsageError(
+                    f"metrics[{name!r}]: {what} imports it by its path; give its class, or a "
+                    "partial of it, defined at the top of a module"
+                )
+        return {} if self.in_code is None else self.in_code.paths(what)
 
     @property
     def waits(self) -> bool:

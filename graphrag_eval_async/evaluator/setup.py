@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.catalogue.metrics import JUDGED
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.errors import UsageError, warn_caller
 from graphrag_eval_async.evaluator.scoring import Rules, StepsGroups
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.execution import Executing
-    from graphrag_eval_async.judge import Judge
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.metrics import Judging, OnFatal
     from graphrag_eval_async.metrics.in_code import CodeMetrics
 
@@ -33,7 +33,7 @@ class Configured(NamedTuple):
 
 def configure(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | None,
-    judge: Judge | Mapping[str, Judge] | None,
+    judge: GivenJudge | Mapping[str, GivenJudge] | None,
     metrics: Mapping[str, Any],
     *,
     on_fatal: OnFatal,
@@ -45,11 +45,16 @@ def configure(
     aliases = {} if step_aliases is None else step_aliases
     if config is None and judge is None and not metrics:
         return Configured(None, Rules(steps_groups or "last"), aliases)
-    # Most streams need no configuration, which takes long to import.
-    from graphrag_eval_async.config import LimitsConfig, load_config
+    # Most streams do not need these modules.
+    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.judge.given import GivenJudges
     from graphrag_eval_async.metrics import Judging
+    from graphrag_eval_async.metrics.ragas_lookup import split_metrics
 
-    checked = load_config({} if config is None else config, judge=judge is not None)
+    metrics_given = split_metrics(metrics)
+    checked = GivenJudges(judge).load_config(
+        {} if config is None else config, metrics_given.ragas_sections
+    )
     if not has_reference:
         idle = _names_that_need_a_reference(checked)
         if idle:
@@ -57,14 +62,15 @@ def configure(
 
     judging = None
     if checked.judged:
-        judging = Judging(checked, judge=judge, on_fatal=on_fatal)
+        judging = Judging(checked, judge=judge, on_fatal=on_fatal, ragas=metrics_given.ragas)
 
     in_code = None
-    if metrics or checked.custom_metrics:
+    functions = metrics_given.functions
+    if functions or checked.custom_metrics:
         from graphrag_eval_async.metrics.in_code import CodeMetrics
 
         limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
-        in_code = CodeMetrics(checked, metrics, limits)
+        in_code = CodeMetrics(checked, functions, limits)
 
     executing = None
     steps = checked.steps

@@ -17,7 +17,8 @@ from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
-from graphrag_eval_async.judge.refusals import Scrubber, retry_after
+from graphrag_eval_async.judge.failures import retry_after
+from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.graphs.reading import read_graph

@@ -13,6 +13,7 @@ from graphrag_eval_async.catalogue.metrics import (
     is_metric,
     is_primary,
     is_score,
+    lower_is_better,
     range_of,
 )
 from graphrag_eval_async.catalogue.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
@@ -36,7 +37,6 @@ from graphrag_eval_async.inference.verdicts import (
     decide_values,
     finished_rows,
     is_fraction,
-    lower_is_better,
     non_inferiority,
     position,
 )

@@ -10,6 +10,7 @@ from heapq import heappush, heappushpop
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.errors import AggregationError, UsageError, check_integer, describe
 from graphrag_eval_async.records.line import write_line
@@ -19,12 +20,8 @@ from graphrag_eval_async.text import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-ALIASES = {
-    "answer_correctness": "answer_f1",
-    "retrieval_answer": "retrieval_answer_f1",
-    "retrieval_context": "retrieval_context_f1",
-}
-"""Metrics that people may name by the section of the configuration."""
+ALIASES = {metric.name: metric.values[-1] for metric in JUDGED if metric.name not in metric.values}
+"""Metrics that people may name by the section of the configuration; of several, the F1."""
 
 UNUSED = {
     "unknown_question_id": "for a question that the results do not have; check `question_id`",
@@ -49,8 +46,7 @@ SHOWN = (
 )
 """The keys of a result that people see. The judge's score is not among them: it would sway them."""
 
-OF_RETRIEVAL = ("faithfulness", "context_relevance", "retrieval_answer", "retrieval_context")
-EVIDENCE = {"sparql_groundedness": "sparql_query"} | dict.fromkeys(OF_RETRIEVAL, "retrieval")
+EVIDENCE = {metric.name: metric.evidence for metric in JUDGED if metric.evidence}
 """The steps whose outputs people need to judge a metric, by how its name begins."""
 
 

@@ -16,7 +16,7 @@ from graphrag_eval_async.catalogue.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
     is_primary,
-    is_score,
+    lower_is_better,
     metric_position,
     range_of,
 )
@@ -78,13 +78,6 @@ def sign_test(wins: int, losses: int) -> float:
         ways = ways * (count - size) // (size + 1)
         ways_in_all += ways
     return min(1.0, 2 * ways_in_all / (1 << count))
-
-
-def lower_is_better(metric: str) -> bool:
-    """Whether lower values of a metric are better; for outputs of custom evaluations, higher
-    ones are.
-    """
-    return metric == ERROR_RATE or not is_score(metric)
 
 
 def position(metric: str) -> tuple[bool, tuple[int, str]]:

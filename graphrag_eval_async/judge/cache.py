@@ -26,7 +26,16 @@ SCHEMA = [
 ]
 """The header identifies our files; increase the version when the table changes."""
 
-BUSY_SEC = 5.0  # How long to wait while another process locks the file.
+BUSY_SEC = 5.0
+"""How long to wait while another process locks the file, in seconds."""
+
+SQLITE_HEADER = b"SQLite format 3\0"
+HEADER_BYTES = 100
+
+# Where the header has the version and the id of the application, as big-endian numbers:
+# https://www.sqlite.org/fileformat.html#the_database_header
+USER_VERSION = slice(60, 64)
+APPLICATION = slice(68, 72)
 
 
 def digest(*parts: Any) -> bytes:
@@ -45,7 +54,8 @@ class CallCache:
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         """See `open`; all work on `db` runs in `thread`, in submission order."""
         self.failures = 0
-        self._db, self._thread = db, thread
+        self._db = db
+        self._thread = thread
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str]) -> CallCache:
@@ -60,13 +70,13 @@ class CallCache:
 
     async def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        return await self._do("SELECT value FROM calls WHERE key = ?", key)
+        return await self._run("SELECT value FROM calls WHERE key = ?", key)
 
     async def put(self, key: bytes, value: bytes) -> None:
         """Store a value; once this returns, it outlives the process. Cancelling does not undo
         it.
         """
-        await self._do("INSERT OR REPLACE INTO calls VALUES (?, ?)", key, value)
+        await self._run("INSERT OR REPLACE INTO calls VALUES (?, ?)", key, value)
 
     async def aclose(self) -> None:
         """Finish queued calls and close the file; call only once."""
@@ -75,13 +85,16 @@ class CallCache:
         await asyncio.wait([closed])
         self._thread.shutdown()
 
-    async def _do(self, statement: str, *values: bytes) -> bytes | None:
-        doing = asyncio.get_running_loop().run_in_executor(
-            self._thread, self._execute, statement, values
-        )
-        return await asyncio.shield(doing)
+    async def _run(self, statement: str, *values: bytes) -> bytes | None:
+        """Run a statement in the thread, also to its end if the task is cancelled; return the first
+        value.
+        """
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._thread, self._execute, statement, values)
+        return await asyncio.shield(running)
 
     def _execute(self, statement: str, values: tuple[bytes, ...]) -> bytes | None:
+        """Return the first value of a statement; None without one, or if it fails."""
         import sqlite3
 
         try:
@@ -92,7 +105,9 @@ class CallCache:
             if isinstance(error, sqlite3.OperationalError):
                 self._db.execute("PRAGMA busy_timeout = 0")
             return None
-        return row[0] if row and isinstance(row[0], bytes) else None
+        if not row or not isinstance(row[0], bytes):
+            return None
+        return row[0]
 
 
 def check_cache(path: str | os.PathLike[str]) -> None:
@@ -102,6 +117,7 @@ def check_cache(path: str | os.PathLike[str]) -> None:
 
 
 def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
+    """Return a connection to the cache in a file, which is created if it does not exist."""
     import sqlite3
 
     with _located(path):
@@ -127,13 +143,12 @@ def _located(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn file errors into a `ConfigError` that shows the path as configured."""
     import sqlite3
 
-    shown = repr(path if isinstance(path, str) else os.fspath(path))
+    shown = repr(os.fspath(path))
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            [f"llm.cache: {shown}: {error.strerror or type(error).__name__}"]
-        ) from None
+        reason = error.strerror or type(error).__name__
+        raise ConfigError([f"llm.cache: {shown}: {reason}"]) from None
     except (sqlite3.Error, ValueError) as error:
         raise ConfigError([f"llm.cache: {shown}: {error}"]) from None
 
@@ -142,7 +157,8 @@ def _check_file(path: Path) -> None:
     """Check that SQLite may open a file: opening a foreign database could repair, and so change,
     it.
 
-    Header format: https://www.sqlite.org/fileformat.html#the_database_header
+    Raises:
+        ValueError: it is something else, or cannot be written.
     """
     if not path.parent.is_dir():
         raise ValueError("its directory does not exist")
@@ -155,12 +171,16 @@ def _check_file(path: Path) -> None:
         raise foreign
     if not os.access(path, os.W_OK):
         raise ValueError("the file is not writable")
+
     with path.open("rb") as file:
-        header = file.read(100)
-    found, version = (int.from_bytes(header[start : start + 4]) for start in (68, 60))
-    if header and not (header.startswith(b"SQLite format 3\0") and found == APPLICATION_ID):
+        header = file.read(HEADER_BYTES)
+    if not header:  # Another process is just creating it.
+        return
+    application = int.from_bytes(header[APPLICATION])
+    if not header.startswith(SQLITE_HEADER) or application != APPLICATION_ID:
         raise foreign
-    if header and version != SCHEMA_VERSION:
+    version = int.from_bytes(header[USER_VERSION])
+    if version != SCHEMA_VERSION:
         raise ValueError(
             f"written by another version of the library (format {version}, this one reads "
             f"{SCHEMA_VERSION}); delete the file: `graphrag-eval-async evaluate` fills it again"

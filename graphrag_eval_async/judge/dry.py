@@ -8,7 +8,7 @@ from functools import reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.judge.usage import estimate_prompt, estimate_tokens
+from graphrag_eval_async.judge.tokens import estimate_prompt, estimate_tokens
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 ASSUMED_OUTPUT_TOKENS = 250
 """Assumed length of a reply: a few sentences as JSON. Reasoning models may use far more."""
 
-_ID = re.compile(r'\{"id":(\d+),')
+DOCUMENT_ID = re.compile(r'\{"id":(\d+),')
+"""The number of a document in a message; a quote within a text is escaped."""
 
 SCALARS = {"string": "text", "number": 0, "integer": 0, "boolean": False, "null": None}
+"""A value of each type of a schema."""
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -34,28 +36,42 @@ class DryJudge:
         `ASSUMED_OUTPUT_TOKENS`.
         """
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
-        # Documents are numbered; a quote within a text is escaped.
-        ids = [int(number) for message in messages for number in _ID.findall(message["content"])]
-        return fitting(schema, schema, ids), usage
+        document_ids = [
+            int(number)
+            for message in messages
+            for number in DOCUMENT_ID.findall(message["content"])
+        ]
+        return fitting(schema, schema, document_ids), usage
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage]:
         """Return the same unit vector for each text."""
-        return [[1.0] for _ in texts], TokenUsage(sum(map(estimate_tokens, texts)))
+        vectors = [[1.0] for _ in texts]
+        return vectors, TokenUsage(sum(map(estimate_tokens, texts)))
 
 
-def fitting(schema: Schema, root: Schema, ids: Sequence[int] = ()) -> Any:
-    """Return a small value that fits a part of the schema `root`: one item per list, or one for
-    each id.
+def fitting(schema: Schema, root: Schema, document_ids: Sequence[int] = ()) -> Any:
+    """Return a small value that fits a schema.
+
+    Args:
+        schema: the schema, a part of `root`.
+        root: the whole schema, to which references point.
+        document_ids: the ids of the items of lists whose items have one; other lists have one item.
     """
     if "$ref" in schema:
-        return fitting(reduce(getitem, schema["$ref"].split("/")[1:], root), root, ids)
+        path = schema["$ref"].split("/")[1:]
+        return fitting(reduce(getitem, path, root), root, document_ids)
     if "anyOf" in schema:
-        return fitting(schema["anyOf"][0], root, ids)
+        return fitting(schema["anyOf"][0], root, document_ids)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][0]
     if schema["type"] == "object":
-        return {name: fitting(part, root, ids) for name, part in schema["properties"].items()}
+        properties = schema["properties"]
+        return {name: fitting(part, root, document_ids) for name, part in properties.items()}
     if schema["type"] == "array":
-        item = fitting(schema["items"], root, ids)
+        item = fitting(schema["items"], root, document_ids)
         if isinstance(item, dict) and "id" in item:
-            return [item | {"id": number} for number in ids]
+            return [item | {"id": number} for number in document_ids]
         return [item] if item != 0 else []  # Numbers are ids of something.
     return SCALARS[schema["type"]]

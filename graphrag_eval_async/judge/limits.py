@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anyio import CancelScope
 
@@ -20,32 +20,58 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
 
-SHORT_PAUSE = 5.0  # Seconds; longer pauses are logged.
-# Refusals of the key or the model in a row that end a run in which requests have succeeded.
-MAX_DENIED = 10
-# Seconds; a longer pause also stops the clocks of results, and counts as no attempt.
+SHORT_PAUSE = 5.0
+"""Seconds; longer pauses are logged."""
+
 LONG_PAUSE = 60.0
+"""Seconds; a longer pause also stops the clocks of results, and counts as no attempt."""
+
+MAX_DENIED = 10
+"""Refusals of the key or the model in a row that end a run in which requests have succeeded."""
+
+MIN_TIMER_SECONDS = 0.001
+"""The shortest wait: a timer may fire slightly early, and would be set again at once."""
+
+ROUNDING = 1e-9
+"""Seconds; a wait of less is an error of rounding."""
 
 
 class TokenBucket:
-    """Holds one second's worth, so that no minute exceeds `per_minute` by much; debts are paid
-    off.
+    """Limits a rate. The bucket holds what one second allows, so that no minute exceeds
+    `per_minute` by much; debts are paid off.
     """
 
     def __init__(self, per_minute: float | None) -> None:
-        self._full = inf if per_minute is None else max(1.0, per_minute / 60)
-        # Seconds until one more is there.
-        self._each = 0.0 if per_minute is None else 60 / per_minute
+        """Fill the bucket; None is no limit."""
+        if per_minute is None:
+            self._capacity = inf
+            self._seconds_per_unit = 0.0
+        else:
+            self._capacity = max(1.0, per_minute / 60)
+            self._seconds_per_unit = 60 / per_minute
         self._full_at = -inf
 
-    def wait(self, now: float, wanted: float) -> float:
-        """Return the seconds until the bucket holds `wanted` or is full."""
-        lacking = max(0.0, self._full - wanted) * self._each if self._each else 0.0
-        return self._full_at - now - lacking - 1e-9  # Do not wait for rounding errors.
+    def wait(self, now: float, amount: float) -> float:
+        """Return the seconds until the bucket holds an amount or is full."""
+        lead = 0.0
+        if self._seconds_per_unit:
+            # It holds the amount this long before it is full.
+            lead = max(0.0, self._capacity - amount) * self._seconds_per_unit
+        return self._full_at - now - lead - ROUNDING
 
     def take(self, now: float, amount: float) -> None:
         """Take an amount, or return it if negative; more than it holds becomes a debt."""
-        self._full_at = max(self._full_at, now) + amount * self._each
+        self._full_at = max(self._full_at, now) + amount * self._seconds_per_unit
+
+
+class Waiting(NamedTuple):
+    """A request that waits for its slot; those of the earliest result come first."""
+
+    order: int
+    number: int
+    """Makes two of the same order comparable, the first to wait first."""
+    tokens: float
+    turn: asyncio.Future[None]
 
 
 class RateLimiter:
@@ -60,12 +86,18 @@ class RateLimiter:
         self, limits: LimitsConfig, usage: JudgeUsage, clocks: Clocks | None = None
     ) -> None:
         """Limit requests; a long pause also stops `clocks`."""
-        self._max = self._limit = usage.concurrency = limits.max_concurrency
+        self._max_concurrency = limits.max_concurrency
+        self._concurrency = limits.max_concurrency
         self._requests = TokenBucket(limits.requests_per_minute)
         self._tokens = TokenBucket(limits.tokens_per_minute)
-        self._usage, self._clocks = usage, clocks
-        self._in_flight = self._successes = self._round = 0
-        self._waiting: list[tuple[int, int, float, asyncio.Future[None]]] = []
+        self._usage = usage
+        usage.concurrency = limits.max_concurrency
+        self._clocks = clocks
+        self._in_flight = 0
+        self._successes = 0
+        # A round ends when the server reports overload.
+        self._round = 0
+        self._waiting: list[Waiting] = []
         self._numbers = count()
         self._paused_until = -inf
         self._timer: asyncio.TimerHandle | None = None
@@ -73,12 +105,13 @@ class RateLimiter:
     async def acquire(self, order: int, tokens: float) -> int:
         """Wait until a request may be sent, the lowest `order` first; return its round."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (order, next(self._numbers), tokens, turn))
+        heappush(self._waiting, Waiting(order, next(self._numbers), tokens, turn))
         self._admit()
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            was_admitted = turn.done() and not turn.cancelled()
+            if was_admitted:
                 self.release()
             raise
         return self._round
@@ -96,26 +129,30 @@ class RateLimiter:
 
     def succeeded(self, sent_in: int) -> None:
         """Count a success of a request that was sent in round `sent_in`."""
-        if sent_in == self._round and self._limit < self._max:
-            self._successes += 1
-            if self._successes >= self._limit:
-                self._set_limit(self._limit + 1)
-                self._admit()
+        if sent_in != self._round or self._concurrency >= self._max_concurrency:
+            return
+        self._successes += 1
+        if self._successes >= self._concurrency:
+            self._set_concurrency(self._concurrency + 1)
+            self._admit()
 
     def slow_down(self, sent_in: int) -> None:
         """Halve the concurrency, unless another request of round `sent_in` already did."""
         if sent_in == self._round:
             self._round += 1
-            self._set_limit(max(1, self._limit // 2))
+            self._set_concurrency(max(1, self._concurrency // 2))
 
-    def _set_limit(self, limit: int) -> None:
-        self._limit = self._usage.concurrency = limit
+    def _set_concurrency(self, concurrency: int) -> None:
+        """Limit the requests in flight, and count successes anew."""
+        self._concurrency = concurrency
+        self._usage.concurrency = concurrency
         self._successes = 0
 
     def pause(self, seconds: float) -> None:
         """Send nothing for `seconds`."""
         until = asyncio.get_running_loop().time() + seconds
-        if seconds > SHORT_PAUSE and until > self._paused_until + SHORT_PAUSE:
+        is_news = until > self._paused_until + SHORT_PAUSE
+        if seconds > SHORT_PAUSE and is_news:
             end = f"{datetime.now() + timedelta(seconds=seconds):%H:%M:%S}"
             LOGGER.warning(
                 "the judge's server asks to wait %.0f s; requests resume at %s", seconds, end
@@ -132,72 +169,84 @@ class RateLimiter:
             self._timer = None
 
     def _admit(self) -> None:
-        while self._waiting and self._in_flight < self._limit:
-            _, _, tokens, turn = self._waiting[0]
-            if turn.done():  # Cancelled.
+        """Admit the requests that may be sent now; set a timer for the next."""
+        while self._waiting and self._in_flight < self._concurrency:
+            first = self._waiting[0]
+            if first.turn.done():  # Cancelled.
                 heappop(self._waiting)
                 continue
+
             loop = asyncio.get_running_loop()
             now = loop.time()
-            wait = max(
+            seconds = max(
                 self._paused_until - now,
                 self._requests.wait(now, 1),
-                self._tokens.wait(now, tokens),
+                self._tokens.wait(now, first.tokens),
             )
-            if wait > 0:
+            if seconds > 0:
                 self.close()
-                # A timer may fire slightly early; a minimum delay prevents a busy loop.
-                self._timer = loop.call_later(max(wait, 0.001), self._admit)
+                self._timer = loop.call_later(max(seconds, MIN_TIMER_SECONDS), self._admit)
                 return
+
             heappop(self._waiting)
             self._requests.take(now, 1)
-            self._tokens.take(now, tokens)
+            self._tokens.take(now, first.tokens)
             self._in_flight += 1
-            turn.set_result(None)
+            first.turn.set_result(None)
 
 
 class Breaker:
-    """Admits the calls to a model, and tells when no more are worth a try.
+    """Admits the calls of a model, and tells when no more are worth a try.
 
     Unproven: until a call succeeds, `max_failed_calls` may be in progress or have failed; if all
     fail, the run ends. Closed: all calls are admitted. Open, after as many failures in a row: one
     at a time, until one succeeds.
+
+    Attributes:
+        epoch: changes when the breaker opens.
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
-        self.opened = 0
-        self._limits, self._most_failed = limits, limits.max_failed_calls or inf
-        self._in_progress = self._failed = 0
+        """Admit the first calls."""
+        self.epoch = 0
+        self._limits = limits
+        self._max_failed = limits.max_failed_calls or inf
+        self._in_progress = 0
+        self._failed = 0
         self._is_proven = False
-        self._since: float | None = None
+        self._failing_since: float | None = None
         self._longest_pause = 0.0
-        self._replies = self._denied = self._held = 0
+        self._replies = 0
+        self._denied_in_a_row = 0
+        # Calls that were denied, and wait for what becomes of the others.
+        self._held = 0
         self._change = asyncio.Event()
 
     def _is_full(self) -> bool:
         """Whether no further call is admitted."""
         if not self._is_proven:
-            return self._in_progress + self._failed >= self._most_failed
-        return self._failed >= self._most_failed and self._in_progress > 0
+            return self._in_progress + self._failed >= self._max_failed
+        is_open = self._failed >= self._max_failed
+        return is_open and self._in_progress > 0
 
     @property
     def is_doubtful(self) -> bool:
         """Whether an attempt failed, no call has succeeded yet, and no further call is admitted."""
-        return self._since is not None and not self._is_proven and self._is_full()
+        return self._failing_since is not None and not self._is_proven and self._is_full()
 
-    async def no_doubt(self) -> None:
+    async def wait_for_success(self) -> None:
         """Wait until a call succeeds, if the first ones fail."""
         while self.is_doubtful:
             await self._change.wait()
 
     async def enter(self) -> int:
-        """Wait until a call may send requests; return `opened`. It must `leave`, also to enter
+        """Wait until a call may send requests; return `epoch`. It must `leave`, also to enter
         again.
         """
         while self._is_full():
             await self._change.wait()
         self._in_progress += 1
-        return self.opened
+        return self.epoch
 
     def leave(self) -> None:
         """Let another call enter."""
@@ -207,54 +256,64 @@ class Breaker:
 
     def succeeded(self) -> None:
         """Record a call with a usable reply."""
-        self._is_proven, self._failed = True, 0
-        self._since, self._longest_pause = None, 0.0
+        self._is_proven = True
+        self._failed = 0
+        self._failing_since = None
+        self._longest_pause = 0.0
 
     def failed(self) -> str | None:
         """Record a call that failed after all its attempts; return why the run ends, if it does."""
         self._failed += 1
-        self.opened += self._is_proven and self._failed == self._most_failed
-        if self._is_proven or self._failed < self._most_failed:
+        if self._is_proven:
+            if self._failed == self._max_failed:
+                self.epoch += 1
+            return None
+        if self._failed < self._max_failed:
             return None
         return f"none of the first {self._failed} calls succeeded; the last: "
 
     def replied(self) -> None:
         """Record a request that the server answered, whether or not the reply is usable."""
         self._replies += 1
-        self._denied = 0
+        self._denied_in_a_row = 0
 
-    async def denied(self) -> bool:
-        """Return whether all calls would be refused, after one whose key or model was refused.
+    async def are_all_denied(self) -> bool:
+        """Return whether all calls would be denied, after one whose key or model was refused.
 
         Waits while calls in progress may still get a reply, so that one request does not end the
         run.
         """
-        replies = self._replies
-        self._denied += 1
+        replies_before = self._replies
+        self._denied_in_a_row += 1
         self._held += 1
         try:
             while (
-                self._replies == replies
+                self._replies == replies_before
                 and self._held < self._in_progress
-                and self._denied < MAX_DENIED
+                and self._denied_in_a_row < MAX_DENIED
             ):
                 await self._change.wait()
         finally:
             self._held -= 1
-        return self._replies == 0 or self._denied >= MAX_DENIED
+        return self._replies == 0 or self._denied_in_a_row >= MAX_DENIED
 
-    def attempt_failed(self, asked: float) -> str | None:
-        """Record a failed attempt and the pause `asked` for; return why the run ends, if it
-        does.
+    def attempt_failed(self, requested_pause: float) -> str | None:
+        """Record a failed attempt; return why the run ends, if it does.
+
+        Args:
+            requested_pause: the seconds that the server asks to wait.
         """
-        now, longest = asyncio.get_running_loop().time(), self._limits.max_outage_sec
-        if asked > self._limits.max_pause_sec:
+        if requested_pause > self._limits.max_pause_sec:
             limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
-            return f"the server asks to wait {asked:g} s, longer than the {limit}: "
-        self._since = now if self._since is None else self._since
-        self._longest_pause = max(self._longest_pause, asked)
-        lasted = now - self._since - self._longest_pause
-        if longest is None or lasted <= longest:
+            return f"the server asks to wait {requested_pause:g} s, longer than the {limit}: "
+
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+        self._longest_pause = max(self._longest_pause, requested_pause)
+        max_outage = self._limits.max_outage_sec
+        lasted = now - self._failing_since - self._longest_pause
+        if max_outage is None or lasted <= max_outage:
             return None
         return f"no call succeeded for {lasted:.0f} s; the last failure: "
 
@@ -263,6 +322,7 @@ class Clocks:
     """The clocks of the results in progress."""
 
     def __init__(self, seconds: float) -> None:
+        """Give each result so many seconds."""
         self.seconds = seconds
         self.running: set[Clock] = set()
         self.stopped_until = -inf
@@ -270,11 +330,12 @@ class Clocks:
 
     def stop(self, until: float) -> None:
         """Stop all clocks until a time of the loop."""
-        extra = until - max(asyncio.get_running_loop().time(), self.stopped_until)
-        if extra > 0:
+        stops_at = max(asyncio.get_running_loop().time(), self.stopped_until)
+        seconds = until - stops_at
+        if seconds > 0:
             self.stopped_until = until
             for clock in self.running:
-                clock.scope.deadline += extra
+                clock.scope.deadline += seconds
 
     def drop_unsent(self) -> None:
         """Cancel all results for which no request has been sent."""
@@ -286,12 +347,20 @@ class Clocks:
 class Clock:
     """The time for one result, from its first request on; the context is cancelled when it is
     over.
+
+    Attributes:
+        order: requests of the earliest result, with the lowest order, go first.
+        scope: has the deadline.
+        is_sent: whether a request was sent.
+        is_dropped: whether the result was cancelled before a request was sent.
     """
 
     def __init__(self, clocks: Clocks) -> None:
-        self.order = next(clocks.orders)  # Requests of the earliest result go first.
+        """Take the next order; the clock does not run yet."""
+        self.order = next(clocks.orders)
         self.scope = CancelScope()
-        self.is_sent = self.is_dropped = False  # It is dropped only before a request is sent.
+        self.is_sent = False
+        self.is_dropped = False
         self._clocks = clocks
 
     def __enter__(self) -> CancelScope:
@@ -305,22 +374,23 @@ class Clock:
 
     def start(self) -> None:
         """Start the clock, unless it runs: a request is being sent."""
-        if not self.is_sent:
-            self.is_sent = True
-            now = max(asyncio.get_running_loop().time(), self._clocks.stopped_until)
-            self.scope.deadline = now + self._clocks.seconds
+        if self.is_sent:
+            return
+        self.is_sent = True
+        starts_at = max(asyncio.get_running_loop().time(), self._clocks.stopped_until)
+        self.scope.deadline = starts_at + self._clocks.seconds
 
 
 class Shared(Protocol):
-    """What the judges of a stream share; see `JudgeSession`."""
+    """What the senders of a stream share; see `JudgeSession`."""
 
     usage: JudgeUsage
     clocks: Clocks
 
-    def broke(self, text: str) -> None:
+    def end_for_budget(self, text: str) -> None:
         """Send nothing more, since the budget is spent."""
 
-    def end(self, failed: Any, error: JudgeUnavailable) -> None:
+    def end_model(self, failed: Any, error: JudgeUnavailable) -> None:
         """Send no more calls to a model, since they would all fail."""
 
 
@@ -328,26 +398,30 @@ class Throttle:
     """Lets a few tasks go per iteration of the event loop, at most twice as many."""
 
     def __init__(self, per_iteration: int) -> None:
-        self._per_iteration = self._left = per_iteration
+        """Let so many tasks go."""
+        self._per_iteration = per_iteration
+        self._free = per_iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
         """Wait for a turn."""
         loop = asyncio.get_running_loop()
-        if self._left == self._per_iteration:
-            loop.call_soon(self._next)
-        if self._left:
-            self._left -= 1
-        else:
-            self._waiting.append(turn := loop.create_future())
-            await turn
+        if self._free == self._per_iteration:
+            loop.call_soon(self._next_iteration)
+        if self._free:
+            self._free -= 1
+            return
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
 
-    def _next(self) -> None:
-        self._left = self._per_iteration
-        while self._waiting and self._left:
+    def _next_iteration(self) -> None:
+        """Let the next tasks go, and do so again in the next iteration if there were any."""
+        self._free = self._per_iteration
+        while self._waiting and self._free:
             turn = self._waiting.popleft()
             if not turn.done():  # Cancelled.
                 turn.set_result(None)
-                self._left -= 1
-        if self._left < self._per_iteration:
-            asyncio.get_running_loop().call_soon(self._next)
+                self._free -= 1
+        if self._free < self._per_iteration:
+            asyncio.get_running_loop().call_soon(self._next_iteration)

@@ -19,6 +19,8 @@ import msgspec
 from graphrag_eval_async.records.decoding import count_values
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 T = TypeVar("T")
@@ -45,7 +47,9 @@ class Judge(Protocol):
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any]
     ) -> tuple[Any, TokenUsage | None]:
-        """Return the reply as a decoded JSON value, and the tokens used (None if unknown).
+        """Return the reply as a decoded JSON value, and the tokens used.
+
+        The tokens may be the `usage` of an OpenAI reply; None if they are unknown.
 
         Args:
             messages: the conversation; the last message is the user's.
@@ -69,6 +73,12 @@ class Judge(Protocol):
         ...
 
 
+GivenJudge: TypeAlias = "Judge | AsyncOpenAI | str"
+"""What a user gives for a judge: a judge, a client of the package openai whose model is configured,
+or the name of a model, such as "openai/gpt-4o-mini".
+"""
+
+
 def check_size(text: bytes) -> None:
     """Check that the JSON text of a reply holds at most `MAX_VALUES` values."""
     if count_values(text) > MAX_VALUES:
@@ -78,9 +88,10 @@ def check_size(text: bytes) -> None:
 class ResponseFormat(NamedTuple, Generic[T]):
     """The format of a structured reply."""
 
-    schema: Mapping[str, Any]  # With a title, made by `strict`.
-    # Parses the decoded reply; raises a `ValueError` that describes the problem.
+    schema: Mapping[str, Any]
+    """Has a title; made by `strict`."""
     read: Callable[[Any], T]
+    """Parses the decoded reply; raises a `ValueError` that describes the problem."""
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:
@@ -94,8 +105,11 @@ def format_of(kind: type[T]) -> ResponseFormat[T]:
 
     schema = msgspec.json.schema(kind)
     definitions = schema["$defs"]
-    root = definitions.pop(schema["$ref"].rpartition("/")[2])
-    return ResponseFormat(strict(root | ({"$defs": definitions} if definitions else {})), read)
+    root_name = schema["$ref"].rpartition("/")[2]
+    root = definitions.pop(root_name)
+    if definitions:
+        root = root | {"$defs": definitions}
+    return ResponseFormat(strict(root), read)
 
 
 def strict(schema: Any) -> Any:
@@ -110,7 +124,9 @@ def strict(schema: Any) -> Any:
     result = {
         key: strict(value) for key, value in schema.items() if key not in {"default", "properties"}
     }
-    if (properties := schema.get("properties")) is not None:
+    properties = schema.get("properties")
+    if properties is not None:
         result["properties"] = {name: strict(value) for name, value in properties.items()}
-        result |= {"required": list(properties), "additionalProperties": False}
+        result["required"] = list(properties)
+        result["additionalProperties"] = False
     return result

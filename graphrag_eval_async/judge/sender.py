@@ -1,36 +1,39 @@
-"""Sends the calls to one model: from the cache, within the limits, again if they fail; counts
-and prices.
+"""Sends the calls of one model: from the cache, within the limits, again if they fail; counts and
+prices.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from hashlib import sha256
 from inspect import signature
 from random import uniform
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
 from graphrag_eval_async.judge.cache import digest
-from graphrag_eval_async.judge.call import Rewritten, Way
+from graphrag_eval_async.judge.call import Answer
+from graphrag_eval_async.judge.failures import RETRIED, ConnectionLost, Denied, DialectChanged
 from graphrag_eval_async.judge.limits import LONG_PAUSE, Breaker
-from graphrag_eval_async.judge.refusals import RETRIED, Denied
-from graphrag_eval_async.judge.server import ConnectionLost, Server
-from graphrag_eval_async.judge.usage import estimate_reply, prices_of
+from graphrag_eval_async.judge.openai_judge import OpenAIJudge
+from graphrag_eval_async.judge.prices import prices_of
+from graphrag_eval_async.judge.replies import Completion
+from graphrag_eval_async.judge.tokens import estimate_reply, token_usage
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable
 
-    from graphrag_eval_async.config import LLMConfig
     from graphrag_eval_async.judge.cache import CallCache
     from graphrag_eval_async.judge.call import Call
     from graphrag_eval_async.judge.limits import RateLimiter, Shared
-    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.judge.setup import JudgeSetup
+
+T = TypeVar("T")
 
 ADVICE = {
     "unavailable": "{key}.base_url, and that the server works",
@@ -42,10 +45,13 @@ ADVICE = {
 """What to check if all calls fail, by the kind of the failure."""
 
 METHODS = {"completion": "complete", "embedding": "embed"}
+"""The method of `Judge` for each kind of call."""
 
-ALIVE = frozenset({"refused", "budget"})  # Failures that do not mean that the judge does not work.
+ALIVE = frozenset({"refused", "budget"})
+"""Failures that do not mean that the judge does not work."""
 
-BACKOFF_SECONDS = 0.5  # Maximum wait after the first failure; doubles with each further failure.
+BACKOFF_SECONDS = 0.5
+"""Maximum wait after the first failure; it doubles with each further failure."""
 
 MAX_BACKOFF_SECONDS = 30.0
 
@@ -55,23 +61,10 @@ def advice(kind: str, key: str) -> str:
     return f"check {ADVICE[kind].format(key=key)}"
 
 
-class JudgeSetup(NamedTuple):
-    """A judge of a configuration, and the limits on its calls."""
-
-    llm: LLMConfig
-    name: str  # In the configuration.
-    model: str  # Its name in results.
-    # JSON that identifies it in cache keys, for "complete" and "embed".
-    identities: Mapping[str, Any]
-    # The same for results and journals: without values of the environment.
-    fingerprint: Mapping[str, Any]
-    own: Judge | None = None  # The caller's judge, used instead of the model; it is not closed.
-    prepare: Callable[[], None] = lambda: None  # Imports what metrics need, in a thread.
-
-
 class Sender:
-    """Sends the calls of one kind, "completion" or "embedding", to one model. The only retry
-    layer.
+    """Sends the calls of one kind, "completion" or "embedding", to one model.
+
+    It is the only layer that retries requests, and so sees, counts and prices each of them.
     """
 
     def __init__(
@@ -80,316 +73,404 @@ class Sender:
         setup: JudgeSetup,
         kind: str,
         limiter: RateLimiter,
-        needs: Sender | None = None,
+        prerequisite: Sender | None = None,
     ) -> None:
-        """Prepare; while the first calls of `needs` fail, none is sent: it would be wasted."""
-        llm, self.name, self.kind = setup.llm, setup.name, kind
-        self.prices, self._identity = prices_of(llm, setup.name), setup.identities[METHODS[kind]]
+        """Prepare to send, once `open` has given the judge.
+
+        Args:
+            session: what all senders of a stream share.
+            setup: the judge, as it is configured.
+            kind: "completion" or "embedding".
+            limiter: limits requests, perhaps those of several senders.
+            prerequisite: a sender without which results fail: while its first calls fail, this one
+                sends nothing, since it would be wasted.
+        """
+        self.name = setup.name
+        self.kind = kind
+        self.prices = prices_of(setup.llm, setup.name)
         self.judge: Any = None
-        self._session, self._limits, self._usage = session, llm.limits, session.usage
+        self.breaker = Breaker(setup.llm.limits)
+        self._session = session
+        self._limits = setup.llm.limits
+        self._usage = session.usage
         self._limiter = limiter
-        self.breaker = Breaker(llm.limits)
-        self._needs = None if needs is None else needs.breaker
-        self._section = "llm.embedding" if kind == "embedding" else llm.key(setup.name)
+        self._prerequisite: Breaker | None = None
+        if prerequisite is not None:
+            self._prerequisite = prerequisite.breaker
+        self._section = setup.llm.key(setup.name)
+        if kind == "embedding":
+            self._section = "llm.embedding"
+        self._identity = setup.identities[METHODS[kind]]
         self._cache: CallCache | None = None
-        self._over: Callable[[], JudgeError] | None = None
-        self._waits: set[CancelScope] = set()
+        # Hashes of what all calls with a schema share, by the id of the schema. There are few
+        # schemas; keeping a reference to each prevents reuse of its id.
         self._hashes: dict[int, tuple[Any, Any]] = {}
-        self._varies = False
+        self._takes_variation = False
+        # Once it is set, every call fails with the error that it returns.
+        self._dismissal: Callable[[], JudgeError] | None = None
+        self._waits: set[CancelScope] = set()
 
     def open(self, judge: Any, cache: CallCache | None) -> None:
         """Send to this judge what the cache does not have."""
-        self.judge, self._cache = judge, cache
+        self.judge = judge
+        self._cache = cache
+        if isinstance(judge, OpenAIJudge):
+            self._section = judge.section
         with suppress(TypeError, ValueError, AttributeError):  # Of a callable without a signature.
-            self._varies = "variation" in signature(judge.complete).parameters
+            self._takes_variation = "variation" in signature(judge.complete).parameters
 
     def key(self, schema: Any, *texts: str) -> bytes:
         """Return the key of a call: a hash of the judge, the schema and the texts."""
-        # There are few schemas; keeping a reference to each prevents reuse of its id.
         known = self._hashes.get(id(schema))
         if known is None:
-            about = digest(METHODS[self.kind], self._identity, schema)
-            known = self._hashes[id(schema)] = sha256(about), schema
+            shared_hash = sha256(digest(METHODS[self.kind], self._identity, schema))
+            known = (shared_hash, schema)
+            self._hashes[id(schema)] = known
         key = known[0].copy()
         for text in texts:
             data = text.encode(errors="surrogatepass")
             key.update(b"%d:" % len(data))
             key.update(data)
-        return key.digest()
+        digest_of_call: bytes = key.digest()
+        return digest_of_call
 
-    def written(self, call: Call) -> list[str]:
-        """Return in what other way than by default a request is written; see `Server.written`."""
-        found = self.judge.written(call.way, call.schema) if isinstance(self.judge, Server) else []
-        return [f"{self.name} {self.kind}: {part}" for part in found]
+    def departures(self) -> list[str]:
+        """Return in what requests differ from those by default, as it was learned until now."""
+        if self.kind != "completion" or not isinstance(self.judge, OpenAIJudge):
+            return []
+        return self._named_departures(self.judge.dialect.departures)
 
-    async def reply(self, call: Call) -> tuple[Any, list[str]]:
-        """Return a usable reply, from the cache or the judge, and in what other way it was
-        requested.
+    def _named_departures(self, departures: list[str]) -> list[str]:
+        return [f"{self.name} {self.kind}: {departure}" for departure in departures]
+
+    async def answer(self, call: Call) -> Answer:
+        """Return a usable reply, from the cache or the judge.
+
+        Raises:
+            JudgeError: there is none.
         """
-        cache, usage, breaker = self._cache, self._usage, self.breaker
-        if cache is not None and (kept := await cache.get(call.key)) is not None:
-            # A cached reply may be corrupt, or from a version with weaker checks.
-            with suppress(JudgeError, orjson.JSONDecodeError):
-                text, _, written = kept.partition(b"\n")
-                found = call.check(orjson.loads(text)), [*orjson.loads(written or b"[]")]
-                usage.cache_hits += 1
-                return found
-        usage.calls += 1
+        cached = await self._look_up(call)
+        if cached is not None:
+            self._usage.cache_hits += 1
+            return cached
+
+        self._usage.calls += 1
         try:
-            reply = await self._checked(call)
-            breaker.succeeded()
+            completion = await self._ask(call)
+            self.breaker.succeeded()
         except asyncio.CancelledError:
             if call.epoch is not None:
-                self._failed(JudgeError("timeout", "no reply in the time of the result"))
+                self._record_failure(JudgeError("timeout", "no reply in the time of the result"))
             raise
         except JudgeError as error:
-            call.way = Way()
-            failure = self._failed(error)
+            failure = self._record_failure(error)
             raise failure from (error if failure is not error else error.__cause__)
         finally:
             if call.epoch is not None:
-                breaker.leave()
-        usage.repaired += call.way.is_repaired
-        found = reply, self.written(call)
-        if cache is not None:
-            await cache.put(call.key, b"\n".join(map(orjson.dumps, found)))
-            usage.cache_errors = cache.failures
-        return found
+                self.breaker.leave()
 
-    async def _checked(self, call: Call) -> Any:
+        self._usage.repaired += completion.is_repaired
+        answer = Answer(completion.value, self._named_departures(completion.dialect.departures))
+        if self._cache is not None:
+            await self._cache.put(call.key, b"\n".join(map(orjson.dumps, answer)))
+            self._usage.cache_errors = self._cache.failures
+        return answer
+
+    async def _look_up(self, call: Call) -> Answer | None:
+        """Return the reply that the cache has; None if it has no usable one."""
+        if self._cache is None:
+            return None
+        cached = await self._cache.get(call.key)
+        if cached is None:
+            return None
+        value, _, departures = cached.partition(b"\n")
+        # A cached reply may be corrupt, or from a version with weaker checks.
+        with suppress(JudgeError, orjson.JSONDecodeError):
+            return Answer(call.check(orjson.loads(value)), orjson.loads(departures or b"[]"))
+        return None
+
+    async def _ask(self, call: Call) -> Completion:
         """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
         try:
-            return call.check(await self._send(call))
+            return await self._ask_once(call)
         except JudgeError as error:
             if error.kind != "invalid_reply" or error.final:
                 raise
             self._usage.retries[error.kind] += 1
-            call.correct(error)
-        return call.check(await self._send(call))
+            call.quote_reply(error)
+        return await self._ask_once(call)
 
-    async def _send(self, call: Call) -> Any:
-        """Return the reply to a request, sent until it has one or another attempt is not worth
-        it.
+    async def _ask_once(self, call: Call) -> Completion:
+        """Return a checked reply to a request, which is sent until it has one or another attempt is
+        not worth it.
         """
         self._check_budget()  # Results restored from a journal may have spent it.
-        tokens, failures = call.tokens, 0
+        tokens = call.estimate_tokens()
+        failures = 0
         while True:
             epoch = call.epoch
-            sent_in = await self._admitted(call, tokens)
-            # It waited for the end of an outage, and begins again.
-            if epoch not in {
-                None,
-                call.epoch,
-            }:
+            sent_in = await self._wait_for_turn(call, tokens)
+            if epoch is not None and epoch != call.epoch:
+                # It waited for the end of an outage, and begins again.
                 failures = 0
             try:
-                return await self._attempt(call, tokens, sent_in)
-            except Rewritten as error:
+                completion = await self._attempt(call, tokens, sent_in)
+                break
+            except DialectChanged as error:
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
-                failures = await self._wait(error, failures)
+                failures = await self._wait_after(error, failures)
+        return completion._replace(value=call.check(completion.value))
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """A context to wait in, which `dismiss` ends."""
-        if self._over is None:
+    async def _unless_dismissed(self, wait: Callable[[], Awaitable[T]]) -> T:
+        """Return what `wait` returns.
+
+        Raises:
+            JudgeError: all calls were dismissed, before or while it waited.
+        """
+        if self._dismissal is None:
             with CancelScope() as scope:
                 self._waits.add(scope)
                 try:
-                    yield
+                    return await wait()
                 finally:
                     self._waits.discard(scope)
-            if not scope.cancelled_caught:
-                return
-        if self._over is not None:
-            raise self._over()
+        assert self._dismissal is not None  # noqa: S101  (only `dismiss` cancels the scope)
+        raise self._dismissal()
 
-    async def _admitted(self, call: Call, tokens: int) -> int:
-        """Wait until a request may be sent; return its round."""
-        breaker, limiter, needs = self.breaker, self._limiter, self._needs
+    async def _wait_for_turn(self, call: Call, tokens: int) -> int:
+        """Wait until a request may be sent; return the round of the limiter in which it is."""
+
+        async def wait() -> int:
+            while True:
+                await self._enter_breaker(call)
+                if self._prerequisite is not None:
+                    await self._prerequisite.wait_for_success()
+                sent_in = await self._limiter.acquire(call.clock.order, tokens)
+                is_doubtful = self._prerequisite is not None and self._prerequisite.is_doubtful
+                if not is_doubtful and call.epoch == self.breaker.epoch:
+                    return sent_in
+                # Other calls failed in the meantime.
+                self._limiter.release()
+
         self._usage.waiting += 1
         try:
-            with self._waiting():
-                while True:
-                    if call.epoch != breaker.opened:
-                        if call.epoch is not None:
-                            call.epoch = None
-                            breaker.leave()
-                        call.epoch = await breaker.enter()
-                    if needs is not None:
-                        await needs.no_doubt()
-                    sent_in = await limiter.acquire(call.clock.order, tokens)
-                    try:
-                        if (
-                            needs is None or not needs.is_doubtful
-                        ) and call.epoch == breaker.opened:
-                            return sent_in
-                    except BaseException:
-                        limiter.release()
-                        raise
-                    limiter.release()  # It opened in the meantime.
+            return await self._unless_dismissed(wait)
         except JudgeUnavailable as error:
-            self._session.end(self, error)
+            self._session.end_model(self, error)
             raise
         finally:
             self._usage.waiting -= 1
-        raise AssertionError  # For type checkers: a context might swallow an exception.
 
-    async def _attempt(self, call: Call, tokens: int, sent_in: int) -> Any:
-        """Send a request once; count and price the reply."""
-        reply = failure = cause = None
+    async def _enter_breaker(self, call: Call) -> None:
+        """Wait until the breaker admits a call, again if it has opened since it did."""
+        if call.epoch == self.breaker.epoch:
+            return
+        if call.epoch is not None:
+            call.epoch = None
+            self.breaker.leave()
+        call.epoch = await self.breaker.enter()
+
+    async def _attempt(self, call: Call, tokens: int, sent_in: int) -> Completion:
+        """Send a request once; count and price the reply.
+
+        Args:
+            call: what to send.
+            tokens: the estimated tokens of the request.
+            sent_in: the round of the limiter that admitted it.
+        """
         try:
-            reply, used = await self._request(call)
+            completion = await self._request(call)
             self._limiter.succeeded(sent_in)
             self.breaker.replied()
-            self._account(call, tokens, used, reply)
+            self._account(call, tokens, completion.usage, completion.value)
         except Exception as error:  # noqa: BLE001  (a judge may raise anything)
-            cause, failure = error, self._failure(error, sent_in)
-            # It may be billed, but nobody says so.
+            failure = self._read_failure(error, sent_in)
             if isinstance(error, TimeoutError | ConnectionLost):
-                self._usage.timed_out_dollars += (
-                    self.prices.cost(self.kind, TokenUsage(tokens)) or 0.0
-                )
+                # It may be billed, but nobody says so.
+                cost = self.prices.cost(self.kind, TokenUsage(tokens))
+                self._usage.timed_out_dollars += cost or 0.0
                 self._check_budget()
             if failure.usage is not None or failure.reply is not None:
                 self._account(call, tokens, failure.usage, failure.reply)
-            # If the run ends, no other is admitted.
-            failure = self._failed(failure, is_attempt=True)
+            # If this ends the run, no other request is admitted: the slot is not released yet.
+            final = self._record_failure(failure, is_attempt=True)
+            raise final from (error if final is not error else error.__cause__)
         finally:
             self._limiter.release()
-        if failure is None:
-            # Many replies arrive at once: send the next requests before processing these.
-            await asyncio.sleep(0)
-            return reply
-        raise failure from (cause if failure is not cause else failure.__cause__)
+        # Many replies arrive at once: send the next requests before processing these.
+        await asyncio.sleep(0)
+        return completion
 
-    async def _request(self, call: Call) -> Any:
+    async def _request(self, call: Call) -> Completion:
         """Return the reply to a request, and the tokens used."""
-        usage, judge = self._usage, self.judge
-        options: dict[str, Any] = {"way": call.way} if isinstance(judge, Server) else {}
-        if call.repeat and self._varies:
-            options["variation"] = call.repeat
         call.clock.start()
-        usage.attempts += 1
-        usage.in_flight += 1
+        self._usage.attempts += 1
+        self._usage.in_flight += 1
         try:
             async with asyncio.timeout(self._limits.call_timeout_sec):
-                if call.schema is None:
-                    return await judge.embed(call.asked, **options)
-                return await judge.complete(call.asked, call.schema, **options)
+                return await self._call_judge(call)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise JudgeError(
-                "unavailable", "the judge cancelled the call itself", final=True
-            ) from error
+            problem = "the judge cancelled the call itself"
+            raise JudgeError("unavailable", problem, final=True) from error
         finally:
-            usage.in_flight -= 1
+            self._usage.in_flight -= 1
 
-    def _failure(self, error: Exception, sent_in: int) -> JudgeError:
-        """Return the exception of an attempt as a `JudgeError`; pause or end later requests if
-        needed.
+    async def _call_judge(self, call: Call) -> Completion:
+        """Return what a method of the judge returns."""
+        judge = self.judge
+        if call.schema is None:
+            vectors, used = await judge.embed(call.asked)
+            return Completion(vectors, used)
+        variation = {}
+        if call.repeat and self._takes_variation:
+            variation["variation"] = call.repeat
+        if isinstance(judge, OpenAIJudge):
+            return await judge.request_completion(call.asked, call.schema, **variation)
+        reply, used = await judge.complete(call.asked, call.schema, **variation)
+        return Completion(reply, used)
+
+    def _read_failure(self, error: Exception, sent_in: int) -> JudgeError:
+        """Return the exception of an attempt as a `JudgeError`; slow down, pause or end later
+        requests if needed.
         """
         if isinstance(error, JudgeUnavailable):
-            self._session.end(self, error)
+            self._session.end_model(self, error)
         if isinstance(error, JudgeError):
             if error.kind == "rate_limited":
                 self._limiter.slow_down(sent_in)
-            # The server accepts the key and knows the model.
-            if error.kind in {
-                "refused",
-                "invalid_reply",
-            }:
+            if error.kind in {"refused", "invalid_reply"}:
+                # The server accepts the key and knows the model.
                 self.breaker.replied()
-            if pause := self._pause_of(error):
+            pause = self._pause_of(error)
+            if pause:
                 self._limiter.pause(pause)
             return error
         if isinstance(error, TimeoutError):
             text = describe_exception(error).removeprefix("TimeoutError").removeprefix(": ")
-            late = f"no reply within {self._limits.call_timeout_sec:g} seconds"
-            return JudgeError("timeout", text or late)
-        return JudgeError(
-            "unavailable", describe_exception(error), final=not isinstance(error, OSError)
-        )
+            default = f"no reply within {self._limits.call_timeout_sec:g} seconds"
+            return JudgeError("timeout", text or default)
+        is_connection = isinstance(error, OSError)
+        return JudgeError("unavailable", describe_exception(error), final=not is_connection)
 
     def _pause_of(self, error: JudgeError) -> float:
-        """Return for how many seconds no request may be sent, after a failed attempt."""
-        asked = error.retry_after or 0.0
-        if error.final or error.kind not in RETRIED or asked > self._limits.max_pause_sec:
+        """Return for how many seconds no request may be sent after a failed attempt."""
+        seconds = error.retry_after or 0.0
+        if error.final or error.kind not in RETRIED or seconds > self._limits.max_pause_sec:
             return 0.0
-        return asked if error.kind == "rate_limited" or asked > LONG_PAUSE else 0.0
+        if error.kind == "rate_limited" or seconds > LONG_PAUSE:
+            return seconds
+        return 0.0
 
-    async def _wait(self, error: JudgeError, failures: int) -> int:
-        """Wait until the next attempt may be made, after so many failures; return their new
-        number.
+    async def _wait_after(self, error: JudgeError, failures: int) -> int:
+        """Wait after a failed attempt until the next may be made.
+
+        Args:
+            error: why it failed.
+            failures: the failed attempts before.
+
+        Returns:
+            The failed attempts until now.
+
+        Raises:
+            JudgeError: there is no next attempt.
         """
         if isinstance(error, Denied):
-            with self._waiting():
-                if await self.breaker.denied():
-                    fatal = JudgeUnavailable(error.message)
-                    self._session.end(self, fatal)
-                    raise fatal from error
+            await self._raise_if_all_denied(error)
         if error.kind not in RETRIED or error.final:
             raise error
+
         pause = self._pause_of(error)
-        failures += pause <= LONG_PAUSE
+        if pause <= LONG_PAUSE:
+            failures += 1
         if failures >= self._limits.max_attempts:
-            attempts = f" ({failures} attempts)" if failures > 1 else ""
-            if self.kind == "embedding":  # Users think of the LLM first.
-                attempts += f"; {advice(error.kind, self._section)}"
-            raise JudgeError(error.kind, error.message + attempts) from error
+            raise self._last_failure(error, failures) from error
         self._usage.retries[error.kind] += 1
-        with self._waiting():
+
+        seconds = 0.0
+        if not pause:  # Else the limiter pauses.
             # Full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
-            most = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** max(0, failures - 1))
-            wait = max(error.retry_after or 0.0, uniform(0, most))  # noqa: S311
-            await asyncio.sleep(0.0 if pause else wait)  # The rate limiter already pauses.
+            longest = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** max(0, failures - 1))
+            seconds = max(error.retry_after or 0.0, uniform(0, longest))  # noqa: S311
+        await self._unless_dismissed(lambda: asyncio.sleep(seconds))
         return failures
 
+    async def _raise_if_all_denied(self, error: Denied) -> None:
+        """End the run if the server denies all requests, not only this one.
+
+        Raises:
+            JudgeUnavailable: it does.
+        """
+        if await self._unless_dismissed(self.breaker.are_all_denied):
+            fatal = JudgeUnavailable(error.message)
+            self._session.end_model(self, fatal)
+            raise fatal from error
+
+    def _last_failure(self, error: JudgeError, failures: int) -> JudgeError:
+        """Return the error of a call after its last attempt."""
+        text = error.message
+        if failures > 1:
+            text += f" ({failures} attempts)"
+        if self.kind == "embedding":  # Users think of the LLM first.
+            text += f"; {advice(error.kind, self._section)}"
+        return JudgeError(error.kind, text)
+
     def _account(self, call: Call, estimate: int, used: Any, reply: Any) -> None:
-        """Count and price the tokens of an attempt, or estimate them."""
-        try:
-            tokens = TokenUsage(*used)
-            is_metered = (
-                all(0 <= n < 2**53 for n in tokens) and tokens.cached_tokens <= tokens.input_tokens
-            )
-        except TypeError:
-            is_metered = False
-        if is_metered:
+        """Count and price the tokens of an attempt, or estimate them.
+
+        Args:
+            call: gets the cost.
+            estimate: the estimated tokens of the request.
+            used: what the judge says that it used.
+            reply: what it replied.
+        """
+        tokens = token_usage(used)
+        if tokens is not None:
             self._limiter.correct(tokens.input_tokens + tokens.output_tokens - estimate)
+            call.costs.append(self._usage.add(self.kind, tokens, self.prices))
         else:
             self._usage.unmetered += 1
-            tokens = TokenUsage(estimate, estimate_reply(reply) if self.kind == "completion" else 0)
-        cost = self._usage.add(self.kind, tokens, self.prices)
-        call.costs.append(cost if is_metered else None)
+            output_tokens = 0
+            if self.kind == "completion":
+                output_tokens = estimate_reply(reply)
+            self._usage.add(self.kind, TokenUsage(estimate, output_tokens), self.prices)
+            call.costs.append(None)
         self._check_budget()
 
     def _check_budget(self) -> None:
+        """End all calls if the budget is spent."""
         budget = self._limits.budget_usd
         if budget is not None and (self._usage.spent or 0.0) >= budget:
-            self._session.broke(f"the budget of {budget:g} US dollars is spent")
+            self._session.end_for_budget(f"the budget of {budget:g} US dollars is spent")
 
-    def _failed(self, error: JudgeError, *, is_attempt: bool = False) -> JudgeError:
-        """Record that a call, or one attempt, failed; return the error to raise."""
+    def _record_failure(self, error: JudgeError, *, is_attempt: bool = False) -> JudgeError:
+        """Record that a call, or one attempt of it, failed; return the error to raise."""
         if error.kind in ALIVE or isinstance(error, JudgeUnavailable):
             return error
-        breaker, asked = self.breaker, error.retry_after or 0.0
-        why = breaker.attempt_failed(asked) if is_attempt else breaker.failed()
-        if why is None:
+        if is_attempt:
+            reason = self.breaker.attempt_failed(error.retry_after or 0.0)
+        else:
+            reason = self.breaker.failed()
+        if reason is None:
             return error
-        where = (
-            self.judge.where if isinstance(self.judge, Server) else f"the judge's {self.kind} model"
-        )
+
+        where = f"the judge's {self.kind} model"
+        if isinstance(self.judge, OpenAIJudge):
+            where = self.judge.where
         fatal = JudgeUnavailable(
-            f"{where}: {why}{error.message}; {advice(error.kind, self._section)}"
+            f"{where}: {reason}{error.message}; {advice(error.kind, self._section)}"
         )
-        self._session.end(self, fatal)
+        self._session.end_model(self, fatal)
         return fatal
 
     def dismiss(self, error: Callable[[], JudgeError]) -> None:
-        """Fail all waiting and future calls; later errors are ignored."""
-        if self._over is None:
-            self._over = error
+        """Fail all waiting and future calls with the error that a function returns; later errors
+        are ignored.
+        """
+        if self._dismissal is None:
+            self._dismissal = error
             for scope in self._waits:
                 scope.cancel()

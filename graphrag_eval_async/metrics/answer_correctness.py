@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.config.model import CORRECTNESS_INPUTS
+from graphrag_eval_async.catalogue.judged import CORRECTNESS_INPUTS
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, fill, has_text
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import AnswerCorrectnessConfig
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.catalogue.judged import AnswerCorrectnessConfig
 
 INSTRUCTIONS = """\
 Compare two answers to {question}: {reference_answer}, which is correct, and {actual_answer}, which is \
@@ -48,24 +50,39 @@ class AnswerClaims(Struct, frozen=True):
     matches: Annotated[list[Match], Meta(description="Pairs of matching claims.")]
 
     def __post_init__(self) -> None:
-        empty = "reference_claims is empty, but the reference answer makes at least one claim"
-        problems = [] if self.reference_claims else [empty]
-        for side in ("reference", "actual"):
-            claims: list[str] = getattr(self, f"{side}_claims")
-            blank = [position for position, claim in enumerate(claims) if not has_text(claim)]
-            problems += [f"claim {position} of {side}_claims is blank" for position in blank]
-            for position, times in Counter(getattr(pair, side) for pair in self.matches).items():
-                found = f"matches: {side} {position}"
-                if not 0 <= position < len(claims):
-                    problems.append(
-                        f"{found} is out of range: {len(claims)} {side}_claims, counted from 0"
-                    )
-                elif times > 1:
-                    problems.append(
-                        f"{found} occurs in {times} pairs, but a claim matches at most one"
-                    )
+        problems = []
+        if not self.reference_claims:
+            problems.append(
+                "reference_claims is empty, but the reference answer makes at least one claim"
+            )
+        reference_positions = [match.reference for match in self.matches]
+        problems += _problems_of_claims("reference", self.reference_claims, reference_positions)
+        actual_positions = [match.actual for match in self.matches]
+        problems += _problems_of_claims("actual", self.actual_claims, actual_positions)
         if problems:
             raise ValueError("; ".join(problems))
+
+
+def _problems_of_claims(
+    side: str, claims: Sequence[str], matched_positions: Sequence[int]
+) -> list[str]:
+    """Return what is wrong with the claims of one answer, and with their positions in matches."""
+    problems = []
+    for position, claim in enumerate(claims):
+        if not has_text(claim):
+            problems.append(f"claim {position} of {side}_claims is blank")
+    for position, pairs in Counter(matched_positions).items():
+        if not 0 <= position < len(claims):
+            problems.append(
+                f"matches: {side} {position} is out of range: "
+                f"{len(claims)} {side}_claims, counted from 0"
+            )
+        elif pairs > 1:
+            problems.append(
+                f"matches: {side} {position} occurs in {pairs} pairs, "
+                "but a claim matches at most one"
+            )
+    return problems
 
 
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
@@ -75,25 +92,32 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     question and both answers. A blank reference answer counts as missing; a blank actual answer has
     no claims.
     """
-    prompt = matching_prompt(INSTRUCTIONS if config.prompt is None else config.prompt)
+    prompt = matching_prompt(config.prompt or INSTRUCTIONS)
 
     async def score(case: Case, calls: Calls) -> Keys:
         claims = await match_claims(prompt, case, calls)
-        reference, actual = len(claims.reference_claims), len(claims.actual_claims)
-        matching = len(claims.matches)
-        return {
-            "answer_reference_claims_count": reference,
-            "answer_actual_claims_count": actual,
-            "answer_matching_claims_count": matching,
-            "answer_correctness_reason": claims.reason,
-            "answer_recall": matching / reference,
-            **({"answer_precision": matching / actual} if actual else {}),
-            # The harmonic mean of recall and precision if both exist, without their rounding
-            # errors.
-            "answer_f1": 2 * matching / (reference + actual),
-        }
+        return _counts_and_scores(claims)
 
     return Metric.of_answer("answer_correctness", prompt.texts, has_both_answers, score)
+
+
+def _counts_and_scores(claims: AnswerClaims) -> Keys:
+    """Return the keys of a result; without `answer_precision` if the answer makes no claims."""
+    reference = len(claims.reference_claims)
+    actual = len(claims.actual_claims)
+    matching = len(claims.matches)
+    keys: Keys = {
+        "answer_reference_claims_count": reference,
+        "answer_actual_claims_count": actual,
+        "answer_matching_claims_count": matching,
+        "answer_correctness_reason": claims.reason,
+        "answer_recall": matching / reference,
+    }
+    if actual:
+        keys["answer_precision"] = matching / actual
+    # The harmonic mean of recall and precision if both exist, without their rounding errors.
+    keys["answer_f1"] = 2 * matching / (reference + actual)
+    return keys
 
 
 def matching_prompt(instructions: str = INSTRUCTIONS) -> Prompt:
@@ -102,13 +126,12 @@ def matching_prompt(instructions: str = INSTRUCTIONS) -> Prompt:
 
 
 def has_both_answers(case: Case) -> bool:
-    """Whether there are a question, a reference answer, and an answer, which may be blank."""
+    """Return whether there are a question, a reference answer, and an answer, which may be blank."""
     return case.actual_answer is not None and has_text(case.question, case.reference_answer)
 
 
 async def match_claims(prompt: Prompt, case: Case, calls: Calls) -> AnswerClaims:
     """Return the claims of both answers, as the judge matches them."""
-    found: AnswerClaims = await prompt.ask(
-        calls, **{name: getattr(case, name) for name in CORRECTNESS_INPUTS}
-    )
-    return found
+    blocks = {name: getattr(case, name) for name in CORRECTNESS_INPUTS}
+    claims: AnswerClaims = await prompt.ask(calls, **blocks)
+    return claims

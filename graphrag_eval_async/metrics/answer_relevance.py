@@ -1,10 +1,15 @@
-"""RAGAS answer relevancy: whether the answer answers the question that was asked."""
+"""RAGAS answer relevancy: whether the answer answers the question that was asked.
+
+The prompt and the formula are those of `AnswerRelevancy` of ragas, but not its class: without any
+guessed question, it scores 0, while here that is an error, since a failure is no score. It also
+asks for one question after the other, and embeds evasive answers.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from math import fsum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -13,7 +18,7 @@ from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, ragas_prompts, together
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import AnswerRelevanceConfig
+    from graphrag_eval_async.catalogue.judged import AnswerRelevanceConfig
 
 NAME = "answer_relevance"
 NONCOMMITTAL = "the judge found the answer noncommittal: evasive, vague or ambiguous"
@@ -35,38 +40,81 @@ class GuessedQuestions(Struct, frozen=True):
     ]
 
 
+RAGAS_PROMPT = "AnswerRelevancePrompt"
+
+
+class Guess(NamedTuple):
+    """Questions that the judge guessed from an answer.
+
+    Attributes:
+        questions: those that are not blank.
+        is_noncommittal: whether the answer is evasive; with RAGAS' prompt, in every sample.
+    """
+
+    questions: list[str]
+    is_noncommittal: bool
+
+
 def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     """Return the metric `answer_relevance`: the mean cosine of the question and guessed ones.
 
-    From -1 to 1; 0 if the judge found the answer noncommittal, with RAGAS' prompt in every sample.
+    From -1 to 1; 0 if the judge found the answer noncommittal.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
-    count, is_joint = config.strictness, config.mode == "joint"
-    prompt = Prompt.of(INSTRUCTIONS.replace("{count}", str(count)), GuessedQuestions)
-    ragas = "AnswerRelevancePrompt"
-    prompts = prompt.texts if is_joint else [*ragas_prompts(NAME, ragas), f"strictness {count}"]
+    count = config.strictness
+    if config.mode == "joint":
+        prompt = Prompt.of(INSTRUCTIONS.replace("{count}", str(count)), GuessedQuestions)
+        prompts = prompt.texts
+        guess = partial(_guess_in_one_call, prompt, count)
+    else:
+        prompts = [*ragas_prompts(NAME, RAGAS_PROMPT), f"strictness {count}"]
+        guess = partial(_guess_by_ragas, count)
 
     async def score(case: Case, calls: Calls) -> Keys:
-        answer = case.actual_answer or ""
-        if is_joint:
-            found = await prompt.ask(calls, answer=answer)
-            questions, noncommittal = (
-                [*filter(has_text, found.questions)][:count],
-                found.noncommittal,
-            )
-        else:
-            ask = partial(ask_ragas, calls, "answer_relevancy", ragas, response=answer)
-            outputs = await together(*(ask(repeat=index) for index in range(count)))
-            told = [output for output in outputs if has_text(output.question)]
-            questions = [output.question for output in told]
-            noncommittal = bool(told) and all(output.noncommittal for output in told)
-        if noncommittal:
-            return {NAME: 0.0, f"{NAME}_reason": NONCOMMITTAL}
-        if not questions:
-            raise JudgeError("invalid_reply", "the judge generated no question from the answer")
-        asked, *generated = await calls.embed([case.question, *questions])
-        return {NAME: fsum(cosine(asked, vector) for vector in generated) / len(generated)}
+        guessed = await guess(case.actual_answer or "", calls)
+        return await _score(case.question, guessed, calls)
 
-    return Metric.of_answer(
-        NAME, prompts, lambda case: has_text(case.question, case.actual_answer), score
+    return Metric.of_answer(NAME, prompts, _applies, score)
+
+
+def _applies(case: Case) -> bool:
+    """Return whether there are a question and an answer."""
+    return has_text(case.question, case.actual_answer)
+
+
+async def _guess_in_one_call(prompt: Prompt, count: int, answer: str, calls: Calls) -> Guess:
+    """Return questions that the judge guesses with the library's own prompt."""
+    reply = await prompt.ask(calls, answer=answer)
+    questions = [question for question in reply.questions if has_text(question)]
+    return Guess(questions[:count], reply.noncommittal)
+
+
+async def _guess_by_ragas(count: int, answer: str, calls: Calls) -> Guess:
+    """Return questions that the judge guesses with the prompt of RAGAS, one a call."""
+    replies = await together(
+        *(
+            ask_ragas(calls, "answer_relevancy", RAGAS_PROMPT, repeat=repeat, response=answer)
+            for repeat in range(count)
+        )
     )
+    with_question = [reply for reply in replies if has_text(reply.question)]
+    all_noncommittal = all(reply.noncommittal for reply in with_question)
+    return Guess(
+        questions=[reply.question for reply in with_question],
+        is_noncommittal=bool(with_question) and all_noncommittal,
+    )
+
+
+async def _score(question: str, guess: Guess, calls: Calls) -> Keys:
+    """Return the mean cosine of a question and guessed ones.
+
+    Raises:
+        JudgeError: a call failed, or no question was guessed.
+    """
+    if guess.is_noncommittal:
+        return {NAME: 0.0, f"{NAME}_reason": NONCOMMITTAL}
+    if not guess.questions:
+        raise JudgeError("invalid_reply", "the judge generated no question from the answer")
+    question_vector, *guessed_vectors = await calls.embed([question, *guess.questions])
+    cosines = [cosine(question_vector, vector) for vector in guessed_vectors]
+    return {NAME: fsum(cosines) / len(cosines)}

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, has_text
-from graphrag_eval_async.metrics.retrieval import NO_TEXT, ask_about, retrieved_texts
+from graphrag_eval_async.metrics.retrieval import ask_about
+from graphrag_eval_async.metrics.retrieved import NO_TEXT, ranked_texts
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import ContextRelevanceConfig
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.catalogue.judged import ContextRelevanceConfig
 
 NAME = "context_relevance"
+
+BEST_RATING = 2
+"""The rating of a document that helps to answer the question."""
 
 INSTRUCTIONS = """\
 <documents> were retrieved to answer <question>; their order means nothing. Rate each: 2 if it holds what \
@@ -51,22 +57,35 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
 
     A document without text is rated 0; a response that retrieved no text scores 0.
     """
-
-    def applies(case: Case) -> bool:
-        return has_text(case.question) and retrieved_texts(case) is not None
+    seed = config.seed
 
     async def score(case: Case, calls: Calls) -> Keys:
-        texts = retrieved_texts(case, blank=True) or []
+        texts = ranked_texts(case) or []
         if not any(texts):
             return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
-        _, rated = await ask_about(calls, PROMPT, texts, config.seed, question=case.question)
-        lines = [
-            f"{rank + 1}: {rated[rank].rating} ({rated[rank].reason})"
-            if text
-            else f"{rank + 1}: 0 (no text)"
-            for rank, text in enumerate(texts)
-        ]
-        rating = sum(document.rating for document in rated.values())
-        return {NAME: rating / (2 * len(texts)), f"{NAME}_reason": "\n".join(lines)}
+        verdict = await ask_about(calls, PROMPT, texts, seed=seed, question=case.question)
+        ratings = verdict.by_rank
+        sum_of_ratings = sum(document.rating for document in ratings.values())
+        return {
+            NAME: sum_of_ratings / (BEST_RATING * len(texts)),
+            f"{NAME}_reason": _reason(texts, ratings),
+        }
 
-    return Metric.of_answer(NAME, [f"seed {config.seed}", *PROMPT.texts], applies, score)
+    return Metric.of_answer(NAME, [f"seed {seed}", *PROMPT.texts], _applies, score)
+
+
+def _applies(case: Case) -> bool:
+    """Return whether there are a question and a retrieval step whose texts are known."""
+    return has_text(case.question) and ranked_texts(case) is not None
+
+
+def _reason(texts: Sequence[str], ratings: Mapping[int, RatedDocument]) -> str:
+    """Return a line for each text, with its rating and the reason; `ratings` are by rank."""
+    lines = []
+    for rank, text in enumerate(texts):
+        if text:
+            document = ratings[rank]
+            lines.append(f"{rank + 1}: {document.rating} ({document.reason})")
+        else:
+            lines.append(f"{rank + 1}: 0 (no text)")
+    return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from contextlib import suppress
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config.model import CustomEvaluationConfig
 
 _FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
-_WANTED = {"number": "a finite number of at most 64 bits", "string": "a string"}
+
+_IN_WORDS = {"number": "a finite number of at most 64 bits", "string": "a string"}
+"""What values of each type are, for the judge."""
 
 
 def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
@@ -40,114 +43,159 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     described as "fraction 0-1..." is a number from 0 to 1. Others are finite numbers or strings, as
     configured; without a type, the judge chooses.
     """
-    outputs = {name: _Output(output) for name, output in config.outputs.items()}
-    keys = [
-        f"- {dumps(name)}, {output.wanted}: {output.description}"
-        for name, output in outputs.items()
-    ]
-    # The reply in words: not every server shows the schema to the model.
-    reply = "\n".join(["Reply with a JSON object of exactly these keys:", *keys])
+    outputs = {name: Output.of(output) for name, output in config.outputs.items()}
     prompt = Prompt(
-        f"{fill(config.instructions, config.inputs)}\n\n{reply}", _form(config.name, outputs)
+        instructions=f"{fill(config.instructions, config.inputs)}\n\n{_describe_reply(outputs)}",
+        form=_reply_format(config.name, outputs),
     )
 
     def applies(case: Case) -> bool:
-        given = {name: getattr(case, name) for name in config.inputs}
-        return None not in given.values() and has_text(given.get("question", "unused"))
+        if any(getattr(case, name) is None for name in config.inputs):
+            return False
+        return "question" not in config.inputs or has_text(case.question)
 
     async def score(case: Case, calls: Calls) -> Keys:
-        return dict(
-            await prompt.ask(calls, **{name: _block(case, name, config) for name in config.inputs})
-        )
+        blocks = {name: _block_of(case, name, config) for name in config.inputs}
+        reply = await prompt.ask(calls, **blocks)
+        return dict(reply)
 
-    prompts = [*prompt.texts, dumps((config.inputs, config.steps_name, config.steps_keys))]
-    return Metric.of_answer(config.name, prompts, applies, score)
+    selection = dumps((config.inputs, config.steps_name, config.steps_keys))
+    return Metric.of_answer(config.name, [*prompt.texts, selection], applies, score)
 
 
 def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
     """Return output names by kind: all "outputs", "fractions" (numbers from 0 to 1), "texts"
-    (strings).
+    (strings). Kinds without outputs are left out.
     """
-    outputs = {
-        name: _Output(output) for config in evaluations for name, output in config.outputs.items()
-    }
+    outputs: dict[str, Output] = {}
+    for evaluation in evaluations:
+        for name, output in evaluation.outputs.items():
+            outputs[name] = Output.of(output)
     kinds = {
         "outputs": [*outputs],
         "fractions": [name for name, output in outputs.items() if output.is_fraction],
-        "texts": [name for name, output in outputs.items() if output.types == ["string"]],
+        "texts": [name for name, output in outputs.items() if output.types == ("string",)],
     }
     return {kind: names for kind, names in kinds.items() if names}
 
 
-class _Output:
-    """The expected type and range of an output; `wanted` describes them."""
+@dataclass(frozen=True)
+class Output:
+    """An output of a custom evaluation.
 
-    def __init__(self, config: str | OutputConfig) -> None:
-        self.description = config if isinstance(config, str) else config.description
-        is_fraction = _FRACTION.match(self.description) is not None
+    Attributes:
+        description: what the judge is told about it.
+        types: the types of JSON that it may have.
+        is_fraction: whether it is a number from 0 to 1.
+    """
+
+    description: str
+    types: tuple[str, ...]
+    is_fraction: bool
+
+    @classmethod
+    def of(cls, config: str | OutputConfig) -> Output:
+        """Return the output that a description, or a section, stands for."""
+        description = config if isinstance(config, str) else config.description
+        says_fraction = _FRACTION.match(description) is not None
+        types: tuple[str, ...] = ("number", "string")
         if isinstance(config, OutputConfig):
-            self.types: list[str] = [config.type]
-        else:
-            self.types = ["number"] if is_fraction else ["number", "string"]
-        self.is_fraction = is_fraction and self.types == ["number"]
-        wanted = " or ".join(_WANTED[name] for name in self.types)
-        self.wanted = "a number from 0 to 1" if self.is_fraction else wanted
+            types = (config.type,)
+        elif says_fraction:
+            types = ("number",)
+        return cls(description, types, is_fraction=says_fraction and types == ("number",))
+
+    @property
+    def in_words(self) -> str:
+        """What a value is, in words."""
+        if self.is_fraction:
+            return "a number from 0 to 1"
+        return " or ".join(_IN_WORDS[name] for name in self.types)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of a value."""
         types = [{"type": name} for name in self.types]
-        self.schema: dict[str, Any] = types[0] if len(types) == 1 else {"anyOf": types}
-        self.schema |= {"description": self.description}
+        if len(types) == 1:
+            return {**types[0], "description": self.description}
+        return {"anyOf": types, "description": self.description}
 
     def allows(self, value: Any) -> bool:
+        """Return whether a value has one of the types, and is within the range."""
         if type(value) is str:
             return "string" in self.types
-        is_number = (
-            isfinite(value) if type(value) is float else type(value) is int and fits_64_bits(value)
-        )
-        return "number" in self.types and is_number and (not self.is_fraction or 0 <= value <= 1)
+        if "number" not in self.types or not _is_number(value):
+            return False
+        return not self.is_fraction or 0 <= value <= 1
 
 
-def _form(title: str, outputs: Mapping[str, _Output]) -> ResponseFormat[dict[str, Any]]:
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number of at most 64 bits; a boolean is none."""
+    if type(value) is float:
+        return isfinite(value)
+    return type(value) is int and fits_64_bits(value)
+
+
+def _describe_reply(outputs: Mapping[str, Output]) -> str:
+    """Return the reply in words, since not every server shows the schema to the model."""
+    lines = ["Reply with a JSON object of exactly these keys:"]
+    for name, output in outputs.items():
+        lines.append(f"- {dumps(name)}, {output.in_words}: {output.description}")
+    return "\n".join(lines)
+
+
+def _reply_format(title: str, outputs: Mapping[str, Output]) -> ResponseFormat[dict[str, Any]]:
+    """Return the format of a reply that has these outputs."""
+
     def read(reply: Any) -> dict[str, Any]:
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]
         for name, output in outputs.items():
             if name in reply and not output.allows(reply[name]):
-                problems.append(
-                    f"{name!r}: must be {output.wanted}, not {reprlib.repr(reply[name])}"
-                )
+                quoted = reprlib.repr(reply[name])
+                problems.append(f"{name!r}: must be {output.in_words}, not {quoted}")
         if problems:
             raise ValueError("; ".join(problems))
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
-    return ResponseFormat(
-        strict({"title": title, "type": "object", "properties": properties}), read
-    )
+    schema = strict({"title": title, "type": "object", "properties": properties})
+    return ResponseFormat(schema, read)
 
 
-def _block(case: Case, name: str, config: CustomEvaluationConfig) -> str:
+def _block_of(case: Case, name: str, config: CustomEvaluationConfig) -> str:
     """Return an input as text: steps as JSON, without groups that have no selected step."""
     value = getattr(case, name)
     if name == "actual_steps":
-        return dumps(_selected(value, config))
+        return dumps(_select_steps(value, config))
     if name == "reference_steps":
-        return dumps([steps for group in value if (steps := _selected(group, config))])
+        groups = [_select_steps(group, config) for group in value]
+        return dumps([group for group in groups if group])
     return str(value)
 
 
-def _selected(
+def _select_steps(
     steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig
 ) -> list[dict[str, Any]]:
-    """Return the steps with the configured name, reduced to the configured keys.
-
-    Outputs that are JSON text are decoded: escaped JSON within JSON is hard to read.
-    """
-    found = []
+    """Return the steps with the configured name, reduced to the configured keys."""
+    selected = []
     for step in steps:
-        if config.steps_name in (None, step.get("name")):
-            kept = {key: step[key] for key in config.steps_keys or step if key in step}
-            if isinstance(output := kept.get("output"), str):
-                with suppress(ValueError, RecursionError):
-                    kept["output"] = msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
-            found.append(kept)
-    return found
+        if config.steps_name not in (None, step.get("name")):
+            continue
+        shown_keys = config.steps_keys or step
+        shown_step = {key: step[key] for key in shown_keys if key in step}
+        output = shown_step.get("output")
+        if isinstance(output, str):
+            shown_step["output"] = _decoded(output)
+        selected.append(shown_step)
+    return selected
+
+
+def _decoded(output: str) -> Any:
+    """Return JSON text as JSON, since escaped JSON within JSON is hard to read; other text as it
+    is.
+    """
+    with suppress(ValueError, RecursionError):
+        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
+    return output

@@ -4,6 +4,7 @@ answer.
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -11,18 +12,24 @@ from msgspec import Meta, Struct
 from graphrag_eval_async.metrics.metric import (
     Calls,
     Case,
+    Judgement,
     Keys,
     Metric,
     Prompt,
     dumps,
     has_text,
-    lines_of,
+    reason_of,
+    share_of,
 )
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
-from graphrag_eval_async.metrics.retrieval import NO_TEXT, retrieved_texts
+from graphrag_eval_async.metrics.ragas_lookup import metric_of_collections
+from graphrag_eval_async.metrics.ragas_metric import run_metric
+from graphrag_eval_async.metrics.retrieved import NO_TEXT, retrieved_texts
 
 if TYPE_CHECKING:
-    from graphrag_eval_async.config.model import FaithfulnessConfig
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.catalogue.judged import FaithfulnessConfig
 
 NAME = "faithfulness"
 
@@ -58,34 +65,67 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
     No value for an answer without claims. No claim is supported if no text was retrieved.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/faithfulness/
     """
-    is_joint, ragas = config.mode == "joint", ("StatementGeneratorPrompt", "NLIStatementPrompt")
-
-    def applies(case: Case) -> bool:
-        return has_text(case.question, case.actual_answer) and retrieved_texts(case) is not None
+    if config.mode == "joint":
+        prompts = PROMPT.texts
+        judge_claims = _judge_in_one_call
+    else:
+        prompts = ragas_prompts(NAME, "StatementGeneratorPrompt", "NLIStatementPrompt")
+        judge_claims = _judge_by_ragas
 
     async def score(case: Case, calls: Calls) -> Keys:
-        texts, answer = retrieved_texts(case) or [], case.actual_answer or ""
-        if is_joint:
-            found = await PROMPT.ask(
-                calls, question=case.question, answer=answer, documents=dumps(texts)
-            )
-            claims = [
-                (each.supported and bool(texts), each.claim, each.reason) for each in found.claims
-            ]
-        else:
-            split = await ask_ragas(calls, NAME, ragas[0], question=case.question, answer=answer)
-            claims = [(False, statement, NO_TEXT) for statement in split.statements]
-            if claims and texts:
-                data = {"context": "\n".join(texts), "statements": split.statements}
-                found = await ask_ragas(calls, NAME, ragas[1], **data)
-                claims = [
-                    (each.verdict == 1, each.statement, each.reason) for each in found.statements
-                ]
+        claims = await judge_claims(
+            question=case.question,
+            answer=case.actual_answer or "",
+            texts=retrieved_texts(case) or [],
+            calls=calls,
+        )
         if not claims:
             return {f"{NAME}_reason": "the answer makes no claims"}
-        share = sum(supported for supported, *_ in claims) / len(claims)
-        return {NAME: share, f"{NAME}_reason": lines_of(claims)}
+        return {NAME: share_of(claims), f"{NAME}_reason": reason_of(claims)}
 
-    return Metric.of_answer(
-        NAME, PROMPT.texts if is_joint else ragas_prompts(NAME, *ragas), applies, score
-    )
+    return Metric.of_answer(NAME, prompts, _applies, score)
+
+
+def _applies(case: Case) -> bool:
+    """Return whether there are a question, an answer and a retrieval step whose texts are known."""
+    return has_text(case.question, case.actual_answer) and retrieved_texts(case) is not None
+
+
+async def _judge_in_one_call(
+    *, question: str, answer: str, texts: Sequence[str], calls: Calls
+) -> list[Judgement]:
+    """Return the claims of an answer, judged with the library's own prompt."""
+    reply = await PROMPT.ask(calls, question=question, answer=answer, documents=dumps(texts))
+    return [
+        Judgement(
+            is_positive=claim.supported and bool(texts),
+            text=claim.claim,
+            reason=claim.reason,
+        )
+        for claim in reply.claims
+    ]
+
+
+async def _judge_by_ragas(
+    *, question: str, answer: str, texts: Sequence[str], calls: Calls
+) -> list[Judgement]:
+    """Return the statements of an answer, judged by `Faithfulness` of ragas."""
+    if not texts:
+        # Ragas refuses to judge without texts; here, no statement is supported.
+        reply = await ask_ragas(
+            calls, NAME, "StatementGeneratorPrompt", question=question, answer=answer
+        )
+        return [
+            Judgement(is_positive=False, text=statement, reason=NO_TEXT)
+            for statement in reply.statements
+        ]
+
+    inputs = {"user_input": question, "response": answer, "retrieved_contexts": [*texts]}
+    outcome = await run_metric(metric_of_collections("Faithfulness"), inputs, calls)
+    if isnan(outcome.value):
+        return []
+    verdicts = outcome.replies[-1].statements
+    return [
+        Judgement(is_positive=row.verdict == 1, text=row.statement, reason=row.reason)
+        for row in verdicts
+    ]

@@ -2,84 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from hashlib import sha256
+from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
 import msgspec
 import orjson
 
-from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
+from graphrag_eval_async.catalogue.sections import GENERATION
 from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, UsageError
-from graphrag_eval_async.judge.session import JudgeSession, MetricCalls, ResultCalls, judge_setup
-from graphrag_eval_async.metrics.answer_correctness import answer_correctness
-from graphrag_eval_async.metrics.answer_relevance import answer_relevance
-from graphrag_eval_async.metrics.context_relevance import context_relevance
+from graphrag_eval_async.config.load import has_model
+from graphrag_eval_async.errors import ConfigError, JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.calls import Calls
+from graphrag_eval_async.judge.given import GivenJudges
+from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.setup import set_up_judges
 from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outputs
-from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
-from graphrag_eval_async.metrics.ragas_answer_correctness import ragas_answer_correctness
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.retrieval import ANSWER, CONTEXT, retrieval
-from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
+from graphrag_eval_async.metrics.ragas_lookup import can_be_imported, make_ragas_metric
+from graphrag_eval_async.metrics.retrieval import metrics_sharing_calls, share_calls
 from graphrag_eval_async.records.decoding import copy_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.judge.protocol import Judge
+    from graphrag_eval_async.catalogue.sections import BuiltInConfig
+    from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.metrics.metric import Keys, Metric, Task
+    from graphrag_eval_async.metrics.ragas_metric import RagasMetric
     from graphrag_eval_async.records import Question
 
 OnFatal = Literal["raise", "continue"]
-
-METRICS: dict[str, Callable[[Any], Metric]] = {
-    "answer_correctness": answer_correctness,
-    "answer_relevance": answer_relevance,
-    ANSWER: partial(retrieval, ANSWER),
-    CONTEXT: partial(retrieval, CONTEXT),
-    "ragas_answer_correctness": ragas_answer_correctness,
-    "faithfulness": faithfulness,
-    "context_relevance": context_relevance,
-    "sparql_groundedness": sparql_groundedness,
-}
-"""Functions that create a metric from its section of the configuration, by section name."""
 
 FINGERPRINTED_ELSEWHERE = {"llm", "execute", "aliases", "turned_on"}
 """Sections that `Judging.fingerprint` does not copy. The first two may hold secrets, which no hash
 may give away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what matters of them.
 """
 
+NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
 
-def configured(config: Config) -> list[Metric]:
-    """Return the metrics that are on, in the order of their keys in results."""
-    makers, sections = METRICS, (config.retrieval_answer, config.retrieval_context)
-    asked = {(each.mode, each.seed, each.judges) for each in sections if each is not None}
-    if None not in sections and len(asked) == 1 and asked.pop()[0] == "joint":  # Both ask alike.
-        makers = METRICS | {
-            name: partial(retrieval, name, is_shared=True) for name in (ANSWER, CONTEXT)
-        }
-    metrics = [makers[name](section) for name, section in config.metrics.items()]
-    return [*metrics, *map(custom_evaluation, config.custom_evaluations)]
+
+def make_metric(name: str, section: BuiltInConfig) -> Metric:
+    """Return the built-in metric that a section of the configuration turns on."""
+    make = resolve_name(JUDGED_BY_NAME[name].maker)
+    metric: Metric = make(section)
+    return metric
+
+
+def built_in_metrics(config: Config) -> list[Metric]:
+    """Return the built-in metrics that are on, in the order of their keys in results."""
+    metrics = {name: make_metric(name, section) for name, section in config.metrics.items()}
+    answer = config.retrieval_answer
+    context = config.retrieval_context
+    if share_calls(answer, context):
+        metrics |= metrics_sharing_calls(answer, context)
+    return [*metrics.values()]
+
+
+def _all_metrics(config: Config, ragas_metrics: Sequence[RagasMetric]) -> list[Metric]:
+    """Return all metrics that are on, in the order of their keys in results."""
+    metrics = built_in_metrics(config)
+    metrics += [custom_evaluation(evaluation) for evaluation in config.custom_evaluations]
+    metrics += [metric.as_metric() for metric in ragas_metrics]
+    return metrics
 
 
 def loader(config: Config) -> Callable[[], None]:
     """Return a function that imports the packages that the metrics need."""
-    needs_ragas = any(
-        getattr(section, "mode", None) == "ragas" for section in config.metrics.values()
-    )
-    return load_ragas if needs_ragas else lambda: None
+    needs_ragas = any(section.needs_ragas for section in config.metrics.values())
+    if needs_ragas or config.ragas:
+        return load_ragas
+    return _load_nothing
+
+
+def _load_nothing() -> None:
+    """Import nothing, as the metrics need no packages."""
 
 
 class Plan(NamedTuple):
-    """The tasks to judge for a response, and the number of metrics skipped for a missing input."""
+    """What is to be judged for a response.
+
+    Attributes:
+        due: the tasks to judge.
+        skipped: the number of tasks skipped for a missing input.
+        notes: keys for the result that say which inputs are missing, for metrics that name them.
+    """
 
     due: Sequence[Task]
     skipped: int
+    notes: Keys
 
     @property
     def pending(self) -> list[str]:
@@ -90,70 +106,96 @@ class Plan(NamedTuple):
 class Judging:
     """The metrics of a configuration, and their judge.
 
-    `fingerprint` is JSON that differs if other metrics or models could give other results.
+    Attributes:
+        names: the names of the metrics in the configuration.
+        fractions: outputs of custom evaluations and metrics of ragas that are from 0 to 1 by
+            definition.
+        not_importable: the names of metrics of ragas that another process cannot import, such as
+            objects.
+        fingerprint: JSON that differs if other metrics or models could give other results.
     """
 
     def __init__(
-        self, config: Config, *, judge: Judge | Mapping[str, Judge] | None, on_fatal: OnFatal
+        self,
+        config: Config,
+        *,
+        judge: GivenJudge | Mapping[str, GivenJudge] | None,
+        on_fatal: OnFatal,
+        ragas: Mapping[str, Any] = NOTHING_GIVEN,
     ) -> None:
-        """Prepare the metrics, of which at least one must be on; makes no call and imports nothing
-        heavy.
+        """Prepare the metrics, of which at least one must be on. Makes no call.
 
-        `judge` is the caller's own, or several by name. If all calls would fail, `run` raises
-        `JudgeUnavailable`; with `on_fatal` "continue", each metric gets the error.
+        Imports ragas if the configuration has metrics of it, so that a wrong name is known at once.
+
+        Args:
+            config: the checked configuration.
+            judge: the caller's own judge, or several by name.
+            on_fatal: if all calls would fail, "raise" makes `run` raise `JudgeUnavailable`; with
+                "continue", each metric gets the error.
+            ragas: classes and objects of ragas that the caller gives, by the names of their
+                sections.
+
+        Raises:
+            ConfigError: a metric of ragas cannot be made, or a model or a package is missing.
+            UsageError: the caller's judges lack one that the configuration names.
         """
-        self._metrics = configured(config)
-        self.names = [metric.name for metric in self._metrics]
         self._on_fatal = on_fatal
-        self._panels = {}
-        for name, section in config.metrics.items():
-            self._panels[name] = Panel(section.judges, section.vote, VALUES_BY_METRIC[name])
-        for each in config.custom_evaluations:
-            self._panels[each.name] = Panel(
-                each.judges, each.vote, [*each.outputs], nulls=[*each.outputs]
-            )
-        own = judge if isinstance(judge, Mapping) else dict.fromkeys(config.judges, judge)
-        if missing := [name for name in config.judges if name not in own]:
-            raise UsageError(f"judge: none is named {missing[0]!r}, which the configuration uses")
-        llm, embeds = config.llm or LLMConfig(), bool(config.embedding_metrics)
-        self._setups = [
-            judge_setup(llm, name, own[name], loader(config), embeds=embeds and not index)
-            for index, name in enumerate(config.judges)
+        self.not_importable = [name for name in ragas if not can_be_imported(ragas[name])]
+        self._ragas_metrics = [
+            make_ragas_metric(name, section, ragas.get(name))
+            for name, section in config.ragas_metrics.items()
         ]
-        self._provenance = self._describe(config, is_own=judge is not None)
-        settings = {
-            name: msgspec.to_builtins(getattr(config, name))
-            for name in Config.__struct_fields__
-            if name not in FINGERPRINTED_ELSEWHERE
-        }
+        self._metrics = _all_metrics(config, self._ragas_metrics)
+        self.names = [metric.name for metric in self._metrics]
+        self._panels = _panels(config)
+        given = GivenJudges(judge)
+        if not given.has_own:
+            _check_models(config, self._ragas_metrics)
+        self._embeds = bool(config.embedding_metrics) or any(
+            metric.asks_embeddings for metric in self._ragas_metrics
+        )
+        self._setups = set_up_judges(
+            config.llm or LLMConfig(),
+            given.find_all(config.judges),
+            prepare=loader(config),
+            embeds=self._embeds,
+        )
+
+        kinds = _kinds_of_outputs(config, self._ragas_metrics)
+        self.fractions: Sequence[str] = kinds.get("fractions", ())
+        self._provenance = self._describe(config, is_own=given.has_own) | kinds
         self.fingerprint = [
             self._provenance,
             [setup.fingerprint for setup in self._setups],
-            settings,
+            _settings(config),
         ]
 
     def _describe(self, config: Config, *, is_own: bool) -> dict[str, Any]:
-        """Return the part of the `judge` key that all results share."""
+        """Return what the `judge` key of all results says of models and prompts.
+
+        Args:
+            config: the checked configuration.
+            is_own: whether the judge is the caller's own.
+        """
         first, *others = self._setups
         hashed: list[Any] = [[[metric.name, *metric.prompts] for metric in self._metrics]]
         hashed.append(None if is_own else first.fingerprint)
-        found: dict[str, Any] = {"model": first.model, "prompts": ""}
+        description: dict[str, Any] = {"model": first.model, "prompts": ""}
         if others:
             hashed.append(
                 {name: [panel.judges, panel.vote] for name, panel in self._panels.items()}
             )
             hashed.append([setup.fingerprint for setup in others])
-            found["judges"] = {setup.name: setup.model for setup in self._setups}
-        found["prompts"] = _hash(hashed)
-        embedding = (
-            config.llm.embedding if config.llm is not None and config.embedding_metrics else None
-        )
-        if embedding is not None and not is_own:
-            found["embedding"] = str(embedding.model)
-        return found | kinds_of_outputs(config.custom_evaluations)
+            description["judges"] = {setup.name: setup.model for setup in self._setups}
+        description["prompts"] = _hash(hashed)
+
+        embedding = config.llm.embedding if config.llm is not None else None
+        if self._embeds and embedding is not None and not is_own:
+            description["embedding"] = str(embedding.model)
+        return description
 
     def provenance(self, used: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the `judge` key of a result; for `used`, see `JudgeSession`."""
+        """Return the `judge` key of a result; `used` are the departures of its `Calls`."""
         provenance: dict[str, Any] = copy_json(self._provenance)
         if used:
             provenance["prompts"] = _hash([provenance["prompts"], used])
@@ -170,20 +212,36 @@ class Judging:
         groups: Sequence[Sequence[Mapping[str, Any]]] | None,
         matches: Sequence[tuple[int, int, int]],
     ) -> Plan | None:
-        """Return what to judge for a response, or None if no metric applies."""
+        """Return what to judge for a response, or None if no metric applies.
+
+        Args:
+            question: the question.
+            fields: those of the response.
+            groups: the reference steps.
+            matches: matched steps: the group and the position of the reference step, and the
+                position of the actual step.
+        """
+        matched_steps = {}
+        if groups:
+            matched_steps = {actual: groups[group][step] for group, step, actual in matches}
         case = Case(
             question=question.text,
             reference_answer=question.reference_answer,
             reference_steps=groups,
             actual_answer=fields.get("actual_answer"),
             actual_steps=fields.get("actual_steps"),
-            matches={actual: groups[group][step] for group, step, actual in matches}
-            if groups
-            else {},
+            matches=matched_steps,
         )
         tasks = [task for metric in self._metrics for task in metric.tasks(case)]
+        if not tasks:
+            return None
         due = [task for task in tasks if task.score is not None]
-        return Plan(due, len(tasks) - len(due)) if tasks else None
+        notes = {
+            f"{task.metric}_reason": f"skipped: needs {', '.join(task.missing)}"
+            for task in tasks
+            if task.missing
+        }
+        return Plan(due, skipped=len(tasks) - len(due), notes=notes)
 
     async def run(
         self, plan: Plan, session: JudgeSession
@@ -191,59 +249,149 @@ class Judging:
         """Return the keys of the result, of its steps by index, and of `judge`; None if it was
         dropped.
         """
-        result = ResultCalls(session)
+        calls = Calls.for_result(session)
         await session.open()  # Opening a judge imports, in a thread, what the metrics need.
         await session.starts.turn()
         if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
             return None
+
         panels = [(task, self._panels[task.metric]) for task in plan.due]
-        judges = [(task, session.senders[name]) for task, panel in panels for name in panel.judges]
-        verdicts = iter(
-            await _verdicts([(task, MetricCalls(result, own)) for task, own in judges], result)
-        )
-        if result.is_dropped:
+        asked = [
+            (task, calls.to(session.senders[judge]))
+            for task, panel in panels
+            for judge in panel.judges
+        ]
+        all_verdicts = await _verdicts(asked, calls)
+        if calls.clock.is_dropped:
             return None
+
+        next_verdicts = iter(all_verdicts)
         keys: Keys = {}
-        of_steps: dict[int, Keys] = {}
+        keys_of_steps: dict[int, Keys] = {}
         for task, panel in panels:
-            own = [next(verdicts) for _ in panel.judges]
-            errors = [outcome for outcome, _ in own if isinstance(outcome, JudgeError)]
-            for error in errors:
-                if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
-                    raise error
-                session.usage.examples.setdefault(error.kind, error.message)
-            session.usage.outcomes[errors[0].kind if errors else "ok"] += 1
-            panel.add(keys if task.step is None else of_steps.setdefault(task.step, {}), task, own)
-        return keys, of_steps, self.provenance(sorted(result.written))
+            verdicts = [next(next_verdicts) for _ in panel.judges]
+            self._count(verdicts, session)
+            if task.step is None:
+                panel.add(keys, task, verdicts)
+            else:
+                panel.add(keys_of_steps.setdefault(task.step, {}), task, verdicts)
+        return keys, keys_of_steps, self.provenance(sorted(calls.departures))
+
+    def _count(self, verdicts: Sequence[Verdict], session: JudgeSession) -> None:
+        """Count the outcome of a task, which has failed if one of its judges has.
+
+        Raises:
+            JudgeUnavailable: the judge will not answer any call, and this is to be raised.
+        """
+        errors = [
+            verdict.outcome for verdict in verdicts if isinstance(verdict.outcome, JudgeError)
+        ]
+        for error in errors:
+            if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
+                raise error
+            session.usage.examples.setdefault(error.kind, error.message)
+        outcome = errors[0].kind if errors else "ok"
+        session.usage.outcomes[outcome] += 1
+
+
+def _panels(config: Config) -> dict[str, Panel]:
+    """Return the judges of each metric, by its name."""
+    panels = {}
+    for name, section in config.metrics.items():
+        declared = JUDGED_BY_NAME[name]
+        panels[name] = Panel(
+            judges=section.judges,
+            vote=section.vote,
+            values=declared.values,
+            error_name=declared.error_name,
+        )
+    for evaluation in config.custom_evaluations:
+        panels[evaluation.name] = Panel(
+            judges=evaluation.judges,
+            vote=evaluation.vote,
+            values=[*evaluation.outputs],
+            error_name=evaluation.name,
+            nulls=[*evaluation.outputs],
+        )
+    for name, ragas_section in config.ragas_metrics.items():
+        panels[name] = Panel(
+            judges=ragas_section.judges,
+            vote=ragas_section.vote,
+            values=[name],
+            error_name=name,
+            nulls=[name],
+        )
+    return panels
+
+
+def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
+    """Check that metrics of ragas have the models that they ask.
+
+    Raises:
+        ConfigError: one has not.
+    """
+    problems = []
+    for metric in metrics:
+        judges = config.ragas_metrics[metric.name].judges
+        if metric.asks_llm and GENERATION in judges and not has_model(config, GENERATION):
+            problems.append(f"ragas.{metric.name}: needs llm.{GENERATION}")
+        if metric.asks_embeddings and not has_model(config, "embedding"):
+            problems.append(f"ragas.{metric.name}: needs llm.embedding")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _kinds_of_outputs(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, list[str]]:
+    """Return names of values by kind, as `kinds_of_outputs` does, with metrics of ragas."""
+    kinds = kinds_of_outputs(config.custom_evaluations)
+    for metric in metrics:
+        kinds.setdefault("outputs", []).append(metric.name)
+        if metric.is_fraction:
+            kinds.setdefault("fractions", []).append(metric.name)
+        if metric.gives_text:
+            kinds.setdefault("texts", []).append(metric.name)
+    return kinds
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """Return the sections of the configuration on which results depend, for the fingerprint."""
+    settings = {}
+    for name in Config.__struct_fields__:
+        value = getattr(config, name)
+        # Metrics of ragas are in the prompts; their arguments may be no JSON.
+        if name not in FINGERPRINTED_ELSEWHERE and name != "ragas":
+            settings[name] = msgspec.to_builtins(value)
+    return settings
 
 
 def _hash(value: Any) -> str:
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _verdicts(
-    asked: Sequence[tuple[Task, MetricCalls]], result: ResultCalls
-) -> list[Verdict]:
+async def _verdicts(asked: Sequence[tuple[Task, Calls]], shared: Calls) -> list[Verdict]:
     """Return the verdict on each task: a timeout error if it did not finish in the time of the
     result.
     """
-    seconds = result.session.limits.result_timeout_sec
+    seconds = shared.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[Keys | JudgeError] = [late] * len(asked)
 
-    async def find(index: int, task: Task, calls: MetricCalls) -> None:
+    async def judge(index: int, task: Task, calls: Calls) -> None:
+        assert task.score is not None  # noqa: S101  (only such tasks are due)
         try:
-            outcomes[index] = await task.score(calls) if task.score is not None else {}
+            outcomes[index] = await task.score(calls)
         except JudgeError as error:
             outcomes[index] = error
 
-    with result:
-        if len(asked) == 1:  # As for a metric with one judge; a group of tasks takes 50 us.
-            await find(0, *asked[0])
+    with shared.clock:
+        if len(asked) == 1:
+            # A group of tasks takes 50 us.
+            task, calls = asked[0]
+            await judge(0, task, calls)
         else:
-            async with anyio.create_task_group() as tasks:
-                for index, each in enumerate(asked):
-                    tasks.start_soon(find, index, *each)
+            async with anyio.create_task_group() as group:
+                for index, (task, calls) in enumerate(asked):
+                    group.start_soon(judge, index, task, calls)
     return [
         Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)
     ]

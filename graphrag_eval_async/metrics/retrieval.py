@@ -1,17 +1,22 @@
 """Recall and precision of the texts that retrieval steps return, with prompts of RAGAS or in one
 call.
+
+Recall is that of `ContextRecall` of ragas. Precision has the prompt and the formula of
+`ContextPrecision`, but not its class: a document without text takes up a rank here, and the value
+of a perfect ranking is 1, where ragas has 0.9999999999.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from math import isnan
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.errors import JudgeError, MalformedStep
+from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.protocol import ResponseFormat
 from graphrag_eval_async.metrics.metric import (
     Calls,
@@ -24,15 +29,18 @@ from graphrag_eval_async.metrics.metric import (
     has_text,
 )
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts, together
-from graphrag_eval_async.steps.retrieval import average_precision, read_documents
+from graphrag_eval_async.metrics.ragas_lookup import metric_of_collections
+from graphrag_eval_async.metrics.ragas_metric import run_metric
+from graphrag_eval_async.metrics.retrieved import NO_TEXT, is_retrieval, texts_of
+from graphrag_eval_async.steps.retrieval import average_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
+    from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
 
-ANSWER, CONTEXT = "retrieval_answer", "retrieval_context"
-NO_TEXT = "no text was retrieved"
+ANSWER = "retrieval_answer"
+CONTEXT = "retrieval_context"
 
 INSTRUCTIONS = """\
 <documents> were retrieved to answer <question>; their order means nothing. <reference> is what a correct \
@@ -103,178 +111,313 @@ class RetrievedForBoth(Struct, frozen=True):
 PROMPT_FOR_BOTH = Prompt.of(INSTRUCTIONS_FOR_BOTH, RetrievedForBoth)
 
 
-def is_retrieval(step: Mapping[str, Any]) -> bool:
-    """Whether a step is a successful retrieval."""
-    return step.get("name") == "retrieval" and step.get("status") == "success"
+class Verdict(NamedTuple):
+    """What a judge said about the texts of a step.
 
-
-def texts_of(step: Mapping[str, Any]) -> list[str] | None:
-    """Return the texts that a step returned by rank, "" for a document without text.
-
-    None if they are not known: the output cannot be read, or it has documents, but none with the
-    key `text`.
+    Attributes:
+        reply: the whole reply.
+        by_rank: the verdict on each text that is not blank, by its rank from 0.
     """
-    try:
-        documents = read_documents(step.get("output"))
-    except MalformedStep:
-        return None
-    texts = [document.get("text") for document in documents]
-    is_known = not documents or any("text" in document for document in documents)
-    if not is_known or not all(isinstance(text, str | None) for text in texts):
-        return None
-    return [text if text and text.strip() else "" for text in texts]
 
-
-def retrieved_texts(case: Case, *, blank: bool = False) -> list[str] | None:
-    """Return the texts of all retrieval steps, each once, and if `blank`, "" for those without;
-    or None.
-    """
-    found = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
-    if all(texts is None for texts in found):
-        return None
-    texts = enumerate(chain.from_iterable(filter(None, found)))
-    return [*{text or place: text for place, text in texts if text or blank}.values()]
+    reply: Any
+    by_rank: dict[int, Any]
 
 
 async def ask_about(
-    calls: Calls, prompt: Prompt, texts: Sequence[str], seed: int, **blocks: str
-) -> tuple[Any, dict[int, Any]]:
-    """Ask for a verdict on each text; return the reply, and those of its `documents` by the rank of
-    the text.
+    calls: Calls, prompt: Prompt, texts: Sequence[str], *, seed: int, question: str, **blocks: str
+) -> Verdict:
+    """Ask for a verdict on each text that is not blank.
 
-    Texts are shown in random order, which depends on `seed` and the question.
+    The judge sees the texts in random order, which depends on `seed` and the question.
+
+    Args:
+        calls: asks the judge.
+        prompt: the reply that it asks for begins with `documents`, and else has lists of
+            statements only, each with the ids of documents.
+        texts: the texts by rank.
+        seed: makes the order reproducible.
+        question: the question, which the judge sees.
+        blocks: what else the judge sees.
     """
-    ranks = [rank for rank, text in enumerate(texts) if text]
-    Random(f"{seed} {blocks['question']}").shuffle(ranks)  # noqa: S311
-    shown = [{"id": number, "text": texts[rank]} for number, rank in enumerate(ranks, 1)]
+    shown_ranks = [rank for rank, text in enumerate(texts) if text]
+    Random(f"{seed} {question}").shuffle(shown_ranks)  # noqa: S311
+    documents = [
+        {"id": number, "text": texts[rank]} for number, rank in enumerate(shown_ranks, start=1)
+    ]
 
-    def read(reply: Any) -> Any:
-        found = prompt.form.read(reply)
-        ids = [document.id for document in found.documents]
-        if sorted(ids) != [*range(1, len(ranks) + 1)]:
-            raise ValueError(f"documents: expected each id from 1 to {len(ranks)} once, got {ids}")
-        # Replies begin with `documents`; all else are lists of statements.
-        for statement in chain.from_iterable(
-            getattr(found, name) for name in found.__struct_fields__[1:]
-        ):
-            if not {*statement.documents} <= {*ids}:
+    def read(raw_reply: Any) -> Any:
+        reply = prompt.form.read(raw_reply)
+        _check_ids(reply, len(shown_ranks))
+        return reply
+
+    checked_prompt = Prompt(prompt.instructions, ResponseFormat(prompt.form.schema, read))
+    reply = await checked_prompt.ask(calls, question=question, **blocks, documents=dumps(documents))
+    by_rank = {shown_ranks[document.id - 1]: document for document in reply.documents}
+    return Verdict(reply, by_rank)
+
+
+def _check_ids(reply: Any, count: int) -> None:
+    """Raise a `ValueError` unless a reply has a verdict on each of `count` documents, and its
+    statements name only these.
+    """
+    ids = [document.id for document in reply.documents]
+    if sorted(ids) != [*range(1, count + 1)]:
+        raise ValueError(f"documents: expected each id from 1 to {count} once, got {ids}")
+    for name in type(reply).__struct_fields__:
+        if name == "documents":
+            continue
+        for statement in getattr(reply, name):
+            if not set(ids).issuperset(statement.documents):
                 raise ValueError(
-                    f"statements: expected ids from 1 to {len(ids)}, got {statement.documents}"
+                    f"statements: expected ids from 1 to {count}, got {statement.documents}"
                 )
-        return found
-
-    form = ResponseFormat(prompt.form.schema, read)
-    found = await Prompt(prompt.instructions, form).ask(calls, **blocks, documents=dumps(shown))
-    return found, {ranks[document.id - 1]: document for document in found.documents}
 
 
-class _Retrieved(NamedTuple):
-    """A retrieval step to judge for the metric `name`."""
+@dataclass(frozen=True)
+class RetrievedTexts:
+    """The texts of a retrieval step, to judge for a metric.
 
-    name: str
+    Attributes:
+        metric: the metric's name.
+        question: the question.
+        texts: the texts by rank; "" for a document without text.
+        reference: what the texts are compared with: the reference answer, or the texts of the
+            matched reference step.
+        both_references: the reference answer and these texts, if one call judges by both.
+    """
+
+    metric: str
     question: str
-    texts: Sequence[str]  # By rank, "" for a document without text.
+    texts: Sequence[str]
     reference: str
-    both: tuple[str, str] | None  # The reference answer and texts, if one call judges by both.
+    both_references: BothReferences | None
 
-    def recall(self, statements: Sequence[tuple[Any, str]]) -> Keys:
-        """Return the share of statements that are supported, from 0 to 1; 0 without any text."""
-        key = f"{self.name}_recall"
+    def recall(self, statements: Sequence[SupportedText]) -> Keys:
+        """Return the share of statements that are supported, from 0 to 1; 0 without any text.
+
+        Raises:
+            JudgeError: there is no statement.
+        """
+        key = f"{self.metric}_recall"
         if not any(self.texts):
             return {key: 0.0, f"{key}_reason": NO_TEXT}
         if not statements:
             raise JudgeError("invalid_reply", "the judge found no statement in the reference")
-        lines = [f"{'+' if supported else '-'} {text}" for supported, text in statements]
-        share = sum(bool(supported) for supported, _ in statements) / len(statements)
-        return {key: share, f"{key}_reason": "\n".join(lines)}
+        lines = []
+        for statement in statements:
+            sign = "+" if statement.is_supported else "-"
+            lines.append(f"{sign} {statement.text}")
+        supported = sum(statement.is_supported for statement in statements)
+        return {key: supported / len(statements), f"{key}_reason": "\n".join(lines)}
 
-    def precision(self, useful: Sequence[int]) -> Keys:
+    def precision(self, useful_ranks: Sequence[int]) -> Keys:
         """Return the average precision of useful ranks, from 0 to 1; 0 if there are none."""
-        average = average_precision(useful, range(len(self.texts))) if useful else 0.0
-        return {f"{self.name}_precision": average}
+        average = 0.0
+        if useful_ranks:
+            average = average_precision(useful_ranks, range(len(self.texts)))
+        return {f"{self.metric}_precision": average}
 
 
-def retrieval(
-    name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, is_shared: bool = False
-) -> Metric:
-    """Return a metric of successful retrieval steps; with `is_shared`, the other one shares its
-    calls.
+class BothReferences(NamedTuple):
+    """What the texts of a step are compared with by both metrics."""
 
-    `retrieval_answer` compares steps with the reference answer, `retrieval_context` those that
-    match a reference step with the texts of that step. A document without text takes up a rank and
-    is not useful.
+    answer: str
+    texts: str
+
+
+class SupportedText(NamedTuple):
+    """A statement of the reference, and whether the retrieved texts support it."""
+
+    is_supported: bool
+    text: str
+
+
+def retrieval_answer(config: RetrievalAnswerConfig) -> Metric:
+    """Return the metric `retrieval_answer`, which makes calls of its own.
+
+    It compares retrieval steps with the reference answer. A document without text takes up a rank
+    and is not useful.
     """
+    return _retrieval_metric(ANSWER, config, shares_calls=False)
+
+
+def retrieval_context(config: RetrievalContextConfig) -> Metric:
+    """Return the metric `retrieval_context`, which makes calls of its own.
+
+    It compares retrieval steps that match a reference step with the texts of that step.
+    """
+    return _retrieval_metric(CONTEXT, config, shares_calls=False)
+
+
+def share_calls(
+    answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None
+) -> bool:
+    """Return whether both metrics of retrieval steps are on, and ask alike."""
+    if answer is None or context is None:
+        return False
+    if answer.mode != "joint" or context.mode != "joint":
+        return False
+    return answer.seed == context.seed and answer.judges == context.judges
+
+
+def metrics_sharing_calls(
+    answer: RetrievalAnswerConfig, context: RetrievalContextConfig
+) -> dict[str, Metric]:
+    """Return both metrics of retrieval steps by name; each call is for both."""
+    return {
+        ANSWER: _retrieval_metric(ANSWER, answer, shares_calls=True),
+        CONTEXT: _retrieval_metric(CONTEXT, context, shares_calls=True),
+    }
+
+
+def _retrieval_metric(
+    name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, shares_calls: bool
+) -> Metric:
+    """Return a metric of successful retrieval steps.
+
+    With `shares_calls`, the other metric of retrieval steps makes the same calls.
+    """
+    # The functions that score a step, by the part of the metric that they give.
+    parts: dict[str, Any]
     if config.mode == "joint":
-        prompts = [
-            f"joint, seed {config.seed}",
-            *PROMPT.texts,
-            *(PROMPT_FOR_BOTH.texts if is_shared else ()),
-        ]
-        parts: dict[str, Any] = {"": partial(_jointly, config.seed)}
+        prompts = [f"joint, seed {config.seed}", *PROMPT.texts]
+        if shares_calls:
+            prompts += PROMPT_FOR_BOTH.texts
+        parts = {"": partial(_score_in_one_call, config.seed)}
     else:
         prompts = ragas_prompts(name, "ContextRecallPrompt", "ContextPrecisionPrompt")
-        parts = {"_recall": _recall, "_precision": _precision}
+        parts = {"_recall": _score_recall, "_precision": _score_precision}
 
     def tasks(case: Case) -> list[Task]:
-        found, answer = [], case.reference_answer or ""
+        tasks = []
         for index, step in enumerate(case.actual_steps or ()):
             if not is_retrieval(step):
                 continue
-            matched = case.matches.get(index) if is_shared or name == CONTEXT else None
-            context = None if matched is None else "\n".join(filter(None, texts_of(matched) or ()))
-            reference = answer if name == ANSWER else context
-            if reference is None:
-                continue
-            both = (answer, context or "") if is_shared and has_text(answer, context) else None
             texts = texts_of(step)
-            of_step = _Retrieved(name, case.question, texts or (), reference, both)
-            is_due = texts is not None and has_text(case.question, reference)
+            retrieved = _retrieved_texts(
+                name, case, index=index, texts=texts or (), shares_calls=shares_calls
+            )
+            if retrieved is None:
+                continue
+            is_complete = texts is not None and has_text(case.question, retrieved.reference)
             for part, score in parts.items():
-                found.append(Task(name, partial(score, of_step) if is_due else None, part, index))
-        return found
+                score_step = partial(score, retrieved) if is_complete else None
+                tasks.append(Task(name, score_step, part, index))
+        return tasks
 
     return Metric(name, prompts, tasks)
 
 
-async def _jointly(seed: int, step: _Retrieved, calls: Calls) -> Keys:
+def _retrieved_texts(
+    name: str, case: Case, *, index: int, texts: Sequence[str], shares_calls: bool
+) -> RetrievedTexts | None:
+    """Return the texts of the step at an index, to judge for a metric.
+
+    None if the metric is not about this step, since it matches no reference step.
+    """
+    reference_answer = case.reference_answer or ""
+    reference_texts = None
+    matched_step = case.matches.get(index)
+    if matched_step is not None and (shares_calls or name == CONTEXT):
+        known_texts = texts_of(matched_step) or ()
+        reference_texts = "\n".join(text for text in known_texts if text)
+
+    reference: str | None = reference_answer
+    if name == CONTEXT:
+        reference = reference_texts
+    if reference is None:
+        return None
+
+    both_references = None
+    if shares_calls and has_text(reference_answer, reference_texts):
+        both_references = BothReferences(reference_answer, reference_texts or "")
+    return RetrievedTexts(
+        metric=name,
+        question=case.question,
+        texts=texts,
+        reference=reference,
+        both_references=both_references,
+    )
+
+
+async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> Keys:
+    """Return recall and precision, judged with the library's own prompt."""
     if not any(step.texts):
         return step.recall(()) | step.precision(())
-    prompt, blocks, which = PROMPT, {"reference": step.reference}, ("statements", "useful")
-    if step.both is not None:
-        prompt, side = PROMPT_FOR_BOTH, "answer" if step.name == ANSWER else "texts"
-        blocks = dict(zip(("reference_answer", "reference_texts"), step.both, strict=True))
-        which = f"{side}_statements", f"useful_for_{side}"
-    found, documents = await ask_about(
-        calls, prompt, step.texts, seed, question=step.question, **blocks
+    if step.both_references is None:
+        prompt = PROMPT
+        blocks = {"reference": step.reference}
+        statements_field = "statements"
+        useful_field = "useful"
+    else:
+        prompt = PROMPT_FOR_BOTH
+        blocks = {
+            "reference_answer": step.both_references.answer,
+            "reference_texts": step.both_references.texts,
+        }
+        side = "answer" if step.metric == ANSWER else "texts"
+        statements_field = f"{side}_statements"
+        useful_field = f"useful_for_{side}"
+
+    verdict = await ask_about(
+        calls, prompt, step.texts, seed=seed, question=step.question, **blocks
     )
-    statements = [(each.documents, each.statement) for each in getattr(found, which[0])]
-    useful = [rank for rank, document in documents.items() if getattr(document, which[1])]
-    return step.recall(statements) | step.precision(useful)
+    statements = [
+        SupportedText(is_supported=bool(row.documents), text=row.statement)
+        for row in getattr(verdict.reply, statements_field)
+    ]
+    useful_ranks = [
+        rank for rank, document in verdict.by_rank.items() if getattr(document, useful_field)
+    ]
+    return step.recall(statements) | step.precision(useful_ranks)
 
 
-async def _recall(step: _Retrieved, calls: Calls) -> Keys:
-    """Formula:
-    https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/.
+async def _score_recall(step: RetrievedTexts, calls: Calls) -> Keys:
+    """Return the recall, judged by `ContextRecall` of ragas.
+
+    Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
-    rows = []
-    if any(step.texts):
-        context = "\n".join(filter(None, step.texts))
-        data: Keys = {"question": step.question, "context": context, "answer": step.reference}
-        rows = (
-            await ask_ragas(calls, "context_recall", "ContextRecallPrompt", **data)
-        ).classifications
-    keys = step.recall([(row.attributed, f"{row.statement} ({row.reason})") for row in rows])
-    return keys if step.name == ANSWER else {f"{CONTEXT}_recall": keys[f"{CONTEXT}_recall"]}
+    texts = [text for text in step.texts if text]
+    statements = []
+    if texts:
+        inputs = {
+            "user_input": step.question,
+            "retrieved_contexts": texts,
+            "reference": step.reference,
+        }
+        outcome = await run_metric(metric_of_collections("ContextRecall"), inputs, calls)
+        # Without statements, ragas gives NaN.
+        if not isnan(outcome.value):
+            rows = outcome.replies[-1].classifications
+            statements = [
+                SupportedText(bool(row.attributed), f"{row.statement} ({row.reason})")
+                for row in rows
+            ]
+    keys = step.recall(statements)
+    if step.metric == CONTEXT:
+        # The published library has no such key.
+        del keys[f"{CONTEXT}_recall_reason"]
+    return keys
 
 
-async def _precision(step: _Retrieved, calls: Calls) -> Keys:
-    """Formula:
-    https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/.
+async def _score_precision(step: RetrievedTexts, calls: Calls) -> Keys:
+    """Return the precision, judged with the prompt of RAGAS, one document a call.
+
+    Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    data: Keys = {"question": step.question, "answer": step.reference}
-    ask = partial(ask_ragas, calls, "context_precision", "ContextPrecisionPrompt", **data)
     ranks = [rank for rank, text in enumerate(step.texts) if text]
-    outputs = await together(*(ask(context=step.texts[rank]) for rank in ranks))
-    return step.precision(
-        [rank for rank, output in zip(ranks, outputs, strict=True) if output.verdict]
+    replies = await together(
+        *(
+            ask_ragas(
+                calls,
+                "context_precision",
+                "ContextPrecisionPrompt",
+                question=step.question,
+                answer=step.reference,
+                context=step.texts[rank],
+            )
+            for rank in ranks
+        )
     )
+    useful_ranks = [rank for rank, reply in zip(ranks, replies, strict=True) if reply.verdict]
+    return step.precision(useful_ranks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.catalogue.metrics import COST, is_counted_cost
+from graphrag_eval_async.catalogue.metrics import COST, RANKING, is_counted_cost
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.watched import Alerts
@@ -33,13 +33,7 @@ KEPT = 200  # how many of the latest results are kept, and how many of the worst
 LISTED = 100  # how many of them a terminal may list
 Show = Literal["last", "worst"]
 
-SCORES = (
-    "steps_score",
-    "answer_match",
-    "answer_f1",
-    "answer_relevance",
-    "ragas_answer_correctness",
-)
+SCORES = RANKING
 """The metrics whose mean ranks results."""
 
 ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300

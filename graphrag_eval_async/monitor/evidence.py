@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.catalogue.metrics import (
     ANSWER_MATCH,
     BY,
     COST,
     DISAGREEMENT,
-    JUDGED,
     RESOURCES,
     RESULT_KEYS,
     STEP_METRICS,
@@ -329,9 +329,8 @@ def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
     known: set[str] = set()
     for metric in JUDGED:
         if metric.of_step == of_steps:
-            value = _value(
-                item, metric.name, metric.values, {*metric.errors, f"{metric.name}_error"}, known
-            )
+            keys_of_errors = {*metric.missing_by_error, f"{metric.name}_error"}
+            value = _value(item, metric.name, metric.values, keys_of_errors, known)
             if value.values or value.error or value.reason:
                 yield value
     if of_steps:

@@ -16,7 +16,8 @@ import orjson
 
 from graphrag_eval_async.errors import RejectedResponse, plural
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.judge.usage import FREE, JudgeUsage
+from graphrag_eval_async.judge.prices import FREE
+from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import misnamed_steps

@@ -135,8 +135,7 @@ def make_job(
     options = {**options}
     if evaluator.config is not None:
         options["config"] = divide_limits(evaluator.config, workers)
-    if evaluator.in_code is not None:
-        options["metrics"] = evaluator.in_code.paths("another process")
+    options["metrics"] = evaluator.metrics_by_path("another process")
     return Job(
         reference=evaluator.reference,
         options=options,

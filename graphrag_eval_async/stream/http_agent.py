@@ -23,7 +23,8 @@ from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
 from graphrag_eval_async.execution.endpoint import LARGE, MAX_WAIT_SECONDS, PAUSES, Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
-from graphrag_eval_async.judge.refusals import Scrubber, retry_after
+from graphrag_eval_async.judge.failures import retry_after
+from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 from graphrag_eval_async.records.response import read_response
 from graphrag_eval_async.text import did_you_mean

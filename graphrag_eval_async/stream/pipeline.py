@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.judge.usage import FREE, JudgeUsage
+from graphrag_eval_async.judge.prices import FREE
+from graphrag_eval_async.judge.usage import JudgeUsage
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sinks.done import Done
 from graphrag_eval_async.sinks.journal import Journal, OpenJournal

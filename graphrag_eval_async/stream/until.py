@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH, BOUNDED_METRICS, STEP_METRICS
-from graphrag_eval_async.catalogue.outcomes import VALUES_BY_METRIC
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.until import Deciding, Sample, Until, unknown_metric
 from graphrag_eval_async.records.evaluation import Evaluation
@@ -191,7 +191,8 @@ def _check_condition(condition: Condition, evaluator: Evaluator) -> None:
         raise unknown_metric(metric, fractions)
 
     computed = {*STEP_METRICS, ANSWER_MATCH, *fractions}
-    for judged_metric in evaluator.judged:
-        computed.update(VALUES_BY_METRIC.get(judged_metric, ()))
+    for name in evaluator.judged:
+        if name in JUDGED_BY_NAME:
+            computed.update(JUDGED_BY_NAME[name].values)
     if metric not in computed:
         raise UsageError(f"until: {metric} is not judged; the configuration says which metrics are")

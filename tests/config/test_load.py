@@ -90,7 +90,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("llms", 1, ": unknown key; did you mean llm?"),
     (f"{MODEL}.temprature", 1, ": unknown key; did you mean temperature?"),
     (f"{OWN}.outputs.elegance.unit", 1, ": unknown key; known: type, description"),
-    (f"{MODEL}.provider", "anthropic", ': expected "openai" or "azure", got \'anthropic\''),
+    (f"{MODEL}.provider", "anthropic", ': expected "azure", or "openai", which with a base_url'),
     (f"{MODEL}.model", " \n", ": expected a string that is not empty, got a string"),
     (f"{MODEL}.temperature", 2.1, ": expected a number from 0 to 2, got 2.1"),
     (f"{MODEL}.max_tokens", 1.5, ": expected an integer of 1 or more, got 1.5"),

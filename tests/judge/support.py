@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cached_property
-from typing import Any
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig, secrets
-from graphrag_eval_async.judge.call import Way
-from graphrag_eval_async.judge.endpoint import Client, endpoint_of
+from graphrag_eval_async.config import LimitsConfig, LLMConfig, PricingConfig
 from graphrag_eval_async.judge.protocol import Message, ResponseFormat, format_of
-from graphrag_eval_async.judge.refusals import Scrubber
-from graphrag_eval_async.judge.sender import JudgeSetup
-from graphrag_eval_async.judge.server import Server
 from graphrag_eval_async.judge.session import JudgeSession
+from graphrag_eval_async.judge.setup import JudgeSetup
 from graphrag_eval_async.records.token_usage import TokenUsage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
 
 USAGE = TokenUsage(100, 10)
 COST = 0.0002  # Of one reply.
@@ -63,38 +62,25 @@ def session(judge: Any, **limits: Any) -> JudgeSession:
     pricing = PricingConfig(input_usd_per_million=1.0, output_usd_per_million=10.0)
     llm = LLMConfig(limits=LimitsConfig(**limits), pricing=pricing)
     identities = {"complete": judge.model, "embed": judge.model}
-    return JudgeSession([JudgeSetup(llm, "generation", judge.model, identities, identities, judge)])
+    setup = JudgeSetup(
+        llm, "generation", judge.model, identities=identities, fingerprint=identities, judge=judge
+    )
+    return JudgeSession([setup])
 
 
 def message(text: str = "?") -> list[Message]:
     return [{"role": "user", "content": text}]
 
 
-class Opened:
-    """The models of a configuration, asked once for each call."""
-
-    def __init__(self, llm: LLMConfig) -> None:
-        self._llm, self._clients = llm, list[Client]()
-
-    def _server(self, key: str, model: Any) -> Server:
-        endpoint = endpoint_of(self._llm, model)
-        self._clients.append(Client(endpoint, self._llm.limits))
-        return Server(self._clients[-1], endpoint, key, model, Scrubber(secrets(self._llm)))
-
-    @cached_property
-    def generation(self) -> Server:
-        return self._server("llm.generation", self._llm.generation)
-
-    @cached_property
-    def embedding(self) -> Server:
-        return self._server("llm.embedding", self._llm.embedding)
-
-    async def complete(self, messages: Any, schema: Any, variation: int = 0) -> Any:
-        return await self.generation.complete(messages, schema, way=Way(), variation=variation)
-
-    async def embed(self, texts: Any) -> Any:
-        return await self.embedding.embed(texts, way=Way())
-
-    async def aclose(self) -> None:
-        for client in self._clients:
-            await client.aclose()
+@asynccontextmanager
+async def opened(llm: LLMConfig) -> AsyncGenerator[JudgeSession]:
+    """The models of a configuration, opened: `first.judge` and `embedder.judge`."""
+    setup = JudgeSetup(
+        llm, "generation", "", identities={"complete": "", "embed": ""}, fingerprint={}
+    )
+    models = JudgeSession([setup])
+    await models.open()
+    try:
+        yield models
+    finally:
+        await models.aclose()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.config import LLMConfig, load_config
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.judge.usage import Prices, check_budget, prices_of
+from graphrag_eval_async.judge.prices import Prices, check_budget, prices_of
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.support.cases import each
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
+import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.refusals import Response, Scrubber, retry_after
-from graphrag_eval_async.judge.replies import read_completion, read_embeddings
+from graphrag_eval_async import JudgeError, JudgeUnavailable, OpenAIJudge
+from graphrag_eval_async.judge.failures import retry_after
+from graphrag_eval_async.judge.replies import read_completion
+from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.support.cases import each
-from tests.support.judge_server import Reply, completion, embeddings, error, json_reply
+from tests.support.judge_server import JudgeServer, Reply, completion, embeddings, error, json_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +31,31 @@ KEY = "sk-secret-0123456789"
 MIB = 1 << 20
 
 
-def judged(reply: Reply) -> JudgeError:
-    response = Response(
-        reply.status, dict(reply.headers), reply.body, Scrubber([KEY, f"{KEY}-longer"])
-    )
-    return response.failure("llm.generation", "gpt-4o at https://host/v1")
+MESSAGES = [{"role": "user", "content": "?"}]
+SCHEMA = {"title": "Reply", "type": "object", "properties": {}}
 
 
-def read(body: bytes) -> tuple[Any, TokenUsage | None]:
-    return read_completion(Response(200, {"content-type": "text/plain"}, body, Scrubber([KEY])))[:2]
+async def judged(*replies: Reply) -> list[JudgeError]:
+    """The errors of requests with these replies, for a key that is a part of a longer secret."""
+    errors = []
+    replies_in_turn = iter(replies)
+    async with (
+        JudgeServer(lambda _: next(replies_in_turn)) as server,
+        openai.AsyncOpenAI(
+            api_key=f"{KEY}-longer", base_url=server.base_url, max_retries=0
+        ) as client,
+    ):
+        judge = OpenAIJudge(client, "gpt-4o")
+        judge.set_section("llm.generation", {KEY})
+        for _ in replies:
+            with pytest.raises(JudgeError) as caught:
+                await judge.complete(MESSAGES, SCHEMA)
+            errors.append(caught.value)
+    return errors
+
+
+def read(fields: Any) -> tuple[Any, TokenUsage | None]:
+    return read_completion(fields, Scrubber([KEY]), "max_tokens")[:2]
 
 
 @each(
@@ -55,22 +74,24 @@ def read(body: bytes) -> tuple[Any, TokenUsage | None]:
         (Reply(b"\xff\xfe", 503), "unavailable", False),
     ],
 )
-def test_other_refusals(reply: Reply, kind: Failure, final: bool) -> None:
-    found = judged(reply)
+async def test_other_refusals(reply: Reply, kind: Failure, final: bool) -> None:
+    [found] = await judged(reply)
     assert (found.kind, found.final) == (kind, final)
     assert isinstance(found, JudgeUnavailable) == (final and kind == "unavailable")
 
 
-def test_texts_of_servers_are_short_and_without_secrets() -> None:
-    found = str(judged(error(400, f"a\n\tb {KEY}-longer {KEY} " + "x" * 1000)))
-    assert found.startswith("invalid_request: HTTP 400: a b *** *** xxx")
-    assert found.endswith("x...")
-    assert len(found) == len("invalid_request: ") + 300
-    for padding in range(270, 310):  # A secret at the end of an excerpt is not half shown.
-        assert KEY[:4] not in str(judged(error(400, "x" * padding + KEY)))
-        with pytest.raises(JudgeError) as caught:
-            read(b"x" * (padding - 200) + KEY.encode())
-        assert KEY[:4] not in str(caught.value)
+async def test_texts_of_servers_are_short_and_without_secrets() -> None:
+    [found] = map(str, await judged(error(401, f"a\n\tb {KEY}-longer {KEY} " + "x" * 1000)))
+    assert re.match(r"invalid_request: gpt-4o at http://.*: HTTP 401: a b \*\*\* \*\*\* xxx", found)
+    text = found.partition("/v1: ")[2].partition(";")[0]
+    assert text.endswith("x...")
+    assert len(text) == 300
+    # A secret at the end of an excerpt is not half shown.
+    paddings = range(270, 310)
+    replies = [error(401, "x" * padding + KEY) for padding in paddings]
+    replies += [Reply(b"x" * (padding - 200) + KEY.encode()) for padding in paddings]
+    for shown in map(str, await judged(*replies)):
+        assert KEY[:4] not in shown
 
 
 def in_json(text: str) -> str:
@@ -153,14 +174,13 @@ PARTS = {
     ],
 )
 def test_usage(usage: Any, expected: TokenUsage | None) -> None:
-    body = json_reply({"choices": [{"message": {"content": "1"}}], "usage": usage}).body
-    assert read(body) == (1, expected)
+    assert read({"choices": [{"message": {"content": "1"}}], "usage": usage}) == (1, expected)
 
 
 @each("content", ["text", "[NaN]", "1e999", "9" * 400, "[" * 9999, '"\\ud800"'])
 def test_content_that_is_no_json(content: str) -> None:
     with pytest.raises(JudgeError, match="invalid_reply: the content is not JSON") as caught:
-        read(completion(content).body)
+        read(json.loads(completion(content).body))
     assert (caught.value.reply, caught.value.usage, caught.value.final) == (
         content,
         (100, 20, 0),
@@ -169,9 +189,9 @@ def test_content_that_is_no_json(content: str) -> None:
 
 
 def test_only_a_whole_object_is_a_reply_among_the_reasoning() -> None:
-    def message(content: str, reasoning: str, reason: str = "stop") -> bytes:
+    def message(content: str, reasoning: str, reason: str = "stop") -> Any:
         parts = {"content": content, "reasoning_content": reasoning}
-        return json_reply({"choices": [{"message": parts, "finish_reason": reason}]}).body
+        return {"choices": [{"message": parts, "finish_reason": reason}]}
 
     assert read(message('{"value": 2}', '{"value": 1}')) == ({"value": 2}, None)
     assert read(message("", '{"value": 1}')) == ({"value": 1}, None)
@@ -180,7 +200,12 @@ def test_only_a_whole_object_is_a_reply_among_the_reasoning() -> None:
             read(wrong)
 
 
-def test_embeddings_come_in_the_order_of_the_texts() -> None:
+async def test_embeddings_come_in_the_order_of_the_texts() -> None:
     order = [3, 0, 2, 1]
-    body = embeddings([[float(i)] for i in order], indexes=order).body
-    assert read_embeddings(Response(200, {}, body))[0] == [[float(i)] for i in range(4)]
+    reply = embeddings([[float(i)] for i in order], indexes=order)
+    async with (
+        JudgeServer(lambda _: reply) as server,
+        openai.AsyncOpenAI(api_key=KEY, base_url=server.base_url, max_retries=0) as client,
+    ):
+        judge = OpenAIJudge(client, "gpt-4o", embedding_model="ada")
+        assert (await judge.embed(["a", "b", "c", "d"]))[0] == [[float(i)] for i in range(4)]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.session import MetricCalls, ResultCalls
+from graphrag_eval_async.judge.calls import Calls
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
 from tests.support.cases import each
 from tests.support.virtual_time import run
@@ -36,9 +36,9 @@ def asked(
     return run(main())
 
 
-async def outcome(calls: JudgeSession | MetricCalls, text: str = "?") -> Any:
+async def outcome(calls: JudgeSession | Calls, text: str = "?") -> Any:
     """The reply to a call, of a new result or a metric, or the error's kind."""
-    calls = calls if isinstance(calls, MetricCalls) else MetricCalls(ResultCalls(calls))
+    calls = calls if isinstance(calls, Calls) else Calls.for_result(calls)
     try:
         return (await calls.ask(partial(message, text), VERDICT)).value
     except JudgeError as error:
@@ -49,7 +49,7 @@ def test_a_reply_that_does_not_fit_is_answered_once() -> None:
     judge = ScriptedJudge(lambda n: {"value": "one"} if n == 0 else {"value": 1})
 
     async def use(one: JudgeSession) -> None:
-        calls = MetricCalls(ResultCalls(one))
+        calls = Calls.for_result(one)
         assert calls.cost == 0
         assert await outcome(calls) == 1
         assert calls.cost == 2 * COST
@@ -94,8 +94,8 @@ def test_a_budget_counts_requests_that_timed_out() -> None:
 @each("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: JudgeError("refused", "no")])
 def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     async def use(one: JudgeSession) -> None:
-        result = ResultCalls(one)
-        metrics = [MetricCalls(result) for _ in range(3)]
+        result = Calls.for_result(one)
+        metrics = [result.to(one.first) for _ in range(3)]
         together = await asyncio.gather(*map(outcome, metrics))
         assert {*together} == {await outcome(metrics[0])}
         assert sum(metric.cost or 0.0 for metric in metrics) in {0.0, COST}

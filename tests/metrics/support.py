@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.judge.calls import Calls
 from graphrag_eval_async.judge.dry import fitting
-from graphrag_eval_async.judge.session import MetricCalls
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.records.token_usage import TokenUsage
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ScriptedMetricJudge(MetricCalls):
-    """Stands for `MetricCalls`: gives `replies` in turn; one that does not fit is followed by the
+class ScriptedMetricJudge(Calls):
+    """Stands for `Calls`: gives `replies` in turn; one that does not fit is followed by the
     next.
 
     A reply may be a function of the blocks of data.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config.model import AnswerCorrectnessConfig
+from graphrag_eval_async.catalogue.judged import AnswerCorrectnessConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.metric import Case, messages

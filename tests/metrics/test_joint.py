@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import evaluate_stream
-from graphrag_eval_async.config.model import RetrievalAnswerConfig, RetrievalContextConfig
+from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.metric import Case
-from graphrag_eval_async.metrics.retrieval import retrieval
+from graphrag_eval_async.metrics.retrieval import retrieval_answer, retrieval_context
 from tests.judged.support import response, templates
 from tests.metrics.support import Judge, ScriptedMetricJudge, applies, evaluate
 from tests.support.cases import each
@@ -156,10 +156,10 @@ async def test_the_relevance_of_an_answer(questions: list[str], expected: float 
 
 
 def answer_metric(seed: int = 0) -> Any:
-    return retrieval("retrieval_answer", RetrievalAnswerConfig(mode="joint", seed=seed))
+    return retrieval_answer(RetrievalAnswerConfig(mode="joint", seed=seed))
 
 
-CONTEXT = retrieval("retrieval_context", RetrievalContextConfig(mode="joint"))
+CONTEXT = retrieval_context(RetrievalContextConfig(mode="joint"))
 
 
 def step(*texts: str | None, **more: Any) -> dict[str, Any]:

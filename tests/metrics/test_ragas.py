@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config.model import METRICS as SECTIONS
+from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.errors import ConfigError
-from graphrag_eval_async.metrics.judging import METRICS
+from graphrag_eval_async.metrics.judging import make_metric
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 from tests.metrics.ragas_support import Script, ScriptedJudge, ScriptedLLM, fixed, outcome
@@ -43,10 +43,10 @@ def refuse(event, args):
 
 sys.addaudithook(refuse)
 import asyncio
-from graphrag_eval_async.config.model import METRICS as SECTIONS
-from graphrag_eval_async.metrics.judging import METRICS
-for name, section in SECTIONS.items():
-    METRICS[name](section())
+from graphrag_eval_async.catalogue.judged import JUDGED, JUDGED_BY_NAME
+from graphrag_eval_async.metrics.judging import make_metric
+for metric in JUDGED:
+    make_metric(metric.name, metric.section())
 loaded = {"ragas", "pydantic", "numpy", "openai"} & {*sys.modules}
 assert not loaded, loaded
 
@@ -56,7 +56,7 @@ assert not ragas._analytics.do_not_track()
 from tests.metrics.test_ragas import CASE, SCRIPT
 from tests.metrics.ragas_support import outcome
 for name in ("answer_relevance", "retrieval_answer", "ragas_answer_correctness"):
-    keys = asyncio.run(outcome(METRICS[name](SECTIONS[name]()), CASE, SCRIPT))
+    keys = asyncio.run(outcome(make_metric(name, JUDGED_BY_NAME[name].section()), CASE, SCRIPT))
     assert keys and not any(key.endswith("error") for key in keys), keys
 
 from ragas import _analytics
@@ -91,7 +91,7 @@ CASE = Case("Why?", reference_answer="Because.", actual_answer="So.", actual_ste
 
 
 def metric(name: str, **config: Any) -> Any:
-    return METRICS[name](type(SECTIONS[name]())(**config))
+    return make_metric(name, JUDGED_BY_NAME[name].section(**config))
 
 
 def test_ragas_is_imported_on_demand_sends_nothing_and_leaves_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.config.model import (
+from graphrag_eval_async.catalogue.judged import (
     ContextRelevanceConfig,
     FaithfulnessConfig,
     SparqlGroundednessConfig,

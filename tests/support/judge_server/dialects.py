@@ -18,7 +18,6 @@ REFUSALS: Mapping[str, Reply] = {
     "by name": error(400, "Invalid 'response_format': this type is not supported.", type=INVALID),
     "400": error(400, "Bad request", type=INVALID),
     "422": json_reply({"detail": "unprocessable"}, status=422),
-    "500": error(500, "Internal server error"),
     "no endpoints": error(404, "No endpoints found that support response_format", code=404),
 }
 """How servers refuse a format of replies."""

@@ -91,9 +91,8 @@ def _vectors(request: Request) -> list[list[float]]:
 
 
 def _infinite(request: Request) -> Reply:
-    return Reply(
-        embeddings([[12345.5]] * len(request.body["input"])).body.replace(b"12345.5", b"1e999")
-    )
+    reply = embeddings([[12345.5]] * len(request.body["input"]))
+    return replace(reply, body=reply.body.replace(b"12345.5", b"1e999"))
 
 
 DENIED: Mapping[str, Fault] = {

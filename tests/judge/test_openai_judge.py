@@ -6,19 +6,22 @@ import gzip
 import os
 import tracemalloc
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LimitsConfig, LLMConfig
 from graphrag_eval_async.errors import ConfigError, JudgeError
-from graphrag_eval_async.judge.endpoint import endpoint_of, proxy_of
-from graphrag_eval_async.judge.session import check
+from graphrag_eval_async.judge.clients import check_connections, connection_of
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.judge.support import Opened
-from tests.support.cases import each
+from tests.judge.support import opened
 from tests.support.judge_server import JudgeServer, Reply, completion
 from tests.support.loop import leaving_nothing
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from graphrag_eval_async.judge.session import JudgeSession
 
 KEY = "sk-secret-0123456789"
 MESSAGES = [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Zoë?"}]
@@ -50,22 +53,23 @@ def embedding(**changes: Any) -> EmbeddingConfig:
     return EmbeddingConfig(**{"provider": "openai", "model": "text-embedding-3-small"} | changes)
 
 
-def judge_at(base_url: str, **changes: Any) -> Opened:
-    return Opened(LLMConfig(generation=generation(base_url=base_url, **changes)))
+def models_at(base_url: str, **changes: Any) -> AbstractAsyncContextManager[JudgeSession]:
+    return opened(LLMConfig(generation=generation(base_url=base_url, **changes)))
 
 
-async def asked(judge: Opened) -> Any:
-    return (await judge.complete(MESSAGES, SCHEMA))[0]
+async def asked(models: JudgeSession) -> Any:
+    return (await models.first.judge.complete(MESSAGES, SCHEMA))[0]
 
 
 async def bodies(count: int, **changes: Any) -> list[Any]:
     """What is sent for so many replies to the same messages."""
     async with JudgeServer() as server, leaving_nothing():
-        judge = judge_at(server.base_url, **changes)
-        for variation in range(count):
-            reply, usage = await judge.complete(MESSAGES, SCHEMA, variation=variation)
-            assert reply == VERDICT
-        await judge.aclose()
+        async with models_at(server.base_url, **changes) as models:
+            for variation in range(count):
+                reply, usage = await models.first.judge.complete(
+                    MESSAGES, SCHEMA, variation=variation
+                )
+                assert reply == VERDICT
         counts = server.counts
         assert count > 1 or usage == TokenUsage(counts.input_tokens, counts.output_tokens)
         for request in server.requests:
@@ -74,7 +78,7 @@ async def bodies(count: int, **changes: Any) -> list[Any]:
         return [request.body for request in server.requests]
 
 
-FREE = {"temperature": None, "seed": 7, "extra": {"a": [None]}}
+FREE = {"seed": 7, "extra": {"a": [None]}}
 
 
 async def test_the_parameters_of_a_model() -> None:
@@ -89,7 +93,7 @@ async def test_the_parameters_of_a_model() -> None:
             {"parameters": {"max_completion_tokens": 9}},
             {"temperature": 0.0, "max_completion_tokens": 9},
         ),
-        ({"parameters": FREE}, {"max_tokens": 4096} | FREE),
+        ({"parameters": {"temperature": None} | FREE}, {"max_tokens": 4096} | FREE),
     ]
     for changes, sent in cases:
         assert await bodies(1, **changes) == [whole | sent]
@@ -110,12 +114,10 @@ async def test_azure() -> None:
     async with JudgeServer() as server, leaving_nothing():
         azure: Any = {"provider": "azure", "model": "my-gpt", "api_version": "2024 &x=1"}
         ada = embedding(provider="azure", model="my-ada", parameters={"dimensions": 16})
-        judge = Opened(
-            LLMConfig(generation=generation(base_url=server.origin, **azure), embedding=ada)
-        )
-        assert await asked(judge) == VERDICT
-        vectors, usage = await judge.embed(("a", "b", "a"))
-        await judge.aclose()
+        llm = LLMConfig(generation=generation(base_url=server.origin, **azure), embedding=ada)
+        async with opened(llm) as models:
+            assert await asked(models) == VERDICT
+            vectors, usage = await models.embedder.judge.embed(("a", "b", "a"))
         first, second = server.requests
     assert first.path == "/openai/deployments/my-gpt/chat/completions"
     assert second.path == "/openai/deployments/my-ada/embeddings"
@@ -129,7 +131,7 @@ async def test_azure() -> None:
     }
     assert second.body == sent
     for request in (first, second):
-        assert request.query == "api-version=2024%20%26x%3D1"
+        assert request.query == "api-version=2024+%26x%3D1"
         assert request.headers["api-key"] == KEY
         assert "authorization" not in request.headers
 
@@ -153,7 +155,7 @@ def test_what_is_missing_is_named() -> None:
         ),
     ]:
         with pytest.raises(ConfigError) as caught:
-            check(llm)
+            check_connections(llm, "generation")
         for found, expected in zip(caught.value.problems, problems, strict=True):
             assert found.startswith(expected)
 
@@ -161,47 +163,41 @@ def test_what_is_missing_is_named() -> None:
 def test_a_key_goes_to_its_own_server_only() -> None:
     here, there = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
     llm = LLMConfig(generation=generation(base_url=here))
-    assert endpoint_of(llm, embedding(base_url=there)).api_key == "unused"
-    assert endpoint_of(llm, embedding(base_url=here)).api_key == KEY
+    assert connection_of(llm, embedding(base_url=there)).api_key == "unused"
+    assert connection_of(llm, embedding(base_url=here)).api_key == KEY
 
 
 async def test_a_proxy_of_the_environment_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     async with JudgeServer(lambda _: Reply(b"", 502)) as proxy, leaving_nothing():
         monkeypatch.setenv("HTTPS_PROXY", proxy.origin.replace("//", "//user:word@"))
-        judge = judge_at("https://judge.invalid/v1")
-        with pytest.raises(JudgeError, match=r"unavailable: (?!.*word)"):
-            await asked(judge)
-        await judge.aclose()
+        async with models_at("https://judge.invalid/v1") as models:
+            with pytest.raises(JudgeError, match=r"unavailable: (?!.*word)"):
+                await asked(models)
         (request,) = proxy.requests
         assert request.path == "judge.invalid:443"
         assert request.headers["proxy-authorization"] == "Basic dXNlcjp3b3Jk"
         assert KEY not in str(request.headers)
 
 
-@each(
-    ("url", "direct", "proxied"),
-    [
-        (
-            "http://127.0.0.1:80/v1",
-            "127.0.0.1, 127.0.0.0/8, 127.0.0.1:80, x,*, *",
-            "127.0.0.1:8, ::/0, localhost",
-        ),
-        ("http://[::1]:80/v1", "::1, [::1], [::1]:80, ::/64", "::2, [::1]:8, 0.0.0.0/0"),
-        (
-            "https://Api.ex.test/v1",
-            "API.EX.TEST, ex.test, .ex.test, *.ex.test",
-            "x.test, pi.ex.test, ",
-        ),
-    ],
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("SSL_CERT_FILE", "/no/such/file.pem"), ("HTTPS_PROXY", "ftp://127.0.0.1:1")],
 )
-def test_hosts_without_a_proxy(
-    url: str, direct: str, proxied: str, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_wrong_in_the_environment_is_an_error_of_the_configuration(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ALL_PROXY", "http://proxy:1")
-    for names, proxy in ((direct, None), (proxied, "http://proxy:1")):
-        for excluded in names.split(", "):
-            monkeypatch.setenv("NO_PROXY", excluded)
-            assert proxy_of(url)[0] == proxy, excluded
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match="llm: the certificates or the proxy"):
+        async with models_at("https://judge.invalid/v1"):
+            pass
+
+
+async def test_a_host_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with JudgeServer() as server, leaving_nothing():
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        async with models_at(server.base_url) as models:
+            assert await asked(models) == VERDICT
 
 
 MIB = 1 << 20
@@ -214,11 +210,8 @@ async def test_a_reply_that_is_too_large_is_an_error() -> None:
     async def told(reply: Reply, **limits: Any) -> Any:
         async with JudgeServer(lambda _: reply) as server:
             one = generation(base_url=server.base_url)
-            judge = Opened(LLMConfig(generation=one, limits=LimitsConfig(**limits)))
-            try:
-                return await asked(judge)
-            finally:
-                await judge.aclose()
+            async with opened(LLMConfig(generation=one, limits=LimitsConfig(**limits))) as models:
+                return await asked(models)
 
     body, zipped = completion(VERDICT).body + b" " * 200, (("Content-Encoding", "gzip"),)
     for reply in (Reply(body), Reply(gzip.compress(body), headers=zipped)):

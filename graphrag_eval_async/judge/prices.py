@@ -1,0 +1,164 @@
+"""Prices of tokens: those configured, else the list prices of the package genai-prices."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.catalogue.sections import GENERATION
+from graphrag_eval_async.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
+    from graphrag_eval_async.records.token_usage import TokenUsage
+
+FEW_TOKENS = 1000
+"""Tokens for which list prices are looked up: long prompts cost more with some models."""
+
+PER_MILLION = 1e6
+
+
+class Prices(NamedTuple):
+    """US dollars per million tokens; None for an unknown price. `cached` is that of cached
+    input.
+    """
+
+    input: float | None
+    output: float | None
+    embedding: float | None
+    cached: float | None = None
+
+    def cost(self, kind: str, usage: TokenUsage) -> float | None:
+        """Return the cost of a "completion" or "embedding" in US dollars; None if a price is
+        unknown.
+        """
+        if kind == "embedding":
+            if self.embedding is None:
+                return None
+            return usage.input_tokens * self.embedding / PER_MILLION
+        if self.input is None or self.output is None:
+            return None
+        saved = 0.0
+        if self.cached is not None:
+            saved = usage.cached_tokens * (self.input - self.cached)
+        input_cost = usage.input_tokens * self.input - saved
+        return (input_cost + usage.output_tokens * self.output) / PER_MILLION
+
+
+UNKNOWN = Prices(None, None, None)
+FREE = Prices(0.0, 0.0, 0.0)
+
+
+class ListPrices(NamedTuple):
+    """The list prices of a model in US dollars per million tokens."""
+
+    input: float | None
+    output: float | None
+    cached: float | None
+
+
+UNLISTED = ListPrices(None, None, None)
+
+
+def prices_of(llm: LLMConfig, name: str = GENERATION) -> Prices:
+    """Return the prices of the judge `name`: those configured, else the list prices.
+
+    Cached input costs as much as other input if its price is unknown, or if only that of input is
+    configured.
+    """
+    pricing = llm.judges[name].pricing if name in llm.judges else llm.pricing
+    embedding_price = llm.pricing.embedding_usd_per_million
+
+    generation_list = UNLISTED
+    if pricing.input_usd_per_million is None or pricing.output_usd_per_million is None:
+        generation_list = _list_prices(llm.model(name))
+    embedding_list = UNLISTED
+    if embedding_price is None:
+        embedding_list = _list_prices(llm.embedding)
+    cached_list = generation_list.cached if pricing.input_usd_per_million is None else None
+
+    return Prices(
+        input=_first(pricing.input_usd_per_million, generation_list.input),
+        output=_first(pricing.output_usd_per_million, generation_list.output),
+        embedding=_first(embedding_price, embedding_list.input),
+        cached=_first(pricing.cached_usd_per_million, cached_list),
+    )
+
+
+def _first(configured: float | None, listed: float | None) -> float | None:
+    """Return the configured price; without one, the list price."""
+    return listed if configured is None else configured
+
+
+def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices:
+    """Return the list prices of a model, at its server or of its provider."""
+    if model is None:
+        return UNLISTED
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return UNLISTED
+
+    lookups: list[Callable[[Any], Any]] = []
+    if model.base_url is not None:
+        of_server = partial(calc_price, model_ref=model.model, provider_api_url=model.base_url)
+        lookups.append(of_server)
+    lookups.append(partial(calc_price, model_ref=model.model, provider_id=model.provider))
+    provider, slash, name = model.model.partition("/")
+    if slash:
+        lookups.append(partial(calc_price, model_ref=name, provider_id=provider))
+
+    new_input = Usage(input_tokens=FEW_TOKENS)
+    output = Usage(output_tokens=FEW_TOKENS)
+    cached_input = Usage(input_tokens=FEW_TOKENS, cache_read_tokens=FEW_TOKENS)
+    for lookup in lookups:
+        with suppress(LookupError):  # It does not list the model.
+            return ListPrices(
+                input=_per_million(lookup(new_input)),
+                output=_per_million(lookup(output)),
+                cached=_per_million(lookup(cached_input)),
+            )
+    return UNLISTED
+
+
+def _per_million(price: Any) -> float:
+    """Return the price of a million tokens from that of `FEW_TOKENS`."""
+    return float(price.total_price) / FEW_TOKENS * PER_MILLION
+
+
+def check_budget(llm: LLMConfig, name: str = GENERATION, *, embeds: bool) -> None:
+    """Check that a budget has the prices of the judge `name`, including embeddings if a metric
+    `embeds`.
+
+    Raises:
+        ConfigError: there is a budget, and a price is unknown.
+    """
+    if llm.limits.budget_usd is None:
+        return
+    prices = prices_of(llm, name)
+    problems = []
+
+    section = f"{llm.key(name)}.pricing" if name in llm.judges else "llm.pricing"
+    unknown = []
+    if prices.input is None:
+        unknown.append(f"{section}.input_usd_per_million")
+    if prices.output is None:
+        unknown.append(f"{section}.output_usd_per_million")
+    if unknown:
+        generation = llm.model(name)
+        model = "the judge" if generation is None else repr(generation.model)
+        problems.append(_unknown_price(model, " and ".join(unknown)))
+
+    if embeds and prices.embedding is None:
+        model = "embeddings" if llm.embedding is None else repr(llm.embedding.model)
+        problems.append(_unknown_price(model, "llm.pricing.embedding_usd_per_million"))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _unknown_price(model: str, keys: str) -> str:
+    """Return the problem of a budget that lacks the price of a model."""
+    return f"llm.limits.budget_usd: the price of {model} is unknown; set {keys}"

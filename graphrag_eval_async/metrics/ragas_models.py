@@ -1,0 +1,175 @@
+"""The LLM and the embeddings that metrics of ragas get: they ask the judge of the metric that runs.
+
+Imports ragas, so it is imported on demand, after `load_ragas`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.outputs import Generation, LLMResult
+from pydantic import BaseModel
+from ragas.embeddings.base import BaseRagasEmbedding
+from ragas.llms.base import InstructorBaseRagasLLM
+
+from graphrag_eval_async.errors import JudgeError
+from graphrag_eval_async.metrics.ragas_bridge import format_of_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphrag_eval_async.metrics.metric import Calls
+
+
+class MetricRun:
+    """One run of a metric of ragas on one result.
+
+    Attributes:
+        replies: the replies so far, as the output models of the prompts.
+        error: the first error of a call, which ends the run. Metrics of ragas may turn it into a
+            number, or repeat the call.
+        texts_without_vectors: texts that the metric wants to embed without waiting. It must run
+            again when their vectors are known.
+    """
+
+    def __init__(self, calls: Calls, vectors: dict[str, list[float]]) -> None:
+        """Prepare a run.
+
+        Args:
+            calls: asks the judge.
+            vectors: the vectors of texts that are embedded already.
+        """
+        self._calls = calls
+        self._vectors = vectors
+        self._prompts: Counter[str] = Counter()
+        self._calls_in_flight: set[asyncio.Future[None]] = set()
+        self.replies: list[Any] = []
+        self.error: JudgeError | None = None
+        self.texts_without_vectors: list[str] = []
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Answer the models of ragas that are asked within the context."""
+        token = _current_run.set(self)
+        try:
+            yield
+        finally:
+            _current_run.reset(token)
+
+    async def ask(self, prompt: str, response_model: Any) -> Any:
+        """Return the reply to a prompt; after the first error, raise that error."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        # A metric that asks the same again wants another reply.
+        repeat = self._prompts[prompt]
+        self._prompts[prompt] += 1
+
+        messages = [{"role": "user", "content": prompt}]
+        ended = asyncio.get_running_loop().create_future()
+        self._calls_in_flight.add(ended)
+        try:
+            reply = await self._calls.ask(
+                lambda: messages, format_of_model(response_model), repeat=repeat
+            )
+        except JudgeError as error:
+            self.error = self.error or error
+            raise
+        finally:
+            self._calls_in_flight.discard(ended)
+            ended.set_result(None)
+        self.replies.append(reply)
+        return reply
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text; after the first error, raise that error."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        try:
+            return await self._calls.embed(texts)
+        except JudgeError as error:
+            self.error = self.error or error
+            raise
+
+    def embed_at_once(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text if all are known.
+
+        Raises:
+            JudgeError: they are not; the metric must run again with vectors of
+                `texts_without_vectors`.
+        """
+        unknown = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if unknown:
+            self.texts_without_vectors += unknown
+            raise JudgeError("invalid_request", "the vectors of some texts are not known yet")
+        return [self._vectors[text] for text in texts]
+
+    async def finish(self) -> None:
+        """Wait for the calls that the metric left behind; they are paid for anyway."""
+        while self._calls_in_flight:
+            await asyncio.wait(self._calls_in_flight)
+
+
+_current_run: ContextVar[MetricRun] = ContextVar("graphrag_eval_async_ragas_run")
+
+
+class TextReply(BaseModel):
+    """A reply that a metric reads as text."""
+
+    text: str
+
+
+class JudgeLLM(InstructorBaseRagasLLM):
+    """The LLM of all metrics of ragas: the judge of the metric that runs."""
+
+    is_async = True
+    """What the older metrics of ragas look for."""
+
+    def generate(self, prompt: str, response_model: Any) -> Any:  # noqa: ARG002
+        """Refuse to block the event loop."""
+        raise JudgeError("invalid_request", "the metric asks its LLM without awaiting the reply")
+
+    async def agenerate(self, prompt: str, response_model: Any) -> Any:
+        """Return the reply to a prompt as an output model."""
+        return await _current_run.get().ask(str(prompt), response_model)
+
+    async def agenerate_text(self, prompt: Any, **_: Any) -> LLMResult:
+        """Return the reply to a prompt as text, for the older metrics that read it themselves."""
+        reply = await _current_run.get().ask(prompt.to_string(), TextReply)
+        return LLMResult(generations=[[Generation(text=reply.text)]])
+
+
+class JudgeEmbeddings(BaseRagasEmbedding):
+    """The embeddings of all metrics of ragas: those of the judge of the metric that runs.
+
+    The names of methods are those of newer and of older metrics.
+    """
+
+    def embed_text(self, text: str, **_: Any) -> list[float]:
+        """Return the vector of a text if it is known."""
+        return _current_run.get().embed_at_once([text])[0]
+
+    def embed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+        """Return the vectors of texts if they are known."""
+        return _current_run.get().embed_at_once(texts)
+
+    async def aembed_text(self, text: str, **_: Any) -> list[float]:
+        """Return the vector of a text."""
+        vectors = await _current_run.get().embed([text])
+        return vectors[0]
+
+    async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+        """Return the vectors of texts."""
+        return await _current_run.get().embed(texts)
+
+    embed_query = embed_text
+    embed_documents = embed_texts
+    aembed_query = aembed_text
+    aembed_documents = aembed_texts
+
+
+LLM = JudgeLLM()
+EMBEDDINGS = JudgeEmbeddings()

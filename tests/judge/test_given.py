@@ -1,0 +1,244 @@
+"""Judges that users give in code: clients of the SDK, models by name, and judges of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+
+from graphrag_eval_async import (
+    ConfigError,
+    GraphragEvalWarning,
+    OpenAIJudge,
+    UsageError,
+    evaluate_stream,
+)
+from tests.judged.support import KEY, REPLIES, config, response, sensible, templates
+from tests.support.cases import each
+from tests.support.judge_server import JudgeServer, completion
+from tests.support.loop import leaving_nothing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.judge_server import Request
+
+METRICS: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {"mode": "joint"}}
+SEED: dict[str, Any] = {"seed": 7, "top_k": 3}
+JOINT = {"questions": ["what was asked"], "noncommittal": False}
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if "OPENAI" in name or name.upper().endswith("_PROXY"):
+            monkeypatch.delenv(name)
+
+
+def client_of(server: JudgeServer, **options: Any) -> openai.AsyncOpenAI:
+    settings: dict[str, Any] = {"api_key": KEY, "base_url": server.base_url, "max_retries": 0}
+    return openai.AsyncOpenAI(**{**settings, **options})
+
+
+def configured(server: JudgeServer, tmp_path: Path, name: str = "calls") -> dict[str, Any]:
+    """The models of `given_by` in a configuration, with a cache."""
+    settings = config(server, cache=str(tmp_path / f"{name}.sqlite"), answer_correctness={})
+    settings["llm"]["generation"] |= {"model": "gpt-4o-mini", "parameters": SEED}
+    return settings
+
+
+async def results_of(settings: Any, **more: Any) -> tuple[list[dict[str, Any]], Any]:
+    """The results of two records, and the usage of the judge."""
+    responses = [response(0), response(1)]
+    async with evaluate_stream(templates(2), responses, config=settings, **more) as stream:
+        results = [result async for result in stream]
+    return sorted(results, key=lambda result: result["question_id"]), stream.usage
+
+
+@each("way", ["judge", "client", "mapping"])
+async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: Path) -> None:
+    """Results, prices, hashes and keys in the cache are the same."""
+    async with leaving_nothing(), JudgeServer(sensible) as server:
+        settings = configured(server, tmp_path, name=way)
+        expected, usage = await results_of(settings)
+        assert usage.attempts == 2
+        sent = server.requests[0].body
+        assert (sent["seed"], sent["top_k"], sent["model"]) == (7, 3, "gpt-4o-mini")
+
+        async with client_of(server) as client:
+            judge: Any = OpenAIJudge(client, "gpt-4o-mini", **SEED)
+            if way == "client":
+                judge = client
+                del settings["llm"]["generation"]["provider"]
+            else:
+                del settings["llm"]["generation"]
+            if way == "mapping":
+                judge = {"generation": judge}
+            found, usage = await results_of(settings, judge=judge)
+            assert usage.cache_hits == 2
+            assert [result["judge"] for result in found] == [expected[0]["judge"]] * 2
+            del settings["llm"]["cache"]
+            found, usage = await results_of(settings, judge=judge)
+            assert usage.attempts == 2
+            assert not client.is_closed()
+        assert found == expected
+        assert server.requests[-1].body == server.requests[1].body
+
+
+@pytest.mark.ragas
+async def test_the_names_of_models_are_those_of_the_configuration() -> None:
+    async with leaving_nothing(), JudgeServer(sensible) as server, client_of(server) as client:
+        judge = OpenAIJudge(client, "gpt-4o-mini", embedding_model="text-embedding-3-small")
+        [result, _], usage = await results_of({}, judge=judge)
+    # As with both models in a configuration, answer relevance is on.
+    assert result["judge"]["model"] == "gpt-4o-mini"
+    assert result["judge"]["embedding"] == "text-embedding-3-small"
+    assert {"answer_f1", "answer_relevance"} <= result.keys()
+    # The list prices of OpenAI, at another address.
+    tokens = (usage.input_tokens, usage.output_tokens, usage.embedding_tokens)
+    prices = (0.15e-6, 0.6e-6, 0.02e-6)
+    assert usage.dollars == pytest.approx(
+        sum(count * price for count, price in zip(tokens, prices, strict=True))
+    )
+
+
+async def test_azure(tmp_path: Path) -> None:
+    async with leaving_nothing(), JudgeServer(sensible) as server:
+        settings = configured(server, tmp_path)
+        connection = {
+            "provider": "azure",
+            "base_url": server.origin,
+            "api_key": KEY,
+            "api_version": "2024-10-21",
+        }
+        settings["llm"]["generation"] = connection | {"model": "mine"}
+        expected, _ = await results_of(settings)
+        async with openai.AsyncAzureOpenAI(
+            azure_endpoint=server.origin, api_key=KEY, api_version="2024-10-21", max_retries=0
+        ) as client:
+            settings["llm"].pop("generation")
+            found, usage = await results_of(settings, judge=OpenAIJudge(client, "mine"))
+        assert usage.cache_hits == 2
+        assert [result["judge"] for result in found] == [expected[0]["judge"]] * 2
+        for request in server.requests:
+            assert request.path == "/openai/deployments/mine/chat/completions"
+            assert request.query == "api-version=2024-10-21"
+
+
+async def test_a_model_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with leaving_nothing(), JudgeServer(sensible) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        settings = {"llm": {"generation": {"provider": "openai", "model": "gpt-4o-mini"}}}
+        expected, _ = await results_of(settings)
+        assert (await results_of(None, judge="openai/gpt-4o-mini"))[0] == expected
+        assert (await results_of({}, judge={"generation": "openai/gpt-4o-mini"}))[0] == expected
+
+
+async def test_the_retries_of_a_client_are_warned_of_once() -> None:
+    async with JudgeServer(sensible) as server, client_of(server, max_retries=2) as client:
+        panel = {"answer_correctness": {"judges": ["generation", "other"]}}
+        judge = OpenAIJudge(client, "gpt-4o-mini")
+        with pytest.warns(GraphragEvalWarning) as warned:
+            [result, _], _ = await results_of(panel, judge={"generation": judge, "other": judge})
+        assert "answer_f1" in result
+        assert client.max_retries == 2
+    assert len(warned) == 1
+    assert "max_retries=2" in str(warned[0].message)
+    assert "client.with_options(max_retries=0)" in str(warned[0].message)
+
+
+def test_a_client_needs_a_model() -> None:
+    client = openai.AsyncOpenAI(api_key=KEY)
+    with pytest.raises(
+        UsageError, match=r"OpenAIJudge\(client, model=\.\.\.\), or llm\.generation"
+    ):
+        evaluate_stream(templates(1), [], judge=client)
+    with pytest.raises(UsageError, match=r"llm\.judges\.other\.model"):
+        evaluate_stream(templates(1), [], judge={"generation": "openai/x", "other": client})
+
+
+def test_a_client_must_be_asynchronous() -> None:
+    with pytest.raises(UsageError, match="OpenAI is not asynchronous; use AsyncOpenAI"):
+        OpenAIJudge(openai.OpenAI(api_key=KEY), "gpt-4o-mini")
+    with pytest.raises(UsageError, match="expected a client of the package openai"):
+        OpenAIJudge(object(), "gpt-4o-mini")
+
+
+def test_a_wrong_provider_names_the_servers_that_work() -> None:
+    servers = r"vLLM, Ollama, a LiteLLM proxy, Anthropic, Gemini or Mistral"
+    with pytest.raises(ConfigError, match=rf"judge: expected .*{servers}"):
+        evaluate_stream(templates(1), [], judge="anthropic/claude-sonnet-4-5")
+    settings = {"llm": {"generation": {"provider": "anthropic", "model": "claude-sonnet-4-5"}}}
+    with pytest.raises(ConfigError, match=rf"llm\.generation\.provider: expected .*{servers}"):
+        evaluate_stream(templates(1), [], config=settings)
+
+
+class OwnJudge:
+    """A judge that returns the `usage` of the SDK as it came."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    async def complete(self, messages: Any, schema: Any) -> Any:
+        reply = await self.client.chat.completions.create(model="m", messages=messages)
+        return REPLIES[schema["title"]], reply.usage
+
+
+async def test_the_usage_object_of_the_sdk_is_counted() -> None:
+    async with JudgeServer(lambda _: completion("{}")) as server, client_of(server) as client:
+        _, usage = await results_of({"answer_correctness": {}}, judge=OwnJudge(client))
+    assert (usage.unmetered, usage.input_tokens, usage.output_tokens) == (0, 200, 40)
+
+
+async def test_warnings_of_the_transport_are_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as aiohttp's for the password of a proxy."""
+    async with JudgeServer(sensible) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.origin.replace("//", "//user:word@"))
+        monkeypatch.setenv("NO_PROXY", "")
+        settings = {
+            "llm": {"generation": {"model": "m", "base_url": "http://judge.invalid/v1"}},
+            "answer_correctness": {},
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            results, _ = await results_of(settings)
+        assert [result["answer_f1"] for result in results] == [pytest.approx(2 / 3)] * 2
+        assert server.requests[0].path == "http://judge.invalid/v1/chat/completions"
+
+
+@each("is_ours", [True, False])
+async def test_no_connection_is_no_timeout(is_ours: bool) -> None:
+    settings: dict[str, Any] = {
+        "llm": {
+            "generation": {"model": "m", "base_url": "http://127.0.0.1:1/v1"},
+            "limits": {"max_attempts": 1},
+        },
+        "answer_correctness": {},
+    }
+    async with openai.AsyncOpenAI(
+        api_key=KEY, base_url="http://127.0.0.1:1/v1", max_retries=0
+    ) as client:
+        judge = None if is_ours else OpenAIJudge(client, "m")
+        [result, _], usage = await results_of(settings, judge=judge)
+    assert result["answer_eval_error"].startswith("unavailable: http://127.0.0.1:1/v1: Conn")
+    assert "imed out" not in result["answer_eval_error"]
+    assert usage.timed_out_dollars == 0
+
+
+async def test_a_timeout_of_a_client_is_a_timeout() -> None:
+    def script(request: Request) -> Any:
+        return sensible(request)
+
+    async with JudgeServer(script, latency=5) as server, client_of(server, timeout=0.05) as client:
+        settings: dict[str, Any] = {
+            "llm": {"limits": {"max_attempts": 1}},
+            "answer_correctness": {},
+        }
+        async with asyncio.timeout(60):
+            [result, _], _ = await results_of(settings, judge=OpenAIJudge(client, "m"))
+    assert result["answer_eval_error"].startswith("timeout: ")

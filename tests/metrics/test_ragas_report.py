@@ -1,0 +1,99 @@
+"""Ten metrics of ragas, from a YAML file and a server to a report, and once more from the cache."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.judged import KEY, serving
+from tests.cli.support import run
+from tests.metrics.ragas_cases import REFERENCE, RESPONSE, filled
+from tests.support.judge_server import completion, reply_to
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.judge_server import Reply, Request
+
+pytestmark = pytest.mark.ragas
+
+CONFIGURATION = """
+llm:
+  generation: {{provider: openai, model: gpt-4o-mini, base_url: {url}, api_key: {key}}}
+  embedding: {{provider: openai, model: text-embedding-3-small, base_url: {url}, api_key: {key}}}
+  cache: cache.sqlite
+ragas:
+  faith: Faithfulness
+  factual: {{metric: FactualCorrectness, arguments: {{mode: precision}}}}
+  tone: {{metric: AspectCritic, arguments: {{definition: "Is the answer polite?"}}}}
+  recall: ContextRecall
+  ranking: ContextPrecisionWithoutReference
+  grounded: ResponseGroundedness
+  alike: SemanticSimilarity
+  relevancy: {{metric: AnswerRelevancy, arguments: {{strictness: 1}}}}
+  calls: ToolCallF1
+  quoted: QuotedSpansAlignment
+"""
+
+VALUES = {
+    "alike": None,
+    "calls": 0.6667,
+    "factual": 1.0,
+    "faith": 1.0,
+    "grounded": 1.0,
+    "quoted": 1.0,
+    "ranking": 0.9999999999666667,
+    "recall": 1.0,
+    "relevancy": None,
+    "tone": 1.0,
+}
+"""The values that the replies of the server give; cosines depend on its vectors."""
+
+
+def reply(request: Request) -> Reply:
+    """The reply that fits the schema, where a verdict is 1."""
+    form = request.body.get("response_format")
+    if form is None:
+        return reply_to(request)
+    schema = form["json_schema"]["schema"]
+    value = filled(schema, schema)
+    if "noncommittal" in value:
+        value["noncommittal"] = 0
+    return completion(value)
+
+
+def test_ten_metrics_from_a_file_to_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reference.json").write_text(json.dumps(REFERENCE))
+    (tmp_path / "responses.jsonl").write_text(json.dumps(RESPONSE) + "\n")
+    results: list[dict[str, Any]] = []
+    requests: list[int] = []
+    with serving(reply) as server:
+        text = CONFIGURATION.format(url=server.base_url, key=KEY)
+        (tmp_path / "ragas.yaml").write_text(text)
+        for name in ("first", "second"):
+            arguments = ["reference.json", "responses.jsonl", "--config", "ragas.yaml"]
+            arguments += ["-o", f"{name}.jsonl", "--gate", "faith >= 1"]
+            before = len(server.requests)
+            assert run("evaluate", *arguments) == 0, capsys.readouterr()
+            requests.append(len(server.requests) - before)
+            results.append(json.loads((tmp_path / f"{name}.jsonl").read_text()))
+    printed = capsys.readouterr().out
+    assert "gate held: faith >= 1" in printed
+
+    first, second = results
+    assert [key for key in first if key.endswith("_error")] == []
+    for name, value in VALUES.items():
+        assert first[name] == second[name]
+        if value is not None:
+            assert first[name] == pytest.approx(value, abs=1e-9), name
+    assert requests == [15, 0]
+    assert sorted(first["judge"]["outputs"]) == [*VALUES]
+
+    assert run("report", "first.jsonl", "-o", "report.html") == 0, capsys.readouterr()
+    report = (tmp_path / "report.html").read_text()
+    assert [name for name in VALUES if name not in report] == []
