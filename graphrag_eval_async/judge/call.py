@@ -17,8 +17,17 @@ MAX_QUOTED = 2000
 """Maximum characters of an unusable reply that are quoted to the judge."""
 
 
+class UsableReply(NamedTuple):
+    """A reply that was checked."""
+
+    json: Any
+    """What the cache keeps of it."""
+    value: Any
+    """What the metric reads."""
+
+
 class Answer(NamedTuple):
-    """A usable reply."""
+    """What a metric gets for a call."""
 
     value: Any
     departures: list[str]
@@ -35,7 +44,7 @@ class Call:
         key: equal for equal calls.
         asked: the messages, or the texts to embed.
         schema: that of the reply to messages; None for texts.
-        check: returns the reply if it is usable, else raises `JudgeError`.
+        check: reads a reply; raises `JudgeError` if it is unusable.
         clock: that of the result, which the first request starts.
         costs: gets the cost of each reply in US dollars; None if it is unknown.
         repeat: above 0 for another reply to the same messages.
@@ -45,7 +54,7 @@ class Call:
     key: bytes
     asked: Sequence[Any]
     schema: Mapping[str, Any] | None
-    check: Callable[[Any], Any]
+    check: Callable[[Any], UsableReply]
     clock: Clock
     costs: list[float | None]
     repeat: int = 0

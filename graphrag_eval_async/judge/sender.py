@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from graphrag_eval_async.judge.cache import CallCache
-    from graphrag_eval_async.judge.call import Call
+    from graphrag_eval_async.judge.call import Call, UsableReply
     from graphrag_eval_async.judge.limits import RateLimiter, Shared
     from graphrag_eval_async.judge.setup import JudgeSetup
 
@@ -170,11 +170,13 @@ class Sender:
                 self.breaker.leave()
 
         self._usage.repaired += completion.is_repaired
-        answer = Answer(completion.value, self._named_departures(completion.dialect.departures))
+        reply: UsableReply = completion.value
+        departures = self._named_departures(completion.dialect.departures)
         if self._cache is not None:
-            await self._cache.put(call.key, b"\n".join(map(orjson.dumps, answer)))
+            cached_answer = b"\n".join(map(orjson.dumps, (reply.json, departures)))
+            await self._cache.put(call.key, cached_answer)
             self._usage.cache_errors = self._cache.failures
-        return answer
+        return Answer(reply.value, departures)
 
     async def _look_up(self, call: Call) -> Answer | None:
         """Return the reply that the cache has; None if it has no usable one."""
@@ -186,11 +188,12 @@ class Sender:
         value, _, departures = cached.partition(b"\n")
         # A cached reply may be corrupt, or from a version with weaker checks.
         with suppress(JudgeError, orjson.JSONDecodeError):
-            return Answer(call.check(orjson.loads(value)), orjson.loads(departures or b"[]"))
+            reply = call.check(orjson.loads(value))
+            return Answer(reply.value, orjson.loads(departures or b"[]"))
         return None
 
     async def _ask(self, call: Call) -> Completion:
-        """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
+        """Return a `UsableReply`; if the first is unusable, ask the judge once to correct it."""
         try:
             return await self._ask_once(call)
         except JudgeError as error:
@@ -201,8 +204,8 @@ class Sender:
         return await self._ask_once(call)
 
     async def _ask_once(self, call: Call) -> Completion:
-        """Return a checked reply to a request, which is sent until it has one or another attempt is
-        not worth it.
+        """Return the `UsableReply` to a request, which is sent until it has one or another attempt
+        is not worth it.
         """
         self._check_budget()  # Results restored from a journal may have spent it.
         tokens = call.estimate_tokens()
