@@ -81,7 +81,7 @@ class Calls:
         texts = [text for message in messages for text in (message["role"], message["content"])]
         call = Call(
             key=self.sender.key(form.schema, str(repeat), *texts),
-            asked=messages,
+            inputs=messages,
             schema=form.schema,
             check=partial(check_reply, form),
             clock=self.clock,
@@ -101,7 +101,7 @@ class Calls:
         await self.session.throttle.turn()
         call = Call(
             key=embedder.key(None, *texts),
-            asked=texts,
+            inputs=texts,
             schema=None,
             check=partial(check_vectors, len(texts)),
             clock=self.clock,

@@ -156,7 +156,7 @@ class Sender:
 
         self._usage.calls += 1
         try:
-            completion = await self._ask(call)
+            completion, reply = await self._ask(call)
             self.breaker.succeeded()
         except asyncio.CancelledError:
             if call.epoch is not None:
@@ -170,7 +170,6 @@ class Sender:
                 self.breaker.leave()
 
         self._usage.repaired += completion.is_repaired
-        reply: UsableReply = completion.value
         departures = self._named_departures(completion.dialect.departures)
         if self._cache is not None:
             cached_answer = b"\n".join(map(orjson.dumps, (reply.json, departures)))
@@ -192,8 +191,10 @@ class Sender:
             return Answer(reply.value, orjson.loads(departures or b"[]"))
         return None
 
-    async def _ask(self, call: Call) -> Completion:
-        """Return a `UsableReply`; if the first is unusable, ask the judge once to correct it."""
+    async def _ask(self, call: Call) -> tuple[Completion, UsableReply]:
+        """Return a completion and the reply in it; if the first reply is unusable, ask the judge
+        once to correct it.
+        """
         try:
             return await self._ask_once(call)
         except JudgeError as error:
@@ -203,9 +204,9 @@ class Sender:
             call.quote_reply(error)
         return await self._ask_once(call)
 
-    async def _ask_once(self, call: Call) -> Completion:
-        """Return the `UsableReply` to a request, which is sent until it has one or another attempt
-        is not worth it.
+    async def _ask_once(self, call: Call) -> tuple[Completion, UsableReply]:
+        """Return the completion of a request, which is sent until it has one or another attempt is
+        not worth it, and the reply in it.
         """
         self._check_budget()  # Results restored from a journal may have spent it.
         tokens = call.estimate_tokens()
@@ -223,7 +224,7 @@ class Sender:
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
                 failures = await self._wait_after(error, failures)
-        return completion._replace(value=call.check(completion.value))
+        return completion, call.check(completion.value)
 
     async def _unless_dismissed(self, wait: Callable[[], Awaitable[T]]) -> T:
         """Return what `wait` returns.
@@ -326,14 +327,14 @@ class Sender:
         """Return what a method of the judge returns."""
         judge = self.judge
         if call.schema is None:
-            vectors, used = await judge.embed(call.asked)
+            vectors, used = await judge.embed(call.inputs)
             return Completion(vectors, used)
         variation = {}
         if call.repeat and self._takes_variation:
             variation["variation"] = call.repeat
         if isinstance(judge, OpenAIJudge):
-            return await judge.request_completion(call.asked, call.schema, **variation)
-        reply, used = await judge.complete(call.asked, call.schema, **variation)
+            return await judge.request_completion(call.inputs, call.schema, **variation)
+        reply, used = await judge.complete(call.inputs, call.schema, **variation)
         return Completion(reply, used)
 
     def _read_failure(self, error: Exception, sent_in: int) -> JudgeError:
