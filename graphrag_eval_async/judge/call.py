@@ -17,8 +17,17 @@ MAX_QUOTED = 2000
 """Maximum characters of an unusable reply that are quoted to the judge."""
 
 
+class UsableReply(NamedTuple):
+    """A reply that was checked."""
+
+    json: Any
+    """What the cache keeps of it."""
+    value: Any
+    """What the metric reads."""
+
+
 class Answer(NamedTuple):
-    """A usable reply."""
+    """What a metric gets for a call."""
 
     value: Any
     departures: list[str]
@@ -33,9 +42,9 @@ class Call:
 
     Attributes:
         key: equal for equal calls.
-        asked: the messages, or the texts to embed.
+        inputs: the messages, or the texts to embed.
         schema: that of the reply to messages; None for texts.
-        check: returns the reply if it is usable, else raises `JudgeError`.
+        check: reads a reply; raises `JudgeError` if it is unusable.
         clock: that of the result, which the first request starts.
         costs: gets the cost of each reply in US dollars; None if it is unknown.
         repeat: above 0 for another reply to the same messages.
@@ -43,9 +52,9 @@ class Call:
     """
 
     key: bytes
-    asked: Sequence[Any]
+    inputs: Sequence[Any]
     schema: Mapping[str, Any] | None
-    check: Callable[[Any], Any]
+    check: Callable[[Any], UsableReply]
     clock: Clock
     costs: list[float | None]
     repeat: int = 0
@@ -54,8 +63,8 @@ class Call:
     def estimate_tokens(self) -> int:
         """Estimate the tokens of a request."""
         if self.schema is None:
-            return sum(map(estimate_tokens, self.asked))
-        return estimate_prompt(self.asked, self.schema)
+            return sum(map(estimate_tokens, self.inputs))
+        return estimate_prompt(self.inputs, self.schema)
 
     def quote_reply(self, problem: JudgeError) -> None:
         """Add an unusable reply and its problem to the messages, to get a better one."""
@@ -63,8 +72,8 @@ class Call:
             return
         problem_text = f"This reply cannot be used: {problem.message}."
         request = f"{problem_text} Reply once more, whole and mended."
-        self.asked = [
-            *self.asked,
+        self.inputs = [
+            *self.inputs,
             {"role": "assistant", "content": problem.reply[:MAX_QUOTED]},
             {"role": "user", "content": request},
         ]

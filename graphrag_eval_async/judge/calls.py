@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import fsum, hypot, inf
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.judge.call import Answer, Call
+from graphrag_eval_async.judge.call import Answer, Call, UsableReply
 from graphrag_eval_async.judge.limits import Clock
 from graphrag_eval_async.judge.protocol import check_size
 
@@ -53,7 +53,7 @@ class Calls:
 
     def to(self, sender: Sender) -> Calls:
         """Return calls of a metric to a judge, for the same result."""
-        return replace(self, sender=sender, _costs=[])
+        return Calls(self.session, sender, self.clock, self.departures, self._answers)
 
     @property
     def cost(self) -> float | None:
@@ -81,14 +81,15 @@ class Calls:
         texts = [text for message in messages for text in (message["role"], message["content"])]
         call = Call(
             key=self.sender.key(form.schema, str(repeat), *texts),
-            asked=messages,
+            inputs=messages,
             schema=form.schema,
             check=partial(check_reply, form),
             clock=self.clock,
             costs=self._costs,
             repeat=repeat,
         )
-        return form.read(await self._answer(self.sender, call))
+        value: T = await self._answer(self.sender, call)
+        return value
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text: finite, nonzero, all of the same length.
@@ -100,7 +101,7 @@ class Calls:
         await self.session.throttle.turn()
         call = Call(
             key=embedder.key(None, *texts),
-            asked=texts,
+            inputs=texts,
             schema=None,
             check=partial(check_vectors, len(texts)),
             clock=self.clock,
@@ -138,8 +139,8 @@ class Calls:
         return value
 
 
-def check_reply(form: ResponseFormat[Any], reply: Any) -> Any:
-    """Return a reply if it fits a format.
+def check_reply(form: ResponseFormat[Any], reply: Any) -> UsableReply:
+    """Return a reply that fits a format, and what it says.
 
     Raises:
         JudgeError: it does not.
@@ -150,13 +151,12 @@ def check_reply(form: ResponseFormat[Any], reply: Any) -> Any:
         raise JudgeError("invalid_reply", f"the reply is not JSON: {error}") from None
     try:
         check_size(text)
-        form.read(reply)
+        return UsableReply(reply, form.read(reply))
     except ValueError as error:
         raise JudgeError("invalid_reply", str(error), reply=text.decode()) from None
-    return reply
 
 
-def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
+def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> UsableReply:
     """Return the vectors if there is one per text, all finite, nonzero, and of one valid length.
 
     Raises:
@@ -171,4 +171,4 @@ def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> list[list[f
         raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None
     if not all(0 < hypot(*vector) < inf for vector in checked):
         raise JudgeError("invalid_reply", "a vector is zero or has a number that is not finite")
-    return checked
+    return UsableReply(checked, checked)

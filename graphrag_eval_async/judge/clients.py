@@ -203,7 +203,8 @@ def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
     """Return the SDK's HTTP client, over aiohttp where it is installed, with bounded replies."""
 
     async def bound(response: Any) -> None:
-        response.stream = _bounded_stream(response, max_reply_bytes)
+        if not _is_short(response, max_reply_bytes):
+            response.stream = _bounded_stream(response, max_reply_bytes)
 
     # The class of the SDK's HTTP package, which differs by version.
     limits_class = type(openai.DEFAULT_CONNECTION_LIMITS)
@@ -221,6 +222,13 @@ def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
         return openai.DefaultAioHttpClient(**options)
     except RuntimeError:  # The SDK was installed without its extra aiohttp.
         return openai.DefaultAsyncHttpxClient(**options)
+
+
+def _is_short(response: Any, max_reply_bytes: int) -> bool:
+    """Whether a response says that it is short enough, which its transport checks."""
+    length = response.headers.get("Content-Length", "")
+    is_compressed = "Content-Encoding" in response.headers
+    return length.isdecimal() and int(length) <= max_reply_bytes and not is_compressed
 
 
 def _bounded_stream(response: Any, max_reply_bytes: int) -> Any:

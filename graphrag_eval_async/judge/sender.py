@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from graphrag_eval_async.judge.cache import CallCache
-    from graphrag_eval_async.judge.call import Call
+    from graphrag_eval_async.judge.call import Call, UsableReply
     from graphrag_eval_async.judge.limits import RateLimiter, Shared
     from graphrag_eval_async.judge.setup import JudgeSetup
 
@@ -156,7 +156,7 @@ class Sender:
 
         self._usage.calls += 1
         try:
-            completion = await self._ask(call)
+            completion, reply = await self._ask(call)
             self.breaker.succeeded()
         except asyncio.CancelledError:
             if call.epoch is not None:
@@ -170,11 +170,12 @@ class Sender:
                 self.breaker.leave()
 
         self._usage.repaired += completion.is_repaired
-        answer = Answer(completion.value, self._named_departures(completion.dialect.departures))
+        departures = self._named_departures(completion.dialect.departures)
         if self._cache is not None:
-            await self._cache.put(call.key, b"\n".join(map(orjson.dumps, answer)))
+            cached_answer = b"\n".join(map(orjson.dumps, (reply.json, departures)))
+            await self._cache.put(call.key, cached_answer)
             self._usage.cache_errors = self._cache.failures
-        return answer
+        return Answer(reply.value, departures)
 
     async def _look_up(self, call: Call) -> Answer | None:
         """Return the reply that the cache has; None if it has no usable one."""
@@ -186,11 +187,14 @@ class Sender:
         value, _, departures = cached.partition(b"\n")
         # A cached reply may be corrupt, or from a version with weaker checks.
         with suppress(JudgeError, orjson.JSONDecodeError):
-            return Answer(call.check(orjson.loads(value)), orjson.loads(departures or b"[]"))
+            reply = call.check(orjson.loads(value))
+            return Answer(reply.value, orjson.loads(departures or b"[]"))
         return None
 
-    async def _ask(self, call: Call) -> Completion:
-        """Return a usable reply; if the first is unusable, ask the judge once to correct it."""
+    async def _ask(self, call: Call) -> tuple[Completion, UsableReply]:
+        """Return a completion and the reply in it; if the first reply is unusable, ask the judge
+        once to correct it.
+        """
         try:
             return await self._ask_once(call)
         except JudgeError as error:
@@ -200,9 +204,9 @@ class Sender:
             call.quote_reply(error)
         return await self._ask_once(call)
 
-    async def _ask_once(self, call: Call) -> Completion:
-        """Return a checked reply to a request, which is sent until it has one or another attempt is
-        not worth it.
+    async def _ask_once(self, call: Call) -> tuple[Completion, UsableReply]:
+        """Return the completion of a request, which is sent until it has one or another attempt is
+        not worth it, and the reply in it.
         """
         self._check_budget()  # Results restored from a journal may have spent it.
         tokens = call.estimate_tokens()
@@ -220,7 +224,7 @@ class Sender:
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
                 failures = await self._wait_after(error, failures)
-        return completion._replace(value=call.check(completion.value))
+        return completion, call.check(completion.value)
 
     async def _unless_dismissed(self, wait: Callable[[], Awaitable[T]]) -> T:
         """Return what `wait` returns.
@@ -323,14 +327,14 @@ class Sender:
         """Return what a method of the judge returns."""
         judge = self.judge
         if call.schema is None:
-            vectors, used = await judge.embed(call.asked)
+            vectors, used = await judge.embed(call.inputs)
             return Completion(vectors, used)
         variation = {}
         if call.repeat and self._takes_variation:
             variation["variation"] = call.repeat
         if isinstance(judge, OpenAIJudge):
-            return await judge.request_completion(call.asked, call.schema, **variation)
-        reply, used = await judge.complete(call.asked, call.schema, **variation)
+            return await judge.request_completion(call.inputs, call.schema, **variation)
+        reply, used = await judge.complete(call.inputs, call.schema, **variation)
         return Completion(reply, used)
 
     def _read_failure(self, error: Exception, sent_in: int) -> JudgeError:
