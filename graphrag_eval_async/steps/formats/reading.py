@@ -20,8 +20,7 @@ import orjson
 from graphrag_eval_async.catalogue.media_types import CSV, TSV, XML
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import LARGE_BYTES
-from graphrag_eval_async.steps.formats.results import read_results_alone
-from graphrag_eval_async.steps.formats.tsv import XSD, is_iri, is_variable, number_type, read_tsv
+from graphrag_eval_async.steps.formats.terms import XSD, is_iri, is_variable, number_type, read_tsv
 from graphrag_eval_async.steps.formats.xml_results import read_xml
 
 _STEPS_PER_VALUE = 8
@@ -169,9 +168,6 @@ def _decoded(text: str) -> Any:
     except ValueError as error:
         if text[0] == '"':  # A cell of CSV.
             return text
-        results = read_results_alone(text)
-        if results is not None:
-            return results
         is_small = len(text) < LARGE_BYTES and text.count("[") + text.count("{") < 10_000
         if not text.startswith(("{'", "[{'")) or not is_small:
             raise MalformedStep(f"not JSON: {error}") from None

@@ -11,7 +11,7 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.differences import Agreement, first_of_each
-from graphrag_eval_async.steps.formats.tsv import XSD
+from graphrag_eval_async.steps.formats.terms import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.graphs.reading import import_pyoxigraph, read_graph
 from graphrag_eval_async.steps.tables.columns import INTEGERS, Column, classes_of, values_of
