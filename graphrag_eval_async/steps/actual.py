@@ -6,12 +6,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from graphrag_eval_async.catalogue.media_types import CSV, plain_type
+from graphrag_eval_async.catalogue.media_types import plain_type
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.budget import Budget
-from graphrag_eval_async.steps.formats.reading import Table, read_table, steps_to_read
+from graphrag_eval_async.steps.formats.reading import read_table, steps_to_read
 from graphrag_eval_async.steps.formats.results import results_of
+from graphrag_eval_async.steps.formats.table import Table
 from graphrag_eval_async.steps.graphs.reading import Graph, read_graph
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ class ActualStep:
     def _read_table(self) -> Table:
         if self.budget.quick:
             self.budget.spend(steps_to_read(self.step.get("output")))
-        is_csv = plain_type(self.step.get("output_media_type")) == CSV
-        return read_output(self.step, partial(read_table, as_csv=True) if is_csv else read_table)
+        media_type = plain_type(self.step.get("output_media_type"))
+        return read_output(self.step, partial(read_table, media_type=media_type))
 
     def results(self, *, has_blanks: bool = False) -> SparqlResults:
         """Return the output as SPARQL results, cached; see `results_of`."""
@@ -145,14 +146,21 @@ class ActualStep:
         results.
         """
         try:
+            # Turtle can be read as a table with one column, but hardly any table as a graph.
+            with suppress(MalformedStep):
+                if self.graph().statements:
+                    return GRAPH
             with suppress(MalformedStep):
                 return kind_of(self.results())
-            with suppress(MalformedStep):
-                return GRAPH if self.graph().statements else None
         except ComparisonBudgetExceeded:
             if self.budget.quick:
                 raise
         return None
+
+    def unread(self) -> str:
+        """Return the text round a table that was passed over in reading it."""
+        table = self._known.get(Table)
+        return table.unread if isinstance(table, Table) else ""
 
     def is_empty(self) -> bool:
         """Whether the output was read as a table without rows, or as a graph without statements."""

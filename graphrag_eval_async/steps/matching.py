@@ -37,6 +37,9 @@ MAX_MESSAGE = 500
 compared.
 """
 
+MAX_UNREAD = 200
+"""Maximum characters that are quoted of what stands outside a table."""
+
 _NONE = Agreement(0.0)
 
 _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
@@ -325,7 +328,11 @@ class _Matcher:
                 found = f"output: expected {expected}, got {kind}"
             if isinstance(found, str):
                 self._note(step, key, found)
-        return Facts(reason or "wrong_query_result", detail=other_form(step.step, actual.step))
+        detail = other_form(step.step, actual.step)
+        if detail is None and actual.unread():
+            quoted = " ".join(actual.unread()[:MAX_UNREAD].split())
+            detail = f"not read, since it stands outside the table: {quoted}"
+        return Facts(reason or "wrong_query_result", detail=detail)
 
     def _note(self, step: PreparedStep, key: tuple[int, int, int], error: object) -> None:
         if len(self.errors) == MAX_ERRORS:

@@ -1,73 +1,123 @@
-"""Converts SPARQL 1.1 Query Results TSV to the object form of SPARQL results JSON.
+"""RDF terms as tables write them: in Turtle's syntax, or as text without a type.
 
-https://www.w3.org/TR/sparql11-results-csv-tsv/
+https://www.w3.org/TR/turtle/#grammar-production-literal
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
-
-from graphrag_eval_async.errors import MalformedStep
+from typing import Any, TypeAlias
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
-ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+BOOLEAN = f"{XSD}boolean"
+
+Term: TypeAlias = dict[str, Any]
+"""A term of SPARQL results JSON: its `value`, and what else is known of it."""
+
+_ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+
+# Alternatives begin differently, so the patterns never backtrack for long.
 _OUTSIDE = r"""<>"{}|^`\\\x00-\x20"""
 _IRI = rf"<([^:{_OUTSIDE}]*+:[^{_OUTSIDE}]*+)>"
-is_iri = re.compile(_IRI).fullmatch  # Whether text is an absolute IRI in angle brackets.
-# Alternatives begin differently, so the patterns never backtrack for long.
-_find_escapes = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL).sub
+_SUFFIX = rf"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^(?:{_IRI}|([\w.-]*:[\w.-]+)))?"
 _literal = re.compile(
-    rf"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^{_IRI})?""",
-    re.DOTALL,
+    rf"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'){_SUFFIX}""", re.DOTALL
 ).fullmatch
+_suffix = re.compile(_SUFFIX).fullmatch
+_escapes = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL)
+
+is_iri = re.compile(_IRI).fullmatch
+"""Whether text is an absolute IRI in angle brackets."""
 
 
-def read_tsv(text: str) -> dict[str, Any]:
-    """An equivalent SPARQL results JSON object, from text whose header is `?name`s separated by
-    tabs.
+def read_term(text: str) -> Term | None:
+    """Return the term that a text is in Turtle's syntax; None if it is none.
 
-    Cells are terms in Turtle syntax, or empty if unbound. An empty last line is not a row. If the
-    table has several columns, no empty line at its end is a row.
+    A datatype may have a prefix, of which `xsd:` is known. Text in quotes may hold quotes without
+    escapes.
     """
-    header, *lines = text.replace("\r\n", "\n").split("\n")
-    marked = header.split("\t")
-    names = [name[1:] for name in marked]
-    while lines and not lines[-1]:
-        lines.pop()
-        if len(names) == 1:
-            break
-    if not all(map(is_variable, names)) or any(name[:1] not in ("?", "$") for name in marked):
-        raise MalformedStep("not SPARQL TSV: the header must be variables separated by tabs")
-    if len(set(names)) < len(names):
-        raise MalformedStep("not SPARQL TSV: a variable is repeated")
-    rows = []
-    for index, line in enumerate(lines):
-        cells = line.split("\t")
-        if len(cells) != len(names):
-            what = f"expected {len(names)} cells, got {len(cells)}"
-            raise MalformedStep(f"not SPARQL TSV: row {index}: {what}")
-        try:
-            rows.append(
-                {
-                    name: _term(text)
-                    for name, cell in zip(names, cells, strict=True)
-                    if (text := cell.strip())
-                }
-            )
-        except (KeyError, ValueError, OverflowError):
-            raise MalformedStep(f"not SPARQL TSV: row {index}: a cell is not a term") from None
-    return {"head": {"vars": names}, "results": {"bindings": rows}}
+    if text.startswith("<") and text.endswith(">"):
+        iri = _unescape(text[1:-1])
+        return None if iri is None else {"type": "uri", "value": iri}
+    if text.startswith("_:") and len(text) > len("_:"):
+        return {"type": "bnode", "value": text[len("_:") :]}
+    if text in ("true", "false"):
+        return {"type": "literal", "value": text, "datatype": BOOLEAN}
+    if text[:1] in ('"', "'"):
+        return _read_literal(text)
+    datatype = number_type(text)
+    if datatype is None or not _is_number(text):
+        return None
+    return {"type": "literal", "value": text, "datatype": datatype}
 
 
-def is_variable(name: str) -> bool:
-    """Whether a name consists of letters, digits and underscores."""
-    return name.replace("_", "a").isalnum()
+def _read_literal(text: str) -> Term | None:
+    """Return the literal that a text in quotes is; None if its quotes do not end as a literal's
+    do.
+    """
+    match = _literal(text)
+    if match is not None:
+        in_double_quotes, in_single_quotes, language, datatype, prefixed_type = match.groups()
+        quoted = in_single_quotes if in_double_quotes is None else in_double_quotes
+        value = _unescape(quoted)
+        if value is None:
+            value = quoted
+        return _literal_term(value, language, datatype, prefixed_type)
+
+    # The quotes inside have no escapes, or are doubled as in CSV.
+    quote = text[0]
+    end = text.rfind(quote)
+    suffix = _suffix(text, end + 1)
+    if end == 0 or suffix is None:
+        return None
+    return _literal_term(text[1:end].replace(quote * 2, quote), *suffix.groups())
+
+
+def _literal_term(
+    value: str, language: str | None, datatype: str | None, prefixed_type: str | None
+) -> Term:
+    term = {"type": "literal", "value": value}
+    if language:
+        term["xml:lang"] = language
+    if prefixed_type:
+        datatype = prefixed_type
+        if prefixed_type.startswith("xsd:"):
+            datatype = XSD + prefixed_type.removeprefix("xsd:")
+    if datatype:
+        term["datatype"] = datatype
+    return term
+
+
+def untyped_term(text: str) -> Term:
+    """Return a term with only its text known.
+
+    The type of a number does not affect how it compares as text.
+    """
+    if is_iri(text):
+        return {"value": text[1:-1]}
+    if text.startswith("_:"):
+        return {"value": text[len("_:") :]}
+    if text.startswith('"') and not text.endswith('"'):
+        # A literal with a language or a datatype; one without may be text with quotes.
+        literal = _read_literal(text)
+        if literal is not None:
+            return literal
+    if text in ("true", "false"):
+        return {"value": text, "datatype": BOOLEAN}
+    datatype = number_type(text.strip(" \t\r\n"))
+    if datatype is None:
+        return {"value": text}
+    return {"value": text, "datatype": datatype}
+
+
+def boolean_term(value: bool) -> Term:
+    """Return the literal of a boolean."""
+    return {"value": "true" if value else "false", "datatype": BOOLEAN}
 
 
 def number_type(text: str) -> str | None:
-    """The datatype of a number in Turtle syntax; None if the text cannot be one."""
+    """Return the datatype of a number in Turtle's syntax; None if the text cannot be one."""
     if not text.isascii() or text.strip("+-.eE0123456789") or not any(map(str.isdigit, text)):
         return None
     if "e" in text or "E" in text:
@@ -75,28 +125,26 @@ def number_type(text: str) -> str | None:
     return f"{XSD}decimal" if "." in text else f"{XSD}integer"
 
 
-def _term(cell: str) -> dict[str, Any]:
-    """The term in a cell. Raises KeyError, ValueError or OverflowError if it is none."""
-    if cell[0] == "<" and cell[-1] == ">" and len(cell) > 1:
-        return {"type": "uri", "value": _unescaped(cell[1:-1])}
-    if cell[:2] == "_:" and len(cell) > 2:
-        return {"type": "bnode", "value": cell[2:]}
-    if cell in ("true", "false"):
-        return {"type": "literal", "value": cell, "datatype": f"{XSD}boolean"}
-    if match := _literal(cell):
-        double, single, language, datatype = match.groups()
-        term = {"type": "literal", "value": _unescaped(single if double is None else double)}
-        more = {"xml:lang": language, "datatype": datatype}
-        return term | {key: value for key, value in more.items() if value}
-    kind = number_type(cell)
-    float(cell if kind else "")
-    return {"type": "literal", "value": cell, "datatype": kind}
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str | None:
+    """Return a text without escapes; None if one of them is unknown."""
     if "\\" not in text:
         return text
-    return _find_escapes(
-        lambda match: chr(int(match[1] or match[2], 16)) if match[3] is None else ESCAPES[match[3]],
-        text,
-    )
+    try:
+        return _escapes.sub(_unescaped, text)
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code_point = escape[1] or escape[2]
+    if code_point:
+        return chr(int(code_point, 16))
+    return _ESCAPED[escape[3]]

@@ -1,0 +1,212 @@
+"""Opens the envelopes that protocols, frameworks and tools put round a table."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.json_tables import is_table
+from graphrag_eval_async.steps.formats.json_text import decode_json, looks_like_json
+
+MOST_ENVELOPES = 10
+"""How many envelopes may stand one in another, JSON in text included."""
+
+PAYLOAD_KEYS = (
+    "structuredContent", "structured_content", "result", "results", "output", "data", "rows",
+    "records", "items", "response", "content", "json", "resource", "text", "value", "values",
+    "body", "payload", "answer", "tool_result", "observation",
+)  # fmt: skip
+"""Keys under which envelopes hold what is in them; the first that holds something counts."""
+
+BLOCK_TYPES = frozenset(
+    {"text", "json", "resource", "resource_link", "image", "image_url", "audio", "document"}
+    | {"input_text", "output_text", "tool_result", "tool-result", "blob", "embedded_resource"}
+)
+"""The types of content blocks in MCP and in messages to models."""
+
+QUERY_LANGUAGES = frozenset({"sparql", "cypher", "sql", "python", "py", "bash", "sh", "turtle"})
+"""Languages of code in fences, which is no result."""
+
+
+class Payload(NamedTuple):
+    """What an output holds, without its envelopes."""
+
+    value: Any
+    """A value of JSON or, if it is none, text."""
+
+    unread: str = ""
+    """Text in the envelopes that was passed over."""
+
+
+def open_envelopes(output: Any) -> Payload:
+    """Return what an output holds: JSON in text, in fences, in content blocks, under keys.
+
+    Raises:
+        MalformedStep: it is broken JSON.
+    """
+    payload = Payload(output)
+    for _ in range(MOST_ENVELOPES):
+        inner = _open(payload.value)
+        if inner is None:
+            break
+        unread = "\n".join(text for text in (payload.unread, inner.unread) if text)
+        payload = Payload(inner.value, unread)
+    return payload
+
+
+def _open(value: Any) -> Payload | None:
+    """Open one envelope; None if there is none."""
+    if isinstance(value, str):
+        return _open_text(value)
+    if isinstance(value, dict):
+        return _open_object(value)
+    if isinstance(value, list | tuple):
+        return _open_list(list(value))
+    return None
+
+
+def _open_text(text: str) -> Payload | None:
+    """Decode JSON, take a text out of its fence, or take off the line that announces it."""
+    stripped = text.lstrip("\ufeff \t\r\n")
+    if looks_like_json(stripped):
+        return _decode(stripped)
+    if "```" in stripped:
+        return _open_fence(stripped)
+    caption, _, below = stripped.partition("\n")
+    if caption.rstrip().endswith(":") and below.strip():
+        return Payload(below.lstrip("\r\n"), caption)
+    if text.startswith("\ufeff"):
+        return Payload(stripped)
+    return None
+
+
+def _decode(text: str) -> Payload | None:
+    """Decode JSON; None if it is text in quotes, such as the first cell of CSV."""
+    try:
+        decoded = decode_json(text)
+    except MalformedStep:
+        if text.startswith('"'):
+            return None
+        raise
+    if text.startswith('"') and decoded.rest:
+        return None
+    return Payload(decoded.value, decoded.rest)
+
+
+def _open_fence(text: str) -> Payload | None:
+    """Take the first result out of its fence; None if no fence has any."""
+    blocks: list[str] = []
+    outside: list[str] = []
+    inside: list[str] | None = None
+    language = ""
+    for line in text.split("\n"):
+        mark = line.strip()
+        if inside is None and mark.startswith("```"):
+            inside = []
+            language = mark.strip("`").strip().lower()
+        elif inside is not None and mark.endswith("```"):
+            inside.append(line.rstrip().removesuffix("```"))
+            if language not in QUERY_LANGUAGES:
+                blocks.append("\n".join(inside))
+            inside = None
+        elif inside is None:
+            outside.append(line)
+        else:
+            inside.append(line)
+    if not blocks:
+        return None
+    unread = [*outside, *blocks[1:]]
+    return Payload(blocks[0], "\n".join(line for line in unread if line.strip()))
+
+
+def _open_object(value: dict[str, Any]) -> Payload | None:
+    """Return what an object holds under the key of an envelope; None if it is a table or a row."""
+    if "head" in value or is_table(value) or _has_columns(value):
+        return None
+    if len(value) == 1:
+        [inner] = value.values()
+        return Payload(inner) if _holds_table(inner) else None
+    for key in PAYLOAD_KEYS:
+        inner = value.get(key)
+        if inner is not None and _holds_table(inner):
+            return Payload(inner)
+    return None
+
+
+def _has_columns(value: dict[str, Any]) -> bool:
+    """Return whether an object consists of columns of equal length, which hold plain values."""
+    columns = list(value.values())
+    if not all(isinstance(column, list) for column in columns):
+        return False
+    if any(isinstance(cell, dict | list) for column in columns for cell in column):
+        return False
+    return len({len(column) for column in columns}) == 1
+
+
+def _holds_table(value: Any) -> bool:
+    """Return whether a value may hold a table: it is no plain value, and no text of a few words."""
+    if isinstance(value, str):
+        text = value.strip()
+        is_long = "\n" in text or text[:1] in ("{", "[", "<", "|", "?")
+        return is_long or text.lower() in ("true", "false")
+    return isinstance(value, dict | list | tuple | bool)
+
+
+def _open_list(items: list[Any]) -> Payload | None:
+    """Return what the content blocks in a list hold, or its only item if that is an envelope."""
+    if not items:
+        return None
+    if all(_is_block(item) for item in items):
+        return _open_blocks(items)
+    if len(items) == 1:
+        [item] = items
+        if isinstance(item, str) and _holds_table(item):
+            return Payload(item)
+        if isinstance(item, dict) and is_table(item):
+            return Payload(item)
+    if all(isinstance(item, str) and item.lstrip().startswith("{") for item in items):
+        return _join_blocks(items)
+    return None
+
+
+def _is_block(item: Any) -> bool:
+    """Return whether an item is a block of content, as protocols write them."""
+    if not isinstance(item, dict):
+        return False
+    if "type" in item:
+        return isinstance(item["type"], str) and item["type"] in BLOCK_TYPES and len(item) > 1
+    return item.keys() in ({"text"}, {"json"})
+
+
+def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
+    contents = []
+    for block in blocks:
+        for key in ("json", "text", "resource", "content", "value", "output"):
+            if block.get(key) is not None:
+                contents.append(block[key])
+                break
+    if len(contents) == 1:
+        return Payload(contents[0])
+    return _join_blocks(contents)
+
+
+def _join_blocks(contents: list[Any]) -> Payload:
+    """Return the rows in several blocks, or the only block that may be a table, or all text."""
+    decoded = [_decode_if_json(content) for content in contents]
+    if decoded and all(isinstance(row, dict) and not is_table(row) for row in decoded):
+        return Payload(decoded)
+    tables = [content for content in contents if _holds_table(content)]
+    if len(tables) == 1:
+        notes = [str(content) for content in contents if content is not tables[0]]
+        return Payload(tables[0], "\n".join(notes))
+    return Payload("\n".join(str(content) for content in contents))
+
+
+def _decode_if_json(content: Any) -> Any:
+    if not isinstance(content, str) or not looks_like_json(content.lstrip()):
+        return content
+    try:
+        decoded = decode_json(content.strip())
+    except MalformedStep:
+        return content
+    return content if decoded.rest else decoded.value

@@ -1,0 +1,304 @@
+"""Reads decoded JSON that is a table, under whichever keys: SPARQL results, or names and rows."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.table import (
+    Table,
+    answer,
+    document_of_bindings,
+    document_of_rows,
+)
+from graphrag_eval_async.steps.formats.terms import boolean_term, read_term, untyped_term
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.steps.formats.terms import Term
+
+ANY_COLUMNS = 50
+"""Number of columns of an empty list, which is an empty table with whatever columns are wanted."""
+
+NAMES_KEYS = (
+    "columns", "column_names", "columnNames", "fields", "names", "header", "headers", "vars",
+    "variables", "selected", "keys", "cols", "schema",
+)  # fmt: skip
+"""Keys under which stores and tools write the names of columns."""
+
+ROWS_KEYS = (
+    "rows", "data", "values", "res", "records", "bindings", "results", "result", "items", "tuples",
+)  # fmt: skip
+"""Keys under which they write the rows."""
+
+ANSWER_KEYS = frozenset({"boolean", "bool", "_askresult", "askresult", "ask"})
+"""Keys, in lower case, under which they write the answer to ASK."""
+
+ANSWERS = {"true": True, "1": True, "false": False, "0": False}
+"""The texts of booleans, in lower case."""
+
+TERM_KEYS = frozenset(
+    {"value", "type", "datatype", "xml:lang", "lang", "language", "termType", "direction"}
+)
+"""Keys of a term in SPARQL results JSON and in RDF/JS."""
+
+Row: TypeAlias = "list[Any] | tuple[Any, ...]"
+
+
+def is_table(value: dict[str, Any]) -> bool:
+    """Return whether an object has the keys of SPARQL results, or of names and rows."""
+    if "boolean" in value or ("head" in value and "results" in value):
+        return True
+    return _bindings_in(value) is not None or _names_and_rows(value) is not None
+
+
+def read_json_table(value: Any) -> Table:
+    """Read the table, or the answer to ASK, in decoded JSON.
+
+    Raises:
+        MalformedStep: it is none, or has cells that are no terms and no plain values.
+    """
+    if isinstance(value, bool):
+        return Table(answer(value), typed=True)
+    if isinstance(value, list | tuple):
+        return _read_list(value)
+    if isinstance(value, dict):
+        return _read_object(value)
+    raise MalformedStep("neither SPARQL results nor a table")
+
+
+def _read_object(value: dict[str, Any]) -> Table:
+    boolean = _answer_in(value)
+    if boolean is not None:
+        return Table(answer(boolean), typed=True)
+    head = value.get("head")
+    if isinstance(head, dict) and "vars" in head:
+        return Table(value, typed=True)
+    bindings = _bindings_in(value)
+    if bindings is not None:
+        return _read_bindings(bindings)
+    names_and_rows = _names_and_rows(value)
+    if names_and_rows is not None:
+        # QLever writes terms in Turtle's syntax under these keys.
+        has_terms = "selected" in value and "res" in value
+        return _read_names_and_rows(*names_and_rows, has_terms=has_terms)
+    if "head" in value or "boolean" in value:
+        return Table(value, typed=True)  # Which says what is wrong with them.
+    return _read_columns(value)
+
+
+def _answer_in(value: dict[str, Any]) -> bool | None:
+    """Return the answer to ASK in an object; None if there is none."""
+    if "results" in value:
+        return None
+    for key, boolean in value.items():
+        if key.lower() in ANSWER_KEYS:
+            if isinstance(boolean, bool):
+                return boolean
+            if isinstance(boolean, str):
+                return ANSWERS.get(boolean.lower())
+    return None
+
+
+def answer_below(name: str, text: str) -> bool | None:
+    """Return the answer to ASK that a table of one cell says; None if its column has another name
+    or the cell says something else.
+    """
+    if name.lower() not in ANSWER_KEYS:
+        return None
+    return ANSWERS.get(text.lower())
+
+
+def _bindings_in(value: dict[str, Any]) -> list[Any] | None:
+    """Return the rows of SPARQL results; None if there are none."""
+    results = value.get("results")
+    bindings = results.get("bindings") if isinstance(results, dict) else value.get("bindings")
+    if not isinstance(bindings, list) or not all(isinstance(row, dict) for row in bindings):
+        return None
+    return bindings
+
+
+def _read_bindings(bindings: list[dict[str, Any]]) -> Table:
+    """Read rows of SPARQL results without the names of their variables."""
+    names = dict.fromkeys(name for row in bindings for name in row)
+    if not bindings:
+        return _empty_table()
+    return _read_objects(bindings, list(names))
+
+
+def _names_and_rows(value: dict[str, Any]) -> tuple[list[str], list[Any]] | None:
+    """Return the names of columns and the rows in an object; None unless it has both."""
+    for names_key in NAMES_KEYS:
+        names = _names_in(value.get(names_key))
+        if names is None:
+            continue
+        for rows_key in ROWS_KEYS:
+            rows = value.get(rows_key)
+            if rows_key != names_key and isinstance(rows, list):
+                return names, rows
+    return None
+
+
+def _names_in(value: Any) -> list[str] | None:
+    """Return the names of columns, given as texts or as objects with a name; None if these are
+    none.
+    """
+    if isinstance(value, dict):
+        value = value.get("fields")
+    if not isinstance(value, list):
+        return None
+    names = [item.get("name") if isinstance(item, dict) else item for item in value]
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) < len(names):
+        return None
+    return [name[1:] if name[:1] in ("?", "$") else name for name in texts]
+
+
+def _read_names_and_rows(names: list[str], rows: list[Any], *, has_terms: bool) -> Table:
+    if all(isinstance(row, dict) for row in rows):
+        return _read_objects(rows, names) if rows else _table(names, [])
+    if not any(isinstance(row, list | tuple) for row in rows) and len(names) == 1:
+        rows = [[cell] for cell in rows]
+    if not all(isinstance(row, list | tuple) for row in rows):
+        raise MalformedStep("rows that are neither lists nor objects")
+    read = _read_turtle_cell if has_terms else _read_cell
+    return _table(names, [[read(cell) for cell in row] for row in rows])
+
+
+def _read_list(rows: Row) -> Table:
+    """Read a list of rows, or of the cells of one column.
+
+    Rows are objects, or lists of which the first may be the header. An empty list is an empty table
+    with whatever columns are wanted.
+    """
+    if not rows:
+        return _empty_table()
+    if all(isinstance(row, dict) for row in rows):
+        return _read_objects(list(rows), list(dict.fromkeys(name for row in rows for name in row)))
+    if all(isinstance(row, list | tuple) for row in rows):
+        header = rows[0]
+        if all(isinstance(name, str) for name in header) and len(rows) > 1:
+            return _read_names_and_rows(list(header), list(rows[1:]), has_terms=False)
+        names = [f"column_{number}" for number in range(len(header))]
+        return _read_names_and_rows(names, list(rows), has_terms=False)
+    if any(isinstance(row, list | tuple | dict) for row in rows):
+        raise MalformedStep("not a list of objects")
+    return _table(["column_0"], [[_read_cell(cell)] for cell in rows])
+
+
+def _read_objects(rows: list[dict[str, Any]], names: list[str]) -> Table:
+    """Read rows that have their cells by name; null is unbound.
+
+    The names are those listed and those that rows have besides.
+    """
+    every_name = dict.fromkeys([*names, *(name for row in rows for name in row)])
+    if not every_name or not all(isinstance(name, str) for name in every_name):
+        raise MalformedStep("a list of objects without keys")
+    if any(name.startswith("@") for name in every_name):
+        raise MalformedStep("JSON-LD, not a list of rows")
+    is_typed = True
+    bindings: list[dict[str, Term]] = []
+    for row in rows:
+        terms = {name: _read_cell(cell) for name, cell in row.items()}
+        bindings.append({name: term for name, term in terms.items() if term is not None})
+        is_typed = is_typed and all(isinstance(cell, dict) for cell in row.values())
+    return Table(document_of_bindings(list(every_name), bindings), typed=is_typed)
+
+
+def _read_columns(value: dict[str, Any]) -> Table:
+    """Read an object with the cells of each column by name, or one row of plain values.
+
+    The cells of a column are a list, or an object with the number of each row, as pandas writes
+    them by default. Rows may also stand under their numbers.
+    """
+    columns = list(value.values())
+    if not columns or any(name.startswith("@") for name in value):
+        return Table(value, typed=True)  # Which says what SPARQL results must have.
+    if all(isinstance(column, list) for column in columns):
+        if len({len(column) for column in columns}) > 1:
+            raise MalformedStep("columns of different lengths")
+        return _read_names_and_rows(list(value), _transpose(columns), has_terms=False)
+    if all(isinstance(column, dict) for column in columns):
+        if _are_numbers(value):
+            return _read_list(columns)
+        if all(_are_numbers(column) and column.keys() == columns[0].keys() for column in columns):
+            cells = [list(column.values()) for column in columns]
+            return _read_names_and_rows(list(value), _transpose(cells), has_terms=False)
+        if all(_is_term(column) for column in columns):
+            return _read_objects([value], list(value))
+    if not any(isinstance(column, dict | list) for column in columns):
+        return _read_objects([value], list(value))
+    return Table(value, typed=True)
+
+
+def _transpose(columns: list[list[Any]]) -> list[Any]:
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _are_numbers(value: Mapping[str, Any]) -> bool:
+    """Return whether the keys of an object are the numbers of rows, from 0."""
+    return bool(value) and all(key == str(number) for number, key in enumerate(value))
+
+
+def _read_cell(value: Any) -> Term | None:
+    """Return the term that a value of JSON stands for; None if it is unbound.
+
+    Raises:
+        MalformedStep: it holds other values, and is no term.
+    """
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return None
+    if isinstance(value, bool):
+        return boolean_term(value)
+    if isinstance(value, dict):
+        return _read_term_object(value)
+    if not isinstance(value, str | int | float):
+        raise MalformedStep("a list of objects that are not flat")
+    try:
+        return untyped_term(str(value))
+    except ValueError:  # Too many digits for Python.
+        raise MalformedStep("a number is too long") from None
+
+
+def _read_turtle_cell(value: Any) -> Term | None:
+    """Return the term in a cell that is written in Turtle's syntax; None if it is unbound."""
+    term = read_term(value) if isinstance(value, str) else None
+    return _read_cell(value) if term is None else term
+
+
+def _is_term(value: Any) -> bool:
+    return isinstance(value, dict) and "value" in value and value.keys() <= TERM_KEYS
+
+
+def _read_term_object(value: dict[str, Any]) -> Term | None:
+    """Return the term in an object of SPARQL results, RDF/JS or JSON-LD."""
+    if value.keys() == {"@id"} and isinstance(value["@id"], str):
+        return {"type": "uri", "value": value["@id"]}
+    if "@value" in value:
+        return _read_cell(value["@value"])
+    if not _is_term(value):
+        raise MalformedStep("a list of objects that are not flat")
+    inner = value["value"]
+    if isinstance(inner, dict | list):
+        return value  # A triple, which is checked later.
+    datatype = value.get("datatype")
+    if isinstance(datatype, dict):  # As RDF/JS has it.
+        datatype = datatype.get("value")
+    term = _read_cell(inner)
+    if term is None or not isinstance(inner, str):
+        return term
+    is_blank = value.get("type") == "bnode" or value.get("termType") == "BlankNode"
+    term = {"type": "bnode" if is_blank else value.get("type"), "value": inner}
+    if isinstance(datatype, str):
+        term["datatype"] = datatype
+    return term
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Term | None]]) -> Table:
+    return Table(document_of_rows(names, rows), typed=False)
+
+
+def _empty_table() -> Table:
+    return _table([f"column_{number}" for number in range(ANY_COLUMNS)], [])

@@ -1,0 +1,58 @@
+"""What the readers of all formats return: a table, or the answer to ASK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from graphrag_eval_async.errors import MalformedStep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphrag_eval_async.steps.formats.terms import Term
+
+Document: TypeAlias = dict[str, Any]
+"""An object of SPARQL results JSON."""
+
+
+class Table(NamedTuple):
+    """A table, or the answer to ASK, that was read from an output."""
+
+    document: Document
+    """The same as SPARQL results JSON."""
+
+    typed: bool
+    """Whether all cells have types."""
+
+    has_blanks: bool = False
+    """Whether its format cannot tell unbound cells from empty texts."""
+
+    unread: str = ""
+    """Text around the table, which was passed over."""
+
+
+def answer(boolean: bool) -> Document:
+    """Return the answer to ASK."""
+    return {"head": {}, "boolean": boolean}
+
+
+def document_of_rows(names: Sequence[str], rows: Sequence[Sequence[Term | None]]) -> Document:
+    """Return a table with a cell for each name in each row; None is an unbound cell.
+
+    Raises:
+        MalformedStep: a name is repeated, or a row is not as wide as the header.
+    """
+    if len(set(names)) < len(names):
+        raise MalformedStep("a column is repeated")
+    bindings = []
+    for index, row in enumerate(rows):
+        if len(row) != len(names):
+            raise MalformedStep(f"row {index}: expected {len(names)} cells, got {len(row)}")
+        cells = zip(names, row, strict=True)
+        bindings.append({name: term for name, term in cells if term is not None})
+    return document_of_bindings(names, bindings)
+
+
+def document_of_bindings(names: Sequence[str], bindings: Sequence[dict[str, Term]]) -> Document:
+    """Return a table whose rows have their bound cells by name."""
+    return {"head": {"vars": list(names)}, "results": {"bindings": list(bindings)}}

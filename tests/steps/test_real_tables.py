@@ -1,0 +1,311 @@
+"""Tables as stores, tools, protocols and libraries write them: each is the table that it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from graphrag_eval_async import load_reference
+from graphrag_eval_async.catalogue.media_types import CSV, TSV
+from tests.steps.support import XSD, encode, literal, query, result_of, score_of, texts
+from tests.support.data import question, template
+
+FILM = {"type": "uri", "value": "http://example.org/film/1"}
+FILMS = encode(
+    [
+        [FILM, literal("Metropolis"), literal("153", "integer")],
+        [{"type": "uri", "value": "http://example.org/film/2"}, literal('M "1931"'), None],
+    ],
+    ["film", "title", "minutes"],
+)
+IRI = "http://example.org/film/"
+ROWS: list[list[Any]] = [[f"{IRI}1", "Metropolis", 153], [f"{IRI}2", 'M "1931"', None]]
+NAMES = ["film", "title", "minutes"]
+OBJECTS = [dict(zip(NAMES, row, strict=True)) for row in ROWS]
+CSV_TEXT = f'film,title,minutes\r\n{IRI}1,Metropolis,153\r\n{IRI}2,"M ""1931""",\r\n'
+
+
+VARIABLES = ["?film", "?title", "?minutes"]
+
+
+def tsv(*rows: list[str]) -> str:
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def piped(rule: str) -> str:
+    """The table with pipes in between, and a rule below the header."""
+    rows = [[f"{IRI}1", "Metropolis", "153"], [f"{IRI}2", 'M "1931"', ""]]
+    header, *lines = [f"| {' | '.join(row)} |\n" for row in [NAMES, *rows]]
+    return "".join([header, f"{rule}\n", *lines])
+
+
+BINDINGS = json.loads(FILMS)["results"]["bindings"]
+
+SAME_TABLE: dict[str, Any] = {
+    "tsv-bare-iris": tsv(NAMES, [f"{IRI}1", "Metropolis", "153"], [f"{IRI}2", 'M "1931"', ""]),
+    "tsv-quoted-header": tsv(
+        ['"film"', '"title"', '"minutes"'],
+        [f'"{IRI}1"', '"Metropolis"', "153"],
+        [f'"{IRI}2"', '"M ""1931"""', ""],
+    ),
+    "tsv-wikidata": tsv(
+        VARIABLES,
+        [f"<{IRI}1>", "Metropolis", f'"153"^^<{XSD}integer>'],
+        [f"<{IRI}2>", 'M "1931"', ""],
+    ),
+    "tsv-prefixed-datatype": tsv(
+        VARIABLES,
+        [f"<{IRI}1>", '"Metropolis"', '"153"^^xsd:integer'],
+        [f"<{IRI}2>", '"M "1931""', ""],
+    ),
+    "tsv-language": tsv(
+        VARIABLES,
+        [f"<{IRI}1>", '"Metropolis"@de', "153"],
+        [f"<{IRI}2>", '"M \\"1931\\""@de', ""],
+    ),
+    "csv-quoted": CSV_TEXT,
+    "csv-with-terms": "film,title,minutes\n"
+    f'<{IRI}1>,"""Metropolis""@de","""153""^^<{XSD}integer>"\n'
+    f'<{IRI}2>,"M ""1931""",\n',
+    "csv-spoken-names": CSV_TEXT.replace("film,title,minutes", "m.film,film title,count(*)"),
+    "csv-semicolons": f'film;title;minutes\n{IRI}1;Metropolis;153\n{IRI}2;"M ""1931""";\n',
+    "csv-note-below": f"{CSV_TEXT}\n2 rows in 3 ms\n",
+    "csv-caption": f"The query returned:\n\n{CSV_TEXT}",
+    "columns-rows": {"columns": NAMES, "rows": ROWS},
+    "columns-data": {"columns": NAMES, "data": ROWS},
+    "fields-values": {"fields": NAMES, "values": ROWS},
+    "names-values": {"names": NAMES, "values": ROWS},
+    "headers-rows": {"headers": NAMES, "rows": ROWS, "row_count": 2},
+    "named-fields": {"fields": [{"name": name, "type": "x"} for name in NAMES], "values": ROWS},
+    "columns-objects": {"columns": NAMES, "rows": OBJECTS},
+    "pandas-split": {"columns": NAMES, "index": [0, 1], "data": ROWS},
+    "pandas-table": {
+        "schema": {"fields": [{"name": name} for name in NAMES], "pandas_version": "1.4.0"},
+        "data": OBJECTS,
+    },
+    "pandas-columns": {n: {"0": a, "1": b} for n, a, b in zip(NAMES, *ROWS, strict=True)},
+    "pandas-list": {n: [a, b] for n, a, b in zip(NAMES, *ROWS, strict=True)},
+    "pandas-index": {"0": OBJECTS[0], "1": OBJECTS[1]},
+    "pandas-nan": json.dumps(OBJECTS).replace("null", "NaN"),
+    "qlever": {
+        "selected": ["?film", "?title", "?minutes"],
+        "res": [
+            [f"<{IRI}1>", '"Metropolis"', f'"153"^^<{XSD}integer>'],
+            [f"<{IRI}2>", '"M \\"1931\\""', None],
+        ],
+    },
+    "bindings-without-head": {"results": {"bindings": BINDINGS}},
+    "bindings-alone": {"bindings": BINDINGS},
+    "bindings-list": BINDINGS,
+    "head-null": {"head": None, "results": {"bindings": BINDINGS}},
+    "rdfjs": [
+        {
+            "film": {"termType": "NamedNode", "value": row[0]},
+            "title": {"termType": "Literal", "value": row[1], "language": "de", "datatype": {}},
+        }
+        | (
+            {
+                "minutes": {
+                    "termType": "Literal",
+                    "value": "153",
+                    "language": "",
+                    "datatype": {"termType": "NamedNode", "value": f"{XSD}integer"},
+                }
+            }
+            if row[2]
+            else {}
+        )
+        for row in ROWS
+    ],
+    "json-ld-cells": [
+        {"film": {"@id": f"{IRI}1"}, "title": {"@value": "Metropolis"}, "minutes": 153},
+        {"film": {"@id": f"{IRI}2"}, "title": {"@value": 'M "1931"', "@language": "de"}},
+    ],
+    "header-and-rows": [NAMES, *ROWS],
+    "json-lines": "\n".join(map(json.dumps, OBJECTS)),
+    "python-repr": str(OBJECTS),
+    "python-tuples": str([tuple(NAMES), *map(tuple, ROWS)]),
+    "mcp-content": {"content": [{"type": "text", "text": json.dumps(OBJECTS)}], "isError": False},
+    "mcp-structured": {
+        "content": [{"type": "text", "text": "2 rows"}],
+        "structuredContent": {"result": OBJECTS},
+        "isError": False,
+    },
+    "mcp-json-rpc": {
+        "jsonrpc": "2.0",
+        "id": 3,
+        "result": {"content": [{"type": "text", "text": CSV_TEXT}]},
+    },
+    "mcp-resource": {
+        "content": [
+            {"type": "resource", "resource": {"uri": "x:1", "mimeType": CSV, "text": CSV_TEXT}}
+        ]
+    },
+    "text-blocks": [{"type": "text", "text": FILMS}],
+    "text-blocks-in-text": json.dumps([{"type": "text", "text": CSV_TEXT}]),
+    "a-block-a-row": [{"type": "text", "text": json.dumps(row)} for row in OBJECTS],
+    "a-block-with-a-note": [
+        {"type": "text", "text": "Query succeeded."},
+        {"type": "text", "text": FILMS},
+    ],
+    "bedrock-json": [{"json": {"rows": OBJECTS}}],
+    "tool-message": {"role": "tool", "tool_call_id": "c1", "content": json.dumps(OBJECTS)},
+    "status-and-data": {"status": "success", "data": OBJECTS, "elapsed_ms": 3},
+    "output-of-a-tool": {"query": "SELECT ...", "output": CSV_TEXT, "error": None},
+    "result-in-result": {"result": {"result": json.dumps({"columns": NAMES, "rows": ROWS})}},
+    "fence": f"```json\n{json.dumps(OBJECTS)}\n```",
+    "fence-in-prose": f"Here is what I found:\n\n```csv\n{CSV_TEXT}```\nThat is all.",
+    "fences-query-first": f"```sparql\nSELECT * {{ ?s ?p ?o }}\n```\n```json\n{FILMS}\n```",
+    "json-with-note": f"{json.dumps(OBJECTS)}\n\n(2 rows)",
+    "markdown": piped("|---|---|---:|"),
+    "markdown-in-prose": "Result:\n\n" + piped("|---|---|---:|") + "\n2 rows.",
+    "psql": piped("---+---+---").replace("\n| ", "\n ").replace(" |\n", " \n")[1:] + "(2 rows)\n",
+    "mysql": "+---+---+---+\n" + piped("+---+---+---+") + "+---+---+---+\n",
+    "jena-text": "-----\n"
+    + piped("=====").replace("Metropolis", '"Metropolis"@de')
+    .replace(f"{IRI}1", f"<{IRI}1>")
+    .replace(f"{IRI}2", f"<{IRI}2>")
+    + "-----\n",
+    "control-characters": FILMS.replace("Metropolis", "Metropolis").replace("1931", "19\t31"),
+    "apostrophe": FILMS.replace("Metropolis", "Metro\\'polis"),
+}  # fmt: skip
+CHANGED = {
+    "control-characters": FILMS.replace("1931", "19\\t31"),
+    "apostrophe": FILMS.replace("Metropolis", "Metro'polis"),
+}
+
+
+@pytest.mark.parametrize("name", SAME_TABLE)
+def test_a_table_in_this_form_is_the_same_table(name: str) -> None:
+    expected = CHANGED.get(name, FILMS)
+    output = SAME_TABLE[name]
+    assert score_of(query(expected), output) == 1
+    if not isinstance(output, str):
+        assert score_of(query(expected), json.dumps(output)) == 1
+
+
+@pytest.mark.parametrize("name", SAME_TABLE)
+def test_a_table_in_this_form_with_another_cell_is_another_table(name: str) -> None:
+    other = FILMS.replace("film/2", "film/3")
+    assert score_of(query(other), SAME_TABLE[name]) == 0
+
+
+YES: dict[str, Any] = {
+    "head": {"head": {}, "boolean": True},
+    "no-head": {"boolean": True},
+    "head-null": {"head": None, "boolean": True},
+    "boolean-as-text": {"head": {}, "boolean": "true"},
+    "json-text": '{"boolean": true}',
+    "bare": True,
+    "bare-text": "true",
+    "bare-python": "True",
+    "csv-jena": "_askResult\ntrue\n",
+    "csv-virtuoso": '"bool"\n1\n',
+    "csv-boolean": "boolean\r\ntrue\r\n",
+    "tsv-variable": "?boolean\ntrue",
+    "tsv-term": f'?_askResult\n"true"^^<{XSD}boolean>\n',
+    "rows": [{"_askResult": True}],
+    "columns-rows": {"columns": ["bool"], "rows": [[1]]},
+    "mcp": {"content": [{"type": "text", "text": "true"}]},
+    "xml": '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>',
+    "result": {"result": True},
+    "fence": "```\ntrue\n```",
+}
+
+
+@pytest.mark.parametrize("name", YES)
+def test_the_answer_to_ask_in_this_form(name: str) -> None:
+    yes = {"head": {}, "boolean": True}
+    no = {"head": {}, "boolean": False}
+    assert score_of(query(yes), YES[name]) == 1
+    assert score_of(query(no), YES[name]) == 0
+    assert score_of({"name": "q", "output": yes}, YES[name]) == 1
+
+
+@pytest.mark.parametrize(
+    "output", [True, "true", {"boolean": True}, {"head": None, "boolean": True}]
+)
+@pytest.mark.parametrize("keys", [{}, {"output_media_type": "application/sparql-results+json"}])
+def test_an_answer_to_ask_as_reference(output: Any, keys: dict[str, Any]) -> None:
+    reference = {"name": "sparql_query", "output": output, **keys}
+    for name in YES:
+        assert score_of(reference, YES[name]) == 1, name
+    assert score_of(reference, "false") == 0
+
+
+def test_a_boolean_column_is_no_answer_to_ask() -> None:
+    table = query(encode([[literal("true", "boolean")]], ["boolean"]))
+    assert score_of(table, "boolean\ntrue\n") == 1
+    assert score_of(query({"head": {}, "boolean": True}), "flag\ntrue\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "agrees"),
+    [
+        pytest.param("film\n", "film\n", True, id="no-rows"),
+        pytest.param("film\n", "?film\n", True, id="no-rows-in-tsv"),
+        pytest.param("film\n", '"film"', True, id="no-rows-quoted"),
+        pytest.param("film\n", "error\n", False, id="another-word"),
+        pytest.param("film\n", "film,title\n", True, id="no-rows-of-two-columns"),
+        pytest.param("film\n", "Sorry, nothing found\n", False, id="a-sentence"),
+        pytest.param("film\n", encode([], ["film"]), True, id="no-rows-in-json"),
+        pytest.param("film\n", {"columns": ["film"], "rows": []}, True, id="no-rows-under-columns"),
+        pytest.param("v\r\n\r\n", "v\r\n\r\n", True, id="an-unbound-row"),
+        pytest.param("v\r\n\r\n", encode([[None]], ["v"]), True, id="an-unbound-row-in-json"),
+        pytest.param("v\r\n\r\n", encode([], ["v"]), False, id="an-unbound-row-against-none"),
+    ],
+)  # fmt: skip
+def test_tables_of_one_column_without_values(expected: str, output: Any, agrees: bool) -> None:
+    assert score_of(query(expected, output_media_type=CSV), output) == agrees
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param({"head": {"vars": []}, "results": {"bindings": [{}]}}, id="json"),
+        pytest.param(
+            '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/>'
+            "<results><result/></results></sparql>",
+            id="xml",
+        ),
+    ],
+)
+def test_one_row_of_no_columns(output: Any) -> None:
+    row = {"head": {"vars": []}, "results": {"bindings": [{}]}}
+    assert score_of(query(row), output) == 1
+    assert score_of(query({"head": {"vars": []}, "results": {"bindings": []}}), output) == 0
+    for text, media_type in (("\r\n\r\n", CSV), ("\n\n", TSV)):
+        assert score_of(query(row), text, output_media_type=media_type) == 1
+        assert score_of(query(text, output_media_type=media_type), output) == 1
+
+
+@pytest.mark.parametrize("name", ["tsv-bare-iris", "tsv-quoted-header", "tsv-prefixed-datatype"])
+def test_a_reference_in_such_a_form_loads(name: str) -> None:
+    reference = query(SAME_TABLE[name], output_media_type=TSV)
+    load_reference(template(question(reference)))
+    assert score_of(reference, FILMS) == 1
+
+
+@pytest.mark.parametrize("name", ["fence-in-prose", "markdown-in-prose", "csv-note-below"])
+def test_text_that_was_not_read_is_named(name: str) -> None:
+    result = result_of(query(texts(("other",))), SAME_TABLE[name])
+    assert result["failure"] == "wrong_query_result"
+    assert "not read, since it stands outside the table" in result["failure_detail"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param("Sorry, I cannot run that query.", id="sentence"),
+        pytest.param("[1] Smith et al.", id="footnote"),
+        pytest.param([{"type": "text", "text": "Error: timeout"}], id="error-block"),
+        pytest.param({"error": "timeout", "code": 504}, id="error-object"),
+        pytest.param("", id="nothing"),
+    ],
+)
+def test_what_is_no_table_scores_0(output: Any) -> None:
+    assert score_of(query(FILMS), output) == 0
+    assert score_of(query(encode([], NAMES)), output) == 0
+    assert score_of(query({"head": {}, "boolean": True}), output) == 0
