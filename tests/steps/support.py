@@ -113,7 +113,14 @@ def to_tsv(table: Table, names: Sequence[str]) -> str:
 
 
 def values(table: Table) -> list[list[str]]:
-    return [["" if term is None else term["value"] for term in row] for row in table]
+    return [[value(term) for term in row] for row in table]
+
+
+def value(term: Term) -> str:
+    """The text of a cell without types."""
+    if term is None:
+        return ""
+    return f"_:{term['value']}" if term.get("type") == "bnode" else str(term["value"])
 
 
 def to_csv(table: Table, names: Sequence[str]) -> str:
@@ -123,7 +130,7 @@ def to_csv(table: Table, names: Sequence[str]) -> str:
 
 
 def to_objects(table: Table, names: Sequence[str]) -> str:
-    rows = [[term and term["value"] for term in row] for row in table]
+    rows = [[term and value(term) for term in row] for row in table]
     return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
 
 

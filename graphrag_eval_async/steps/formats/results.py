@@ -16,14 +16,16 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.tables.columns import Column, values_of
+from graphrag_eval_async.steps.tables.columns import BLANK, Column, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from graphrag_eval_async.steps.tables.columns import Value
+
 S = TypeVar("S", bound=msgspec.Struct)
 
-_VALUE, _DATATYPE = attrgetter("value"), attrgetter("datatype")
+_VALUE, _DATATYPE, _TYPE = attrgetter("value"), attrgetter("datatype"), attrgetter("type")
 
 # A larger table with more cells than this per bound cell is refused.
 _FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
@@ -270,10 +272,27 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
     if dict in set(map(type, texts)):
         texts = [_text(cell) for cell in bound]
     values = values_of(texts, [*map(_DATATYPE, bound)])
+    if "bnode" in map(_TYPE, bound):
+        return _column_with_blank_nodes(name, cells, texts, values)
     if len(bound) == len(cells):
         return Column(name, texts, values)
     spread = _spread(texts, cells)
     return Column(name, spread, spread if values is texts else _spread(values, cells))
+
+
+def _column_with_blank_nodes(
+    name: str, cells: list[_Term | None], bound_texts: list[Any], bound_values: Sequence[Value]
+) -> Column:
+    """Return a column some of whose cells are blank nodes."""
+    texts = _spread(bound_texts, cells)
+    values = _spread(bound_values, cells)
+    labels: list[str | None] = [None] * len(cells)
+    for row, cell in enumerate(cells):
+        if cell is not None and cell.type == "bnode":
+            labels[row] = texts[row].removeprefix("_:")
+            texts[row] = f"_:{labels[row]}"
+            values[row] = BLANK
+    return Column(name, texts, values, labels)
 
 
 def _text(term: _Term) -> str:

@@ -12,6 +12,9 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 
 BOOLEAN = f"{XSD}boolean"
 
+BLANK_NODE_STARTS = ("_:", "nodeID://")
+"""How labels of blank nodes begin in text, the second in that of Virtuoso."""
+
 Term: TypeAlias = dict[str, Any]
 """A term of SPARQL results JSON: its `value`, and what else is known of it."""
 
@@ -40,8 +43,8 @@ def read_term(text: str) -> Term | None:
     if text.startswith("<") and text.endswith(">"):
         iri = _unescape(text[1:-1])
         return None if iri is None else {"type": "uri", "value": iri}
-    if text.startswith("_:") and len(text) > len("_:"):
-        return {"type": "bnode", "value": text[len("_:") :]}
+    if text.startswith(BLANK_NODE_STARTS) and text != "_:":
+        return {"type": "bnode", "value": text.removeprefix("_:")}
     if text in ("true", "false"):
         return {"type": "literal", "value": text, "datatype": BOOLEAN}
     if text[:1] in ('"', "'"):
@@ -96,8 +99,8 @@ def untyped_term(text: str) -> Term:
     """
     if is_iri(text):
         return {"value": text[1:-1]}
-    if text.startswith("_:"):
-        return {"value": text[len("_:") :]}
+    if text.startswith(BLANK_NODE_STARTS):
+        return {"type": "bnode", "value": text.removeprefix("_:")}
     if text.startswith('"') and not text.endswith('"'):
         # A literal with a language or a datatype; one without may be text with quotes.
         literal = _read_literal(text)

@@ -14,9 +14,19 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.budget import Budget
 
-Value: TypeAlias = "int | float | tuple[bool] | str | None"
-"""A number, a boolean as one of `_BOOLEANS`, or a text for everything else; None for an unbound
-cell.
+
+class BlankNode:
+    """The class of all blank nodes: whether two are the same, only their tables can tell."""
+
+    def __repr__(self) -> str:
+        return "BLANK"
+
+
+BLANK = BlankNode()
+
+Value: TypeAlias = "int | float | tuple[bool] | str | BlankNode | None"
+"""A number, a boolean as one of `_BOOLEANS`, `BLANK`, or a text for everything else; None for an
+unbound cell.
 """
 
 _INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
@@ -54,14 +64,29 @@ _BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
 
 
 class Column:
-    """The cells of one variable in row order: the text of each, None if unbound, and its value."""
+    """The cells of one variable in row order.
 
-    __slots__ = ("name", "texts", "values")
+    Attributes:
+        name: the variable.
+        texts: the text of each cell; None if it is unbound.
+        values: the value of each cell.
+        labels: the number of the blank node in each cell, by its label, with a prefix that no text
+            needs; None where there is another term. None if the column has no blank nodes.
+    """
 
-    def __init__(self, name: str, texts: Sequence[str | None], values: Sequence[Value]) -> None:
+    __slots__ = ("labels", "name", "texts", "values")
+
+    def __init__(
+        self,
+        name: str,
+        texts: Sequence[str | None],
+        values: Sequence[Value],
+        labels: Sequence[str | None] | None = None,
+    ) -> None:
         self.name = name
         self.texts = texts
         self.values = values
+        self.labels = labels
 
 
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:

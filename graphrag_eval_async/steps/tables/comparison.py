@@ -9,6 +9,11 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.tables.blank_cells import (
+    PairedColumn,
+    blank_nodes_correspond,
+    has_blank_nodes,
+)
 from graphrag_eval_async.steps.tables.columns import classes_of
 
 if TYPE_CHECKING:
@@ -85,9 +90,9 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
         return reference.results.boolean is actual.boolean
     if not _shapes_agree(reference, actual):
         return False
-    if not reference.columns or agree_by_name(reference, actual):
-        return True
     try:
+        if not reference.columns or agree_by_name(reference, actual, budget):
+            return True
         ways = classes_of(reference.columns, actual.columns, budget)
         return any(_columns_pair(reference, actual, *way, budget) for way in ways)
     except ComparisonBudgetExceeded as error:
@@ -105,6 +110,8 @@ def _columns_pair(
 ) -> bool:
     if not {*map(frozenset, found)}.issuperset(map(frozenset, wanted)):
         return False
+    if has_blank_nodes(reference.columns):
+        return _columns_with_blank_nodes_pair(reference, actual, wanted, found, budget)
     if reference.rows_as is list:
         return not Counter(map(tuple, wanted)) - Counter(map(tuple, found))
     names = (
@@ -122,17 +129,74 @@ def _columns_pair(
     return len(wanted[0]) <= len(found[0]) and _Search(wanted, found, names, budget).succeeds()
 
 
-def agree_by_name(reference: Reference, actual: SparqlResults) -> bool:
+def _columns_with_blank_nodes_pair(
+    reference: Reference,
+    actual: SparqlResults,
+    wanted: Sequence[Classes],
+    found: Sequence[Classes],
+    budget: Budget,
+) -> bool:
+    """Return whether columns can be paired so that some renaming of blank nodes makes the rows
+    equal.
+
+    Columns that are alike but for their labels differ, so each way to pair them is tried, those of
+    the same name first.
+    """
+    options: list[list[int]] = []
+    for column, classes in zip(reference.columns, wanted, strict=True):
+        alike = frozenset(classes)
+        places = [place for place, other in enumerate(found) if frozenset(other) == alike]
+        same_name = [place for place in places if actual.columns[place].name == column.name]
+        options.append([*same_name, *(place for place in places if place not in same_name)])
+
+    def rows_are_alike(chosen: list[int]) -> bool:
+        """Return whether the columns chosen so far give equal rows, but for labels."""
+        budget.spend(len(chosen) * (len(wanted[0]) + len(found[0])))
+        expected_rows = zip(*wanted[: len(chosen)], strict=True)
+        actual_rows = zip(*(found[other] for other in chosen), strict=True)
+        return bool(reference.rows_as(expected_rows) == reference.rows_as(actual_rows))
+
+    def complete(chosen: list[int]) -> bool:
+        """Return whether the columns after those chosen can be paired, too."""
+        if chosen and not rows_are_alike(chosen):
+            return False
+        if len(chosen) == len(options):
+            pairs = [
+                PairedColumn(
+                    expected=reference.columns[place],
+                    expected_classes=wanted[place],
+                    actual=actual.columns[other],
+                    actual_classes=found[other],
+                )
+                for place, other in enumerate(chosen)
+            ]
+            return blank_nodes_correspond(pairs, rows_as=reference.rows_as, budget=budget)
+        for other in options[len(chosen)]:
+            if other not in chosen and complete([*chosen, other]):
+                return True
+        return False
+
+    return complete([])
+
+
+def agree_by_name(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Whether columns with the required names have equal values: sufficient to agree, common,
     and cheap.
     """
     if reference.results.boolean is not None or not _shapes_agree(reference, actual):
         return False
     columns = actual.named(column.name for column in reference.columns)
-    return (
-        len(columns) == len(reference.columns)
-        and reference.rows_as(_rows(columns)) == reference.rows
-    )
+    if len(columns) != len(reference.columns):
+        return False
+    if reference.rows_as(_rows(columns)) != reference.rows:
+        return False
+    if not has_blank_nodes(reference.columns):
+        return True
+    pairs = [
+        PairedColumn(ours, ours.values, theirs, theirs.values)
+        for ours, theirs in zip(reference.columns, columns, strict=True)
+    ]
+    return blank_nodes_correspond(pairs, rows_as=reference.rows_as, budget=budget)
 
 
 def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:

@@ -24,16 +24,21 @@ from collections import Counter
 from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.differences import MAX_CELLS, Agreement, first_of_each, shorten
+from graphrag_eval_async.steps.tables.blank_cells import (
+    PairedColumn,
+    has_blank_nodes,
+    shared_labels,
+)
 from graphrag_eval_async.steps.tables.columns import Column, classes_of
 from graphrag_eval_async.steps.tables.comparison import agree, agree_by_name
 from graphrag_eval_async.steps.tables.rows import Pair, pair_in_order, pair_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.differences import Difference
@@ -59,7 +64,10 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
     """Return how far the actual results agree with the reference."""
     if reference.results.boolean is not None or actual.boolean is not None:
         return Agreement(float(agree(reference, actual, budget)))
-    if agree_by_name(reference, actual):
+    with_blank_nodes = has_blank_nodes(reference.columns)
+    if agree_by_name(reference, actual, budget):
+        return Agreement(1.0)
+    if with_blank_nodes and agree(reference, actual, budget):
         return Agreement(1.0)
     required = _columns(reference.results, reference.names)
     bound = {column.name for column in actual.columns}
@@ -77,6 +85,8 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
             with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
                 if agree(reference, actual, budget):
                     return Agreement(1.0)
+        if with_blank_nodes:
+            search.tell_blank_nodes_apart(reference.rows_as)
         agreements.append(search.agreement())
     return max(agreements, key=lambda each: each.score)
 
@@ -260,6 +270,30 @@ class _Search:
             pairs = [Pair(rows[0][one], rows[1][other], cells) for one, other, cells in found]
         return _Pairing(chosen, rows, pairs, sum(pair.cells for pair in pairs), sum(map(len, rows)))
 
+    def tell_blank_nodes_apart(self, rows_as: type[Any]) -> None:
+        """Pair the rows of the best pairing once more, now with the blank nodes that correspond.
+
+        Until then, all blank nodes count as equal.
+        """
+        chosen = self._best.chosen
+        pairs = [
+            PairedColumn(
+                expected=self._required[place],
+                expected_classes=self._wanted[place],
+                actual=self._offered[column],
+                actual_classes=self._found[column],
+            )
+            for place, column in enumerate(chosen)
+            if column is not None
+        ]
+        if not pairs:
+            return
+        labels = shared_labels(pairs, rows_as=rows_as, budget=self._budget)
+        self._wanted = _with_labels(self._required, self._wanted, labels.expected)
+        self._found = _with_labels(self._offered, self._found, labels.actual)
+        self._rows = self._distinct([*zip(*self._wanted, strict=True)], 0)
+        self._best = self._pair(chosen)
+
     def agreement(self) -> Agreement:
         """Describe the best pairing.
 
@@ -328,6 +362,22 @@ def _shown(
         (ours.name, each.texts[row]) for ours, each in zip(named, columns, strict=True) if each
     )
     return {str(shorten(name)): shorten(text) for name, text in islice(cells, MAX_CELLS)}
+
+
+def _with_labels(
+    columns: Sequence[Column], classes: Sequence[Classes], new_labels: Mapping[str, str]
+) -> list[Classes]:
+    """Return the classes of cells, with a class of its own for each blank node."""
+    relabelled: list[Classes] = []
+    for column, column_classes in zip(columns, classes, strict=True):
+        if column.labels is None:
+            relabelled.append(column_classes)
+            continue
+        cells = zip(column.labels, column_classes, strict=True)
+        relabelled.append(
+            [value if label is None else new_labels.get(label, "_:") for label, value in cells]
+        )
+    return relabelled
 
 
 def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:

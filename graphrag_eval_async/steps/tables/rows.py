@@ -25,6 +25,8 @@ from math import inf
 from operator import eq, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from graphrag_eval_async.steps.tables.columns import BLANK
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -156,11 +158,13 @@ def _rank(value: Value) -> tuple[int, Any]:
     """A key that orders values of all types."""
     if value is None:
         return 0, 0
-    return (
-        (1, value)
-        if isinstance(value, int | float)
-        else (2 if isinstance(value, tuple) else 3, value)
-    )
+    if isinstance(value, int | float):
+        return 1, value
+    if isinstance(value, tuple):
+        return 2, value
+    if value is BLANK:
+        return 4, 0
+    return 3, value
 
 
 def _keys(ranked: Sequence[int], width: int) -> Iterator[Sequence[int]]:

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement, first_of_each, shorten
+from graphrag_eval_async.steps.tables.blank_cells import has_blank_nodes
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
@@ -42,7 +43,12 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
     if results.boolean is not None:
         return {"true"} if results.boolean else set()
     budget.spend(2 * len(results.columns) * results.row_count)
-    return {*chain.from_iterable(column.texts for column in results.columns)} - {None}
+    texts = {*chain.from_iterable(column.texts for column in results.columns)} - {None}
+    if not has_blank_nodes(results.columns):
+        return texts
+    # Their labels are local to a table, so only how many they are can be compared.
+    nodes = {f"_:{label}" for column in results.columns for label in column.labels or () if label}
+    return texts - nodes | {f"_:{number}" for number in range(len(nodes))}
 
 
 def _listed(kind: str, values: set[str | None]) -> list[Difference]:

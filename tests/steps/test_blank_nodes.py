@@ -1,0 +1,171 @@
+"""Blank nodes in tables: their labels are local to a document."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.steps.support import encode, literal, query, result_of, score_of, to_csv, to_tsv, to_xml
+from tests.steps.test_oracle import oracle
+from tests.support.cpu import affordable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.steps.support import Table, Term
+
+
+def node(label: str) -> Term:
+    return {"type": "bnode", "value": label}
+
+
+def nodes(*rows: str, names: str = "xyz") -> str:
+    """SPARQL results whose cells are blank nodes with labels of one letter; a dot is unbound."""
+    table: Table = [[None if label == "." else node(label) for label in row] for row in rows]
+    return encode(table, names[: len(rows[0])])
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "agrees"),
+    [
+        pytest.param(nodes("a"), nodes("b"), True, id="renamed"),
+        pytest.param(nodes("ab"), nodes("ba"), True, id="swapped"),
+        pytest.param(nodes("aa"), nodes("bb"), True, id="one-shared-node"),
+        pytest.param(nodes("aa"), nodes("ab"), False, id="one-shared-node-is-not-two"),
+        pytest.param(nodes("ab"), nodes("aa"), False, id="two-are-not-one-shared-node"),
+        pytest.param(nodes("a", "b"), nodes("c", "d"), True, id="two-rows"),
+        pytest.param(nodes("a", "a"), nodes("c", "c"), True, id="equal-rows"),
+        pytest.param(nodes("a", "b"), nodes("c"), False, id="two-nodes-are-not-one"),
+        pytest.param(nodes("ab", "bc", "ca"), nodes("xz", "yx", "zy"), True, id="ring"),
+        pytest.param(
+            nodes("ab", "bc", "ca", "de", "ef", "fd"),
+            nodes("ab", "bc", "cd", "de", "ef", "fa"),
+            False,
+            id="ring-of-six-and-two-of-three",
+        ),
+        pytest.param(nodes("ab", "bc"), nodes("ab", "cb"), False, id="path-and-star"),
+        pytest.param(nodes("a."), nodes(".b"), True, id="unbound"),
+        pytest.param(
+            nodes("ab", "ac"), nodes("ba", "ca", names="yx"), True, id="columns-of-other-names"
+        ),
+        pytest.param(
+            nodes("a"), encode([[literal("a")]], "x"), False, id="a-literal-of-the-same-text"
+        ),
+        pytest.param(nodes("a"), "x\r\n_:b7\r\n", True, id="csv"),
+        pytest.param(nodes("a"), "x\r\nnodeID://b10001\r\n", True, id="csv-of-virtuoso"),
+        pytest.param(nodes("a"), [{"x": "_:b7"}], True, id="list-of-objects"),
+    ],
+)
+@pytest.mark.parametrize("keys", [{}, {"ordered": True}, {"ignore_duplicates": False}], ids=str)
+def test_labels_are_local_to_a_table(
+    expected: str, actual: Any, agrees: bool, keys: dict[str, Any]
+) -> None:
+    assert score_of(query(expected, **keys), actual) == agrees
+    partial = score_of(query(expected, score="f1", **keys), actual)
+    assert (partial == 1) == agrees
+
+
+@pytest.mark.parametrize("write", [encode, to_csv, to_tsv, to_xml])
+def test_in_each_format(write: Callable[[Table, Sequence[str]], str]) -> None:
+    expected: Table = [[node("a"), literal("1")], [node("a"), literal("2")]]
+    same: Table = [[node("q"), literal("2")], [node("q"), literal("1")]]
+    apart: Table = [[node("q"), literal("2")], [node("r"), literal("1")]]
+    assert score_of(query(encode(expected, "xy")), write(same, "xy")) == 1
+    assert score_of(query(encode(expected, "xy")), write(apart, "xy")) == 0
+
+
+def test_partial_credit_counts_the_nodes_that_correspond() -> None:
+    expected = [[node("a"), literal("1")], [node("a"), literal("2")], [node("b"), literal("3")]]
+    actual = [[node("p"), literal("1")], [node("q"), literal("2")], [node("r"), literal("3")]]
+    result = result_of(query(encode(expected, "xy"), score="f1"), encode(actual, "xy"))
+    assert result["steps_score"] == pytest.approx(5 / 6)
+    [difference] = result["reference_steps"][0][0]["diff"]
+    assert (difference["kind"], difference["column"]) == ("wrong_value", "x")
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "score"),
+    [
+        pytest.param(nodes("ab"), nodes("cd"), 1.0, id="as-many"),
+        pytest.param(nodes("ab"), nodes("cc"), 2 / 3, id="fewer"),
+    ],
+)
+def test_values_as_a_set_count_nodes(expected: str, actual: str, score: float) -> None:
+    assert score_of(query(expected, score="values_f1"), actual) == pytest.approx(score)
+
+
+TERMS = st.sampled_from([None, node("a"), node("b"), node("c"), literal("a"), literal("5")])
+
+
+@st.composite
+def pairs_of_tables(draw: st.DrawFn) -> tuple[Table, Table, int]:
+    """Two tables that often differ only in the order of rows and in labels."""
+    width = draw(st.integers(1, 3))
+    rows = st.lists(st.lists(TERMS, min_size=width, max_size=width), min_size=1, max_size=4)
+    table = draw(rows)
+    if draw(st.booleans()):
+        return table, draw(rows), width
+    letters = draw(st.permutations("abc"))
+    return (
+        table,
+        renamed(draw(st.permutations(table)), dict(zip("abc", letters, strict=True))),
+        width,
+    )
+
+
+def renamed(table: Sequence[Sequence[Term]], labels: dict[str, str]) -> Table:
+    return [
+        [
+            node(labels[term["value"]]) if term and term.get("type") == "bnode" else term
+            for term in row
+        ]
+        for row in table
+    ]
+
+
+def as_iris(table: Table) -> Table:
+    """The table with an IRI in place of each blank node, which the oracle compares as text."""
+    return [
+        [
+            {"type": "uri", "value": f"urn:node:{term['value']}"}
+            if term and term.get("type") == "bnode"
+            else term
+            for term in row
+        ]
+        for row in table
+    ]
+
+
+@settings(max_examples=150)
+@given(pairs_of_tables(), st.booleans(), st.booleans())
+def test_tables_agree_if_some_renaming_makes_them_equal(
+    tables: tuple[Table, Table, int], ordered: bool, ignore_duplicates: bool
+) -> None:
+    expected, actual, width = tables
+    how = {"ordered": ordered, "ignore_duplicates": ignore_duplicates}
+    agrees = any(
+        oracle(
+            as_iris(expected),
+            list(range(width)),
+            as_iris(renamed(actual, dict(zip("abc", letters, strict=True)))),
+            width,
+            **how,
+        )
+        for letters in permutations("abc")
+    )
+    names = "xyz"[:width]
+    reference = query(encode(expected, names), **how)
+    assert score_of(reference, encode(actual, names)) == agrees
+    partial = score_of(reference | {"score": "f1"}, encode(actual, names))
+    assert (partial == 1) == agrees
+
+
+def test_many_nodes_that_are_alike_are_compared_within_the_budget() -> None:
+    many = [[node(f"n{index}"), node(f"n{(index + 1) % 2000}")] for index in range(2000)]
+    other = [[node(f"m{index}"), node(f"m{(index + 1) % 2000}")] for index in range(2000)]
+    with affordable(2**22):
+        assert score_of(query(encode(many, "xy")), encode(other[::-1], "xy")) == 1
