@@ -8,7 +8,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import combinations, permutations
 from operator import eq
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -128,20 +128,60 @@ def rows_agree(
     return {*left} == {*right} if ignore_duplicates else Counter(left) == Counter(right)
 
 
-def readings(expected: Table, required: list[int], actual: Table) -> list[Kinds]:
-    terms = (
+class Reading(NamedTuple):
+    """Classes of the terms of two tables, and the tables as they are read."""
+
+    kinds: Kinds
+    expected: Table
+    actual: Table
+
+
+def readings(expected: Table, required: list[int], actual: Table) -> list[Reading]:
+    found = [
+        Reading(Kinds(*terms_of(expected, required, actual), way=way), expected, actual)
+        for way in range(4)
+    ]
+    ours, theirs = (
+        any(term and truth(term) is not None for term in side)
+        for side in terms_of(expected, required, actual)
+    )
+    if ours != theirs:
+        numbers = with_integers(expected), with_integers(actual)
+        terms = terms_of(numbers[0], required, numbers[1])
+        found += [Reading(Kinds(*terms, way=way), *numbers) for way in range(4)]
+    return found
+
+
+def terms_of(expected: Table, required: list[int], actual: Table) -> tuple[list[Term], list[Term]]:
+    return (
         [row[each] for row in expected for each in required],
         [term for row in actual for term in row],
     )
-    return [Kinds(*terms, way=way) for way in range(4)]
+
+
+def with_integers(table: Table) -> Table:
+    """The table with 1 for true and 0 for false."""
+    return [
+        [
+            term
+            if term is None or (value := truth(term)) is None
+            else literal(str(int(value)), "int")
+            for term in row
+        ]
+        for row in table
+    ]
 
 
 def oracle(expected: Table, required: list[int], actual: Table, width: int, **how: bool) -> float:
     """1 if any pairing of columns makes the rows agree, else 0."""
     return float(
         any(
-            rows_agree(kinds.rows(expected, required), kinds.rows(actual, chosen, 1), **how)
-            for kinds in readings(expected, required, actual)
+            rows_agree(
+                reading.kinds.rows(reading.expected, required),
+                reading.kinds.rows(reading.actual, chosen, 1),
+                **how,
+            )
+            for reading in readings(expected, required, actual)
             for chosen in permutations(range(width), len(required))
         )
     )
@@ -174,10 +214,11 @@ def best_f1(
     """The greatest F1 of all pairings of columns and rows."""
     size, as_set = min(len(required), width), ignore_duplicates and not ordered
     pairings = set()  # Columns may be equal.
-    for kinds in readings(expected, required, actual):
+    for kinds, expected_read, actual_read in readings(expected, required, actual):
         for places in combinations(range(len(required)), size):
             for chosen in permutations(range(width), size):
-                ours, theirs = kinds.rows(expected, required), kinds.rows(actual, chosen, 1)
+                ours = kinds.rows(expected_read, required)
+                theirs = kinds.rows(actual_read, chosen, 1)
                 if as_set:
                     ours, theirs = [*dict.fromkeys(ours)], [*dict.fromkeys(theirs)]
                 pairings.add(

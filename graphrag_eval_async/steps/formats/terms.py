@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
+from graphrag_eval_async.steps.tables.temporal import temporal_type
+
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 BOOLEAN = f"{XSD}boolean"
@@ -108,7 +110,11 @@ def untyped_term(text: str) -> Term:
             return literal
     if text in ("true", "false"):
         return {"value": text, "datatype": BOOLEAN}
-    datatype = number_type(text.strip(" \t\r\n"))
+    trimmed = text.strip(" \t\r\n")
+    datatype = number_type(trimmed)
+    if datatype is None:
+        temporal = temporal_type(trimmed)
+        datatype = None if temporal is None else XSD + temporal
     if datatype is None:
         return {"value": text}
     return {"value": text, "datatype": datatype}

@@ -27,7 +27,7 @@ MAX_STATEMENT = 500  # Maximum characters of a statement listed as different.
 _STEPS_PER_STATEMENT = 8  # Cost of reading the numbers and blank nodes of a statement.
 
 # Only the start of a literal follows a space, except for a quote in a literal, which is escaped.
-_TYPED = re.compile(rf'(?<= )"([\w.+ -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
+_TYPED = re.compile(rf'(?<= )"([\w.+: -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
 
 
 class GraphStep:
@@ -73,8 +73,8 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
     """Whether a bijection of the blank nodes makes the graphs equal, numbers compared by value.
 
     Numbers of any numeric types agree when within 1e-8, relative or absolute, or equal where both
-    are integers; booleans by truth; all other terms when spelled alike, language tags regardless of
-    case.
+    are integers; booleans, dates, times and durations by value; all other terms when spelled alike,
+    language tags regardless of case.
     """
     expected, found = reference.statements, actual.statements
     if len(expected) != len(found):
@@ -82,8 +82,10 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
     if expected == found:
         return True
     try:
-        ours, theirs = _by_value(expected, found, budget)
-        return BlankNodes(ours, theirs, budget).isomorphic()
+        return any(
+            BlankNodes(ours, theirs, budget).isomorphic()
+            for ours, theirs in _by_value(expected, found, budget)
+        )
     except ComparisonBudgetExceeded as error:
         raise ComparisonBudgetExceeded(
             f"graphs of {len(expected)} statements: undecided: {error}"
@@ -95,7 +97,7 @@ def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
 
     In the latter, a blank node that corresponds to one of the reference has its label.
     """
-    ours, theirs = _by_value(reference.statements, actual.statements, budget)
+    ours, theirs = next(_by_value(reference.statements, actual.statements, budget))
     own, other = BlankNodes(ours, theirs, budget).labels()
     expected, found = relabelled(ours, own), relabelled(theirs, other)
     missing = _unpaired(expected, found, relabelled(reference.statements, own))
@@ -130,40 +132,57 @@ def _differences(kind: str, lines: Iterable[str]) -> Iterator[Difference]:
 
 def _by_value(
     left: Sequence[str], right: Sequence[str], budget: Budget
-) -> tuple[Sequence[str], Sequence[str]]:
-    """The statements of two graphs, with one spelling for all numbers and booleans that agree."""
-    budget.spend(_STEPS_PER_STATEMENT * (len(left) + len(right)))
-    typed = [line for side in (left, right) for line in side if XSD in line]
-    literals = sorted({literal for line in typed for literal in _TYPED.findall(line)})
-    if not literals:
-        return left, right
-    values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
-    known = {
-        f'"{text}"^^<{XSD}{name}>': value
-        for (text, name), read in zip(literals, values, strict=True)
-        if (value := _number(read, name)) is not None
-    }
-    [classes], _ = next(classes_of([Column("", [*known], [*known.values()])], [], budget))
-    first: dict[Value, str] = {}
-    spelling = {
-        each: first.setdefault(value, each) for each, value in zip(known, classes, strict=True)
-    }
-    if len(first) == len(spelling):
-        return left, right
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Yield the statements of two graphs, with one spelling for all values that agree.
 
-    def spelled(line: str) -> str:
-        return (
-            _TYPED.sub(lambda found: spelling.get(found[0], found[0]), line)
-            if XSD in line
-            else line
+    There is one way to read the values, or there are several; see `classes_of`.
+    """
+    budget.spend(_STEPS_PER_STATEMENT * (len(left) + len(right)))
+    left_values = _typed_values(left)
+    right_values = _typed_values(right)
+    columns = [Column("", [*values], [*values.values()]) for values in (left_values, right_values)]
+    for expected, actual in classes_of(columns[:1], columns[1:], budget):
+        first_spelling: dict[Value, str] = {}
+        yield (
+            _respelled(left, dict(zip(left_values, expected[0], strict=True)), first_spelling),
+            _respelled(right, dict(zip(right_values, actual[0], strict=True)), first_spelling),
         )
 
-    return [*map(spelled, left)], [*map(spelled, right)]
+
+def _typed_values(statements: Sequence[str]) -> dict[str, Value]:
+    """Return the values of the literals with types that have several spellings."""
+    typed = [line for line in statements if XSD in line]
+    literals = sorted({literal for line in typed for literal in _TYPED.findall(line)})
+    values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
+    by_literal: dict[str, Value] = {}
+    for (text, name), value in zip(literals, values, strict=True):
+        known = _known_value(value, name)
+        if known is not None:
+            by_literal[f'"{text}"^^<{XSD}{name}>'] = known
+    return by_literal
 
 
-def _number(value: Value, name: str) -> Value:
-    """A number or boolean; of an integer that is too long for one, its digits. None for other
-    texts.
+def _respelled(
+    statements: Sequence[str], classes: dict[str, Value], first_spelling: dict[Value, str]
+) -> Sequence[str]:
+    """Write literals as the first one of their class; `first_spelling`, which has these, is
+    extended.
+    """
+    spelling = {
+        literal: first_spelling.setdefault(value, literal) for literal, value in classes.items()
+    }
+    if all(literal == first for literal, first in spelling.items()):
+        return statements
+    return [
+        _TYPED.sub(lambda match: spelling.get(match[0], match[0]), line) if XSD in line else line
+        for line in statements
+    ]
+
+
+def _known_value(value: Value, name: str) -> Value:
+    """Return a value that is no text; of an integer that is too long for one, its digits.
+
+    None for other texts.
     """
     if not isinstance(value, str):
         return value

@@ -9,6 +9,13 @@ from itertools import chain, compress, count, islice, product
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphrag_eval_async.steps.tables.temporal import (
+    DURATION,
+    KIND_BY_TYPE,
+    Temporal,
+    read_temporal,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
@@ -24,9 +31,9 @@ class BlankNode:
 
 BLANK = BlankNode()
 
-Value: TypeAlias = "int | float | tuple[bool] | str | BlankNode | None"
-"""A number, a boolean as one of `_BOOLEANS`, `BLANK`, or a text for everything else; None for an
-unbound cell.
+Value: TypeAlias = "int | float | tuple[bool] | Temporal | str | BlankNode | None"
+"""A number, a boolean as one of `_BOOLEANS`, a date, time or duration, `BLANK`, or a text for
+everything else; None for an unbound cell.
 """
 
 _INTEGER, _DECIMAL, _DOUBLE, _BOOLEAN = "integer", "decimal", "double", "boolean"
@@ -41,6 +48,7 @@ _KINDS: Mapping[str | None, str] = {
         (_DECIMAL, ["decimal"]),
         (_DOUBLE, ["double", "float"]),
         (_BOOLEAN, ["boolean"]),
+        *((kind, [name]) for name, kind in KIND_BY_TYPE.items()),
     )
     for name in names
 }
@@ -122,6 +130,8 @@ def _value(text: str, kind: str | None) -> Value:
         return _BOOLEANS.get(trimmed, text)
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
+    if kind not in _NUMBERS:
+        return read_temporal(trimmed, kind) or text
     alphabet, parse = _NUMBERS[kind]
     if trimmed.strip(alphabet) or len(trimmed) >= _LONG[kind]:
         return text
@@ -149,39 +159,114 @@ def classes_of(
     counts.
 
     Numbers that are close agree if they are in one group: groups are formed upwards from the least
-    number, are close to their least, and have one integer at most. A text, a number and a boolean
-    agree if they are written alike; see `_meet`.
+    number, are close to their least, and have one integer at most. A text and a value of another
+    type agree if they are written alike; see `_meet`. The zones of dates and times do not count if
+    one side has none. If one side has no booleans, those of the other may be the integers 0 and 1.
     """
+    width = len(reference)
     columns = [*reference, *actual]
     budget.spend(sum(len(column.values) for column in columns))
-    kinds = [{*map(type, column.values)} for column in columns]
-    width = len(reference)
-    found = [column.values for column in columns]
-    if len(set().union(*kinds) - {NoneType}) < 2 and all(float not in own for own in kinds):
-        yield found[:width], found[width:]
+    types = [set(map(type, column.values)) for column in columns]
+    types_by_side = [set().union(*types[:width]), set().union(*types[width:])]
+    if all(Temporal in types_of_side for types_of_side in types_by_side):
+        columns = _without_zones_of_one_side(columns, width)
+    yield from _ways_to_read(columns, types, width, budget)
+    if (tuple in types_by_side[0]) != (tuple in types_by_side[1]):
+        columns = [_with_booleans_as_integers(column) for column in columns]
+        types = [set(map(type, column.values)) for column in columns]
+        yield from _ways_to_read(columns, types, width, budget)
+
+
+def _ways_to_read(
+    columns: Sequence[Column], types: Sequence[set[type]], width: int, budget: Budget
+) -> Iterator[tuple[list[Sequence[Value]], list[Sequence[Value]]]]:
+    """Yield each way to read the cells: their classes, by column, of the reference and actual.
+
+    Args:
+        columns: those of the reference, then the actual ones.
+        types: the types of the values of each column.
+        width: how many columns are of the reference.
+        budget: what may be spent.
+    """
+    classes = [column.values for column in columns]
+    all_types = set().union(*types) - {NoneType}
+    if len(all_types) < 2 and float not in all_types:
+        yield classes[:width], classes[width:]
         return
-    integers, floats, booleans = (_written(kind, columns, kinds) for kind in (int, float, tuple))
+    integers = _written(int, columns, types)
+    floats = _written(float, columns, types)
+    booleans = _written(tuple, columns, types)
+    moments = _written(Temporal, columns, types)
     if floats:
-        exact = {*integers.values()}
+        exact = set(integers.values())
         numbers = sorted(exact.union(floats.values()))
         budget.spend(4 * len(numbers))
-        if group_of := {each: group[0] for group in _groups(numbers, exact) for each in group}:
-            found = [[*map(group_of.get, values, values)] for values in found]
-    typed = integers | floats | booleans
+        groups = _groups(numbers, exact)
+        group_of = {number: group[0] for group in groups for number in group}
+        if group_of:
+            classes = [[*map(group_of.get, values, values)] for values in classes]
+
+    # Texts that are written like a value of another type.
+    typed = integers | floats | booleans | moments
     alike = booleans.keys() & (integers.keys() | floats.keys())
-    for column, own in zip(columns, kinds, strict=True):
-        alike |= typed.keys() & column.values if str in own else set()
+    for column, types_of_column in zip(columns, types, strict=True):
+        if str in types_of_column:
+            alike |= typed.keys() & column.values
     if not alike:
-        yield found[:width], found[width:]
+        yield classes[:width], classes[width:]
         return
     cells = [
-        [*zip(column.texts, own, strict=True)] for column, own in zip(columns, found, strict=True)
+        [*zip(column.texts, column_classes, strict=True)]
+        for column, column_classes in zip(columns, classes, strict=True)
     ]
-    for of_ours, of_theirs in _meet({*chain(*cells[:width])}, {*chain(*cells[width:])}, alike):
-        budget.spend(2 * sum(map(len, found)))
-        found = [[of_ours.get(cell, cell[1]) for cell in own] for own in cells[:width]]
-        found += [[of_theirs.get(cell, cell[1]) for cell in own] for own in cells[width:]]
-        yield found[:width], found[width:]
+    for expected_class, actual_class in _meet(
+        {*chain(*cells[:width])}, {*chain(*cells[width:])}, alike
+    ):
+        budget.spend(2 * sum(map(len, classes)))
+        yield (
+            [[expected_class.get(cell, cell[1]) for cell in column] for column in cells[:width]],
+            [[actual_class.get(cell, cell[1]) for cell in column] for column in cells[width:]],
+        )
+
+
+def _without_zones_of_one_side(columns: Sequence[Column], width: int) -> list[Column]:
+    """Return columns whose dates and times have no zone, if those of one side have none anyway.
+
+    Args:
+        columns: those of the reference, then the actual ones.
+        width: how many of them are of the reference.
+    """
+    zones = [_zones_in(columns[:width]), _zones_in(columns[width:])]
+    if {True} not in zones or {False} not in zones:
+        return [*columns]
+    return [
+        Column(column.name, column.texts, [*map(_without_zone, column.values)], column.labels)
+        for column in columns
+    ]
+
+
+def _zones_in(columns: Sequence[Column]) -> set[bool]:
+    """Return whether the dates and times in some columns have a zone, each answer that holds."""
+    return {
+        value.has_zone
+        for column in columns
+        for value in column.values
+        if type(value) is Temporal and value.kind != DURATION
+    }
+
+
+def _without_zone(value: Value) -> Value:
+    return value.without_zone() if type(value) is Temporal and value.has_zone else value
+
+
+def _with_booleans_as_integers(column: Column) -> Column:
+    """Return a column with 1 for true and 0 for false."""
+    values = [int(value[0]) if type(value) is tuple else value for value in column.values]
+    texts = [
+        str(value) if type(old) is tuple else text
+        for old, value, text in zip(column.values, values, column.texts, strict=True)
+    ]
+    return Column(column.name, texts, values, column.labels)
 
 
 _Cell: TypeAlias = "tuple[str | None, Value]"  # The text of a cell and the class of its value.

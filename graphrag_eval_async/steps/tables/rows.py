@@ -26,6 +26,7 @@ from operator import eq, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.steps.tables.columns import BLANK
+from graphrag_eval_async.steps.tables.temporal import Temporal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -162,8 +163,10 @@ def _rank(value: Value) -> tuple[int, Any]:
         return 1, value
     if isinstance(value, tuple):
         return 2, value
+    if isinstance(value, Temporal):
+        return 4, (value.kind, value.months, value.seconds, value.has_zone)
     if value is BLANK:
-        return 4, 0
+        return 5, 0
     return 3, value
 
 
