@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -10,7 +11,7 @@ import msgspec
 from graphrag_eval_async.catalogue.media_types import GRAPHS, TABLES
 from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.steps.queries import query_of
+from graphrag_eval_async.steps.queries import QUERY_KEYS, query_of
 from graphrag_eval_async.steps.tokens import (
     FORMS,
     GRAPH_FORMS,
@@ -20,7 +21,7 @@ from graphrag_eval_async.steps.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from graphrag_eval_async.steps import PreparedStep
 
@@ -109,6 +110,29 @@ def actual_queries(
         (index, query_of(step)) for index, step in enumerate(steps) if step.get("name") in names
     )
     return dict([(index, text) for index, text in texts if text is not None][-MAX_QUERIES:])
+
+
+def queries_to_check(
+    groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
+) -> dict[int, str]:
+    """Return the queries of all steps that are SPARQL queries, by index of the step.
+
+    These are the `actual_queries`, and those of steps that have SPARQL in their name or in that of
+    the argument, or whose text has the form of a query. SQL begins alike, but has no braces.
+    """
+    queries = actual_queries(groups, steps)
+    for index, step in enumerate(steps):
+        text = query_of(step)
+        if text is None or index in queries:
+            continue
+        names = [str(step.get("name"))]
+        args = step.get("args")
+        if isinstance(args, Mapping):
+            names += [key for key in QUERY_KEYS if args.get(key) == text]
+        is_named_so = any("sparql" in name.lower() for name in names)
+        if is_named_so or (form_of(text) in FORMS and "{" in text):
+            queries[index] = text
+    return dict(sorted(queries.items())[-MAX_QUERIES:])
 
 
 def _query_to_run(step: Mapping[str, Any]) -> str | None:

@@ -16,6 +16,7 @@ from graphrag_eval_async.execution.outcomes import (
     actual_queries,
     check_query,
     error_of,
+    queries_to_check,
     reference_queries,
 )
 from graphrag_eval_async.execution.processes import Processes
@@ -122,7 +123,8 @@ class ExecutionSession:
             actual_queries(groups, steps),
             reference_queries(groups, replace=replace),
         )
-        if references or queries:
+        to_check = queries_to_check(groups, steps) if self._parsers is not None else {}
+        if references or queries or to_check:
             if self._opening is None:
                 self._opening = asyncio.create_task(
                     self._open(), name="graphrag-eval-async queries"
@@ -138,7 +140,7 @@ class ExecutionSession:
         unavailable = (i for i, outcome in failed.items() if outcome.kind == "unavailable")
         if (index := next(unavailable, None)) is not None:
             error = error_of(f"actual_steps[{index}]", failed[index])
-        invalid, facts = await self._check(queries, outcomes)
+        invalid, facts = await self._check(to_check, outcomes)
         invalid |= {
             i: outcome.message for i, outcome in failed.items() if outcome.kind == "invalid"
         }

@@ -122,10 +122,14 @@ class ActualStep:
         media_type = plain_type(self.step.get("output_media_type"))
         return read_output(self.step, partial(read_table, media_type=media_type))
 
-    def results(self, *, has_blanks: bool = False) -> SparqlResults:
+    def results(self, *, has_blanks: bool = False, strict_types: bool = False) -> SparqlResults:
         """Return the output as SPARQL results, cached; see `results_of`."""
         table = self.table()
-        read = partial(results_of, has_blanks=has_blanks or table.has_blanks)
+        read = partial(
+            results_of,
+            has_blanks=has_blanks or table.has_blanks,
+            strict_types=strict_types,
+        )
         return self.remember(
             (results_of, *read.keywords.values()),
             lambda: read_output({"output": table.document}, read),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.catalogue.conditions import ANSWER_SCORES, RIGHT_ANSWER
-from graphrag_eval_async.catalogue.media_types import GRAPHS
 from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
 from graphrag_eval_async.records.aliases import meant_name, plain_name
@@ -297,52 +296,3 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
     """
     counts = [(name, count) for name, count in group.get(REASON, {}).items() if name != NO_FAILURE]
     return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
-
-
-IRI_CHARACTERS = 50_000
-"""Characters of an output in which IRIs are looked for, which takes a few milliseconds."""
-
-_is_absolute = re.compile(r"urn:|.*?://").match
-
-# Escapes of JSON, and the names of datatypes after a literal, are no part of an IRI.
-_split = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+").split
-
-
-def other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Return which IRI of an expected output the actual output has in another form; None if it has
-    none.
-
-    The form differs in http and https, or one of the two is an IRI with a prefix.
-    """
-    if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
-        return None
-    expected_iris = _iris(expected.get("output"))
-    actual_iris = _iris(actual.get("output"))
-    unexpected = [iri for iri in actual_iris if iri not in expected_iris]
-    # Those with a prefix by their local name, those without by their address with http.
-    by_form = {iri.partition(":")[2]: iri for iri in unexpected if not _is_absolute(iri)}
-    by_form |= {_with_http(iri): iri for iri in unexpected}
-    for iri in expected_iris:
-        if "://" not in iri or iri in actual_iris:
-            continue
-        local_name = re.split("[/#]", iri)[-1]
-        other_iri = by_form.get(_with_http(iri)) or by_form.get(local_name)
-        if other_iri:
-            return f"{other_iri[:200]} and {iri[:200]} differ only in http/https or the prefix"
-    return None
-
-
-def _iris(output: Any) -> dict[str, None]:
-    """Return all parts of an output, in whatever format, that may be IRIs, in order."""
-    text = output if isinstance(output, str) else str(output)
-    iris: dict[str, None] = {}
-    for part in _split(text[:IRI_CHARACTERS]):
-        if ":" in part:
-            iri = part.strip("':.;()[]")
-            if ":" in iri:
-                iris[iri] = None
-    return iris
-
-
-def _with_http(text: str) -> str:
-    return text.replace("https://", "http://", 1)

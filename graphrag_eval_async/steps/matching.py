@@ -23,7 +23,8 @@ from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.arguments import WRONG_ARGS, in_words
 from graphrag_eval_async.steps.budget import STEPS_PER_COMPARISON, Budget
 from graphrag_eval_async.steps.differences import Agreement
-from graphrag_eval_async.steps.failure import Facts, other_form, step_error
+from graphrag_eval_async.steps.failure import Facts, step_error
+from graphrag_eval_async.steps.iri_forms import describe_other_form
 from graphrag_eval_async.steps.tables.rows import assign
 
 if TYPE_CHECKING:
@@ -328,7 +329,7 @@ class _Matcher:
                 found = f"output: expected {expected}, got {kind}"
             if isinstance(found, str):
                 self._note(step, key, found)
-        detail = other_form(step.step, actual.step)
+        detail = describe_other_form(step.step, actual.step)
         if detail is None and actual.unread():
             quoted = " ".join(actual.unread()[:MAX_UNREAD].split())
             detail = f"not read, since it stands outside the table: {quoted}"

@@ -309,3 +309,80 @@ def test_what_is_no_table_scores_0(output: Any) -> None:
     assert score_of(query(FILMS), output) == 0
     assert score_of(query(encode([], NAMES)), output) == 0
     assert score_of(query({"head": {}, "boolean": True}), output) == 0
+
+
+@pytest.mark.parametrize("keys", [{}, {"score": "f1"}, {"ordered": True}], ids=str)
+def test_strict_types_tell_iris_from_literals(keys: dict[str, Any]) -> None:
+    strict = {"steps": {"strict_types": True}}
+    iri = encode([[{"type": "uri", "value": "urn:a"}]], "x")
+    text = encode([[literal("urn:a")]], "x")
+    for expected, actual in ((iri, text), (text, iri)):
+        assert score_of(query(expected, **keys), actual) == 1
+        assert score_of(query(expected, **keys), actual, config=strict) == 0
+        assert score_of(query(expected, **keys), expected, config=strict) == 1
+
+
+GRAPH = """@prefix ex: <http://e.org/> .
+ex:a ex:knows ex:b, _:n ; ex:age 5 .
+_:n ex:name "An \\"odd\\" name"@en .
+"""
+RDF_JSON: dict[str, dict[str, list[dict[str, str]]]] = {
+    "http://e.org/a": {
+        "http://e.org/knows": [
+            {"type": "uri", "value": "http://e.org/b"},
+            {"type": "bnode", "value": "_:x"},
+        ],
+        "http://e.org/age": [{"type": "literal", "value": "5", "datatype": f"{XSD}integer"}],
+    },
+    "_:x": {
+        "http://e.org/name": [{"type": "literal", "value": 'An "odd" name', "lang": "en"}],
+    },
+}
+KNOWS, AGE, NAME = (f"http://e.org/{name}" for name in ("knows", "age", "name"))
+TRIPLES: list[dict[str, Any]] = [
+    {"s": "http://e.org/a", "p": KNOWS, "o": "http://e.org/b"},
+    {"s": "http://e.org/a", "p": KNOWS, "o": "_:x"},
+    {"s": "http://e.org/a", "p": AGE, "o": 5},
+    {"s": "_:x", "p": NAME, "o": '"An "odd" name"@en'},
+]
+TERMS_OF_TRIPLES = encode(
+    [
+        [
+            {"type": "bnode", "value": "x"}
+            if row["s"] == "_:x"
+            else {"type": "uri", "value": row["s"]},
+            {"type": "uri", "value": row["p"]},
+            RDF_JSON[row["s"]][row["p"]][int(row["o"] == "_:x")]
+            if row["p"] != NAME
+            else {"type": "literal", "value": 'An "odd" name', "xml:lang": "en"},
+        ]
+        for row in TRIPLES
+    ],
+    ["subject", "predicate", "object"],
+)
+SAME_GRAPH: dict[str, Any] = {
+    "turtle": GRAPH,
+    "turtle-in-a-fence": f"The graph:\n```turtle\n{GRAPH}```\nDone.",
+    "turtle-in-mcp": {"content": [{"type": "text", "text": GRAPH}]},
+    "rdf-json": RDF_JSON,
+    "rdf-json-text": json.dumps(RDF_JSON),
+    "triples": TRIPLES,
+    "triples-in-mcp": {"content": [{"type": "text", "text": json.dumps(TRIPLES)}]},
+    "triples-as-lists": [["subject", "predicate", "object"], *(list(t.values()) for t in TRIPLES)],
+    "bindings": TERMS_OF_TRIPLES,
+    "csv": "s,p,o\n"
+    f"http://e.org/a,{KNOWS},http://e.org/b\nhttp://e.org/a,{KNOWS},_:q\n"
+    f'http://e.org/a,{AGE},5\n_:q,{NAME},"""An ""odd"" name""@en"\n',
+    "tsv": "?subject\t?predicate\t?object\n"
+    f"<http://e.org/a>\t<{KNOWS}>\t<http://e.org/b>\n<http://e.org/a>\t<{KNOWS}>\t_:q\n"
+    f'<http://e.org/a>\t<{AGE}>\t5\n_:q\t<{NAME}>\t"An \\"odd\\" name"@en\n',
+}
+
+
+@pytest.mark.parametrize("name", SAME_GRAPH)
+def test_a_graph_in_this_form_is_the_same_graph(name: str) -> None:
+    reference = {"name": "q", "output": GRAPH, "output_media_type": "text/turtle"}
+    assert score_of(reference, SAME_GRAPH[name]) == 1
+    assert score_of(reference | {"score": "f1"}, SAME_GRAPH[name]) == 1
+    other = reference | {"output": GRAPH.replace("5", "6")}
+    assert score_of(other, SAME_GRAPH[name]) == 0

@@ -24,7 +24,7 @@ BLOCK_TYPES = frozenset(
 )
 """The types of content blocks in MCP and in messages to models."""
 
-QUERY_LANGUAGES = frozenset({"sparql", "cypher", "sql", "python", "py", "bash", "sh", "turtle"})
+QUERY_LANGUAGES = frozenset({"sparql", "cypher", "sql", "python", "py", "bash", "sh"})
 """Languages of code in fences, which is no result."""
 
 
@@ -38,15 +38,24 @@ class Payload(NamedTuple):
     """Text in the envelopes that was passed over."""
 
 
-def open_envelopes(output: Any) -> Payload:
+def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
     """Return what an output holds: JSON in text, in fences, in content blocks, under keys.
 
+    Args:
+        output: a value of JSON, or text.
+        allow_broken_json: whether text that begins like JSON may be something else.
+
     Raises:
-        MalformedStep: it is broken JSON.
+        MalformedStep: it is broken JSON, unless that is allowed.
     """
     payload = Payload(output)
     for _ in range(MOST_ENVELOPES):
-        inner = _open(payload.value)
+        try:
+            inner = _open(payload.value)
+        except MalformedStep:
+            if not allow_broken_json:
+                raise
+            break
         if inner is None:
             break
         unread = "\n".join(text for text in (payload.unread, inner.unread) if text)
@@ -123,6 +132,8 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
     """Return what an object holds under the key of an envelope; None if it is a table or a row."""
     if "head" in value or is_table(value) or _has_columns(value):
         return None
+    if any(key.startswith("@") for key in value if isinstance(key, str)):
+        return None  # JSON-LD.
     if len(value) == 1:
         [inner] = value.values()
         return Payload(inner) if _holds_table(inner) else None

@@ -133,11 +133,3 @@ def steps_to_read(output: Any) -> int:
 
 def _length(value: Any) -> int:
     return len(value) if isinstance(value, list | dict) else 0
-
-
-def without_fence(text: str) -> str:
-    """Return the contents of a Markdown code fence, if it encloses the whole text."""
-    end = text.rstrip()
-    if not end.startswith("```") or not end.endswith("```") or end.count("```") != 2:
-        return text
-    return end[3:-3].partition("\n")[2].lstrip()

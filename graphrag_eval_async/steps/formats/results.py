@@ -198,9 +198,11 @@ def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return False
 
 
-def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlResults:
+def results_of(
+    document: dict[str, Any], *, has_blanks: bool = False, strict_types: bool = False
+) -> SparqlResults:
     """The results in a document; if it is compared with one that `has_blanks`, empty texts are
-    unbound.
+    unbound. With `strict_types`, an IRI is no literal of the same text.
 
     Raises `MalformedStep` with the place, or `ComparisonBudgetExceeded` for a large table that is
     too sparse.
@@ -226,6 +228,9 @@ def results_of(document: dict[str, Any], *, has_blanks: bool = False) -> SparqlR
         name = min(used.difference(variables))
         flaw = f"results.bindings: {name!r} is bound but not among head.vars"
     columns = [_column(name, [*map(dict.get, rows, repeat(name))]) for name in bound]
+    if strict_types:
+        for column in columns:
+            _mark_iris(column, rows)
     return SparqlResults(variables, columns, len(rows), flaw=flaw)
 
 
@@ -278,6 +283,16 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
         return Column(name, texts, values)
     spread = _spread(texts, cells)
     return Column(name, spread, spread if values is texts else _spread(values, cells))
+
+
+def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:
+    """Give the IRIs in a column values of their own, which no literal has."""
+    values = list(column.values)
+    for index, row in enumerate(rows):
+        term = row.get(column.name)
+        if term is not None and term.type == "uri":
+            values[index] = f"<{values[index]}>"
+    column.values = values
 
 
 def _column_with_blank_nodes(

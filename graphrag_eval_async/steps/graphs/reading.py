@@ -19,7 +19,12 @@ import orjson
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
 from graphrag_eval_async.errors import MalformedStep, needs
 from graphrag_eval_async.records.decoding import nests_deeper
-from graphrag_eval_async.steps.formats.reading import without_fence
+from graphrag_eval_async.steps.formats.envelopes import open_envelopes
+from graphrag_eval_async.steps.graphs.statements import (
+    is_rdf_json,
+    statements_of_rdf_json,
+    statements_of_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +38,7 @@ MAX_CONTEXTS_BYTES = 64 * 1024  # Maximum size of a JSON-LD document with more t
 MAX_START_TAG = 4096
 """Maximum characters of the names and values of an XML element's attributes and namespaces."""
 
-_, _, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
+_, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
 _NAMES = "Turtle", "N-Triples", "N-Quads", "TriG", "RDF/XML", "JSON-LD", "N3"
 _TITLES = dict(zip(GRAPHS, _NAMES, strict=True))
 
@@ -62,16 +67,46 @@ def read_graph(
 ) -> Graph:
     """Read a graph, or a dataset with the names of its graphs, or the union of them.
 
-    If `lenient`, it may be in any format if `media_type` is none of RDF, and in a Markdown code
-    fence.
+    If `lenient`, it may be in any format if `media_type` is none of RDF, in the envelopes of tools
+    and protocols, and as RDF/JSON or a table of subject, predicate and object.
     """
+    if lenient:
+        return _read_leniently(output, media_type, budget, union=union)
+    return _read_exactly(output, media_type, budget, union=union)
+
+
+def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:
+    """Read a graph as it is or, if that fails, without its envelopes or in another form."""
+    value = open_envelopes(output, allow_broken_json=True).value
+    if is_rdf_json(value):  # Which can be read as JSON-LD, too, and means something else there.
+        return _parse(statements_of_rdf_json(value), _N_TRIPLES, budget, union=union)
+    problem: MalformedStep | None = None
+    for candidate in (output, value):
+        try:
+            graph = _read_exactly(candidate, media_type, budget, union=union)
+        except MalformedStep as error:
+            problem = problem or error
+            continue
+        if graph.statements:
+            return graph
+        problem = None
+    statements = statements_of_table(value)
+    if statements is not None:
+        return _parse(statements, _N_TRIPLES, budget, union=union)
+    if problem is not None:
+        raise problem
+    return Graph([])
+
+
+def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:
+    """Read a graph of this media type, or in any format if that is none of RDF."""
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
     known = plain_type(media_type)
     known = known if known in GRAPHS else None
     if isinstance(output, str):
         budget.spend(len(output) // _CHARACTERS_PER_STEP)
-        output = without_fence(output.lstrip("\ufeff \t\r\n")) if lenient else output
+        output = output.lstrip("\ufeff \t\r\n")
         candidates = (known,) if known else _candidates(output)
     elif known in (None, _JSON_LD):
         candidates = (_JSON_LD,)

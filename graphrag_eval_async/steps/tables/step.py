@@ -38,7 +38,7 @@ class SparqlStep:
         self._step = step
         self._is_partial, self._as_values = partial, step.get("score") == VALUES_F1
         self._table: Table | None = None
-        self._references: dict[bool, Reference] = {}
+        self._references: dict[tuple[bool, bool], Reference] = {}
 
     def table(self) -> Table:
         if self._table is None:
@@ -46,26 +46,32 @@ class SparqlStep:
             self._table = read_output(self._step, lambda output: read_reference(output, media_type))
         return self._table
 
-    def reference(self, *, has_blanks: bool = False) -> Reference:
-        """The reference to compare with; `has_blanks`: if the other side cannot tell empty from
-        unbound.
+    def reference(self, *, has_blanks: bool = False, strict_types: bool = False) -> Reference:
+        """Return the reference to compare with.
+
+        Args:
+            has_blanks: whether the other side cannot tell empty texts from unbound cells.
+            strict_types: whether an IRI is no literal of the same text.
+
+        Raises:
+            MalformedStep: the output is no table, or its required columns are not in it.
         """
         table, step = self.table(), self._step
         has_blanks = has_blanks or table.has_blanks
-        if has_blanks not in self._references:
+        key = has_blanks, strict_types
+        if key not in self._references:
+            read = partial(results_of, has_blanks=has_blanks, strict_types=strict_types)
             try:
-                results = read_output(
-                    {"output": table.document}, partial(results_of, has_blanks=has_blanks)
-                )
+                results = read_output({"output": table.document}, read)
             except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
                 raise MalformedStep(f"output: {error}") from None
-            self._references[has_blanks] = prepare_reference(
+            self._references[key] = prepare_reference(
                 results,
                 required_columns=step.get("required_columns"),
                 ordered=bool(step.get("ordered")),
                 ignore_duplicates=step.get("ignore_duplicates") is not False,
             )
-        return self._references[has_blanks]
+        return self._references[key]
 
     def kind(self) -> str:
         """What the output is; raises what `reference` raises."""
@@ -90,8 +96,9 @@ class SparqlStep:
         other = actual.table(strict=table.typed)
         if not self._as_values and is_same_table(table.document, other.document):
             return Agreement(1.0)
-        reference = self.reference(has_blanks=other.has_blanks)
-        results = actual.results(has_blanks=table.has_blanks)
+        strict_types = actual.budget.strict_types and table.typed and other.typed
+        reference = self.reference(has_blanks=other.has_blanks, strict_types=strict_types)
+        results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
         if reference.results.boolean is not None:
             results = _as_answer(results)
         if self._as_values:
