@@ -20,7 +20,7 @@ import msgspec
 import orjson
 from msgspec import Meta, Raw, Struct, ValidationError, convert
 
-from graphrag_eval_async.catalogue.media_types import GRAPHS, MEDIA_TYPES, plain_type
+from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, MEDIA_TYPES, plain_type
 from graphrag_eval_async.catalogue.metrics import VALUES_F1
 from graphrag_eval_async.catalogue.reference_steps import KEYS_OF_EVALUATIONS
 from graphrag_eval_async.catalogue.tags import Tags, read_tags
@@ -41,6 +41,7 @@ from graphrag_eval_async.reference.shapes import (
 )
 from graphrag_eval_async.steps import check_step, compares_by_name, needs_execution
 from graphrag_eval_async.steps.answers import check_match
+from graphrag_eval_async.steps.formats.delimited import has_cells_like_terms
 from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -173,14 +174,17 @@ class _Problem(Exception):  # noqa: N818
 
 
 _Value: TypeAlias = str | int | float | bool | None
-_NoGraph: Any = Literal[tuple(each for each in MEDIA_TYPES if each not in GRAPHS)]
+_WITH_DOUBTS = (*GRAPHS, CSV)
+"""Media types of outputs that are looked at for what is probably a mistake."""
+
+_UsualMediaType: Any = Literal[tuple(name for name in MEDIA_TYPES if name not in _WITH_DOUBTS)]
 
 
 class _UsualStep(Struct, forbid_unknown_fields=True, gc=False):
     name: str
     args: dict[str, _Value | list[_Value] | dict[str, _Value]] | None = None
     output: str | None = None
-    output_media_type: _NoGraph | None = None
+    output_media_type: _UsualMediaType | None = None
     ordered: bool | None = None
     required_columns: list[str] | None = None
     ignore_duplicates: bool | None = None
@@ -415,6 +419,14 @@ def _doubts_of(templates: Any, comparators: Collection[str]) -> Iterator[tuple[s
             hint = f"the output is compared as text; {_meant(media_type[:64], MEDIA_TYPES, 0.8)}"
             what = f"unknown media type {media_type[:64]!r}, {hint}"
             yield media_type, f"{place}.output_media_type", what
+        output = members.get("output")
+        if media_type == CSV and isinstance(output, str) and has_cells_like_terms(output):
+            what = (
+                "cells look like RDF terms, which CSV writes without brackets, quotes and "
+                "languages; they are read as terms; save results as "
+                "application/sparql-results+json to keep their types"
+            )
+            yield "output", f"{place}.output", what
         for key, default in _OF_TABLES.items() if media_type in GRAPHS else ():
             if members.get(key) not in (None, default):
                 what = (

@@ -328,6 +328,29 @@ async def test_queries_are_parsed_on_demand() -> None:
     assert facts["predicates"] == ["other:name", "urn:cim#in"]
 
 
+@pytest.mark.parametrize(
+    ("step", "has_facts"),
+    [
+        pytest.param({"name": "sparql_query", "args": {"query": "SELECT ?n {"}}, True, id="name"),
+        pytest.param({"name": "ask", "args": {"sparql": "?n { ?s"}}, True, id="argument"),
+        pytest.param({"name": "run", "args": {"query": "ASK { ?s ?p }"}}, True, id="form"),
+        pytest.param({"name": "sql", "args": {"query": "SELECT n FROM t"}}, False, id="sql"),
+        pytest.param({"name": "search", "args": {"query": "films of 1927"}}, False, id="words"),
+    ],
+)
+async def test_queries_are_parsed_whatever_the_reference_step_is(
+    step: dict[str, Any], has_facts: bool
+) -> None:
+    expected = {"name": "search", "output": "x", "output_media_type": "text/plain"}
+    taken = {**step, "status": "error", "output": None}
+    response = {"question_id": "q0", "status": "success", "actual_steps": [taken]}
+    [result] = await results_of([response], CHECKS, templates(expected))
+    facts = step_of(result).get("query_facts")
+    assert (facts is not None) == has_facts
+    if facts is not None:
+        assert facts["error"]
+
+
 async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_returned(
     tmp_path: Path,
 ) -> None:

@@ -288,6 +288,16 @@ def test_a_reference_in_such_a_form_loads(name: str) -> None:
     assert score_of(reference, FILMS) == 1
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["<http://e.org/a>", '"""a""@en"', '"""5""^^<http://www.w3.org/2001/XMLSchema#integer>"'],
+)
+def test_a_saved_reference_with_terms_in_cells_of_csv_is_warned_of(cell: str) -> None:
+    reference = query(f"x,y\n{cell},1\n", output_media_type=CSV)
+    with pytest.warns(UserWarning, match="cells look like RDF terms"):
+        load_reference(template(question(reference)))
+
+
 @pytest.mark.parametrize("name", ["fence-in-prose", "markdown-in-prose", "csv-note-below"])
 def test_text_that_was_not_read_is_named(name: str) -> None:
     result = result_of(query(texts(("other",))), SAME_TABLE[name])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.steps.formats.terms import Term
+
+_find_iri_cell = re.compile(r"(?:^|[,;])<[A-Za-z][\w+.-]*:", re.MULTILINE).search
 
 LONGEST_ANSWER = 100
 """Characters below which a text is looked at for the answer to ASK."""
@@ -126,6 +129,11 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
     except MalformedStep as error:
         raise _no_csv(str(error)) from None
     return Table(document, typed=False, has_blanks=True, unread=note)
+
+
+def has_cells_like_terms(text: str) -> bool:
+    """Return whether cells of CSV look like RDF terms in Turtle's syntax, not like their text."""
+    return '""@' in text or '""^^' in text or _find_iri_cell(text) is not None
 
 
 def is_lone_header(output: object, name: str) -> bool:

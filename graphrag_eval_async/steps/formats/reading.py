@@ -15,7 +15,7 @@ from graphrag_eval_async.catalogue.media_types import CSV, TSV, XML
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.delimited import is_tsv, read_csv, read_tsv
 from graphrag_eval_async.steps.formats.envelopes import open_envelopes
-from graphrag_eval_async.steps.formats.json_tables import read_json_table
+from graphrag_eval_async.steps.formats.json_tables import is_table, read_json_table
 from graphrag_eval_async.steps.formats.pipes import has_pipes, read_pipes
 from graphrag_eval_async.steps.formats.table import Document, Table, answer
 from graphrag_eval_async.steps.formats.xml_results import read_xml
@@ -69,10 +69,10 @@ def read_reference(output: Any, media_type: str) -> Table:
         MalformedStep: it is not.
     """
     if media_type not in (XML, CSV, TSV):
-        value = open_envelopes(output).value
-        if isinstance(value, list):
-            return read_json_table(value)
-        return read_json_table(read_document(value))
+        document = read_document(output)
+        if "boolean" not in document and ("head" in document or not is_table(document)):
+            return Table(document, typed=True)  # What is wrong with it is said later.
+        return read_json_table(document)
     if not isinstance(output, str):
         raise MalformedStep(f"expected the text of {media_type}, got {type(output).__name__}")
     text = output.lstrip("\ufeff")
