@@ -32,7 +32,8 @@ class StepsConfig(Section, frozen=True, kw_only=True):
     Attributes:
         groups: which groups of reference steps count.
         strict_types: whether an output without types (CSV, Markdown, or a list of objects) scores 0
-            if typed SPARQL results are expected.
+            if typed SPARQL results are expected, and an IRI differs from a literal of the same
+            text.
         check_queries: whether to parse the queries of the agent's steps, without running them.
             Steps then have `query_facts`, and `failure` may be `query_invalid`. Needs the extra
             `rdf`.
@@ -54,13 +55,15 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     response are run. Queries of more than 100,000 characters are refused.
 
     A query is at fault if the endpoint answers with status 400, 413, 414, 422 or 500, with only
-    part of the results (206, `X-SQL-State`, or as many rows as `X-SPARQL-MaxRows` says), or not
-    within `timeout_sec`.
+    part of the results (206, `X-SQL-State`, as many rows as `X-SPARQL-MaxRows` says, or results
+    that end in the middle), or not within `timeout_sec`.
 
-    After status 408, 429, 502, 503 or 504 or a lost connection, the query is tried again, up to
-    three times in all. `Retry-After` sets the pause if it is at most 60 s. If all three attempts
-    end with 408, 502, 503 or 504, and the endpoint answers `ASK {}` before and after the second and
-    third attempt, the agent's query is at fault. In all other cases, the endpoint is.
+    After status 408, 429, 502, 503 or 504, after 500 with a message that the endpoint is
+    overloaded, or after a lost connection, the query is tried again, up to three times in all.
+    `Retry-After` sets the pause if it is at most 60 s. If all three attempts end with 408, 502,
+    503, 504, or 429 with a message that the query timed out, and the endpoint answers `ASK {}`
+    before and after the second and third attempt, the agent's query is at fault. In all other
+    cases, the endpoint is.
 
     Attributes:
         endpoint: address of a SPARQL 1.1 endpoint that answers queries.

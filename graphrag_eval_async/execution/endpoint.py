@@ -20,7 +20,8 @@ from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.steps.budget import Budget
-from graphrag_eval_async.steps.formats.reading import read_document
+from graphrag_eval_async.steps.formats.json_text import decode_json
+from graphrag_eval_async.steps.formats.xml_results import read_xml
 from graphrag_eval_async.steps.graphs.reading import read_graph
 from graphrag_eval_async.steps.tokens import GRAPH_FORMS, form_of
 from graphrag_eval_async.version import version
@@ -46,9 +47,19 @@ MAX_WAIT_SECONDS = 60.0
 PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long it may take.
 
 SUSPECT = frozenset({408, 502, 503, 504})
-"""Status codes of an overloaded endpoint, and of one that gives up on the query; 429 is of the
-first only.
+"""Status codes of an overloaded endpoint, and of one that gives up on the query.
+
+429 is of the first, unless the reply says that the query timed out.
 """
+
+TIMEOUT_WORDS = ("timed out", "timeout", "time limit", "time out")
+"""What servers say, in lower case, if a query took too long."""
+
+OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
+"""What servers say, in lower case, if they have too much to do, also with the status code 500."""
+
+TAIL_CHARACTERS = 300
+"""Characters at the end of a reply that was cut off, which are quoted: they say why."""
 
 # Status codes that mean that the query cannot be run.
 OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
@@ -206,15 +217,18 @@ class Endpoint:
         body = await self._within(self._prologue + query, accept, of_agent=of_agent)
         read = _graph if is_graph else _table
         try:
-            text, count = (
-                await asyncio.to_thread(read, body) if len(body.data) > LARGE else read(body)
-            )
+            if len(body.data) > LARGE:
+                text, count = await asyncio.to_thread(read, body)
+            else:
+                text, count = read(body)
+        except _CutOff as cut_off:
+            tail = self._scrub(cut_off.tail)
+            message = f"the results end in the middle of a reply: {tail}"
+            raise QueryFailed("truncated", message) from None
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
-            given, wanted = (
-                body.media_type or "no media type",
-                "graph" if is_graph else "SPARQL results",
-            )
-            message = f"the endpoint returned {given}, from which no {wanted} can be read"
+            returned = body.media_type or "no media type"
+            wanted = "graph" if is_graph else "SPARQL results"
+            message = f"the endpoint returned {returned}, from which no {wanted} can be read"
             raise QueryFailed("unavailable", message) from None
         what = "triples" if is_graph else "rows"
         if count > self._config.max_rows:
@@ -282,6 +296,9 @@ class Endpoint:
         """
         text = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=2000)
         said = f": {text}" if text and not text.startswith("<") else ""
+        lowered = text.lower()
+        if status == 500 and any(word in lowered for word in OVERLOAD_WORDS):
+            return QueryFailed("unavailable", f"it answers HTTP {status}{said}", wait=wait)
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
         if status not in SUSPECT and status != 429:
@@ -290,7 +307,9 @@ class Endpoint:
             said = f" and asks to wait for {wait:.0f} s{said}"
         else:
             message = f"it answers HTTP {status}{said}"
-            return QueryFailed("unavailable", message, wait=wait, is_suspect=status in SUSPECT)
+            says_timeout = any(word in lowered for word in TIMEOUT_WORDS)
+            is_suspect = status in SUSPECT or (status == 429 and says_timeout)
+            return QueryFailed("unavailable", message, wait=wait, is_suspect=is_suspect)
         return QueryFailed("unavailable", f"it answers HTTP {status}{said}")
 
     async def aclose(self) -> None:
@@ -308,13 +327,56 @@ def _graph(body: _Body) -> tuple[str, int]:
     return text, len(read_graph(text, body.media_type, Budget(), lenient=False).statements)
 
 
+class _CutOff(Exception):  # noqa: N818
+    """Results that end in the middle, or after which an error follows."""
+
+    def __init__(self, text: str) -> None:
+        self.tail = " ".join(text[-TAIL_CHARACTERS:].split())
+        super().__init__(self.tail)
+
+
 def _table(body: _Body) -> tuple[str, int]:
-    """SPARQL results as text, and the number of their rows."""
-    document = read_document(body.data.decode())
-    rows = document["results"]["bindings"] if "results" in document else ()
-    if "results" not in document and type(document["boolean"]) is not bool:
-        raise MalformedStep("no boolean")
-    return orjson.dumps(document).decode(), len(rows)
+    """Return SPARQL results as text of JSON, and the number of their rows.
+
+    XML is read, too, since some servers return it whatever was asked for.
+
+    Raises:
+        _CutOff: the results are not complete.
+        MalformedStep, KeyError, TypeError: they are no results.
+    """
+    text = body.data.decode()
+    read = _read_whole_xml if text.lstrip().startswith("<") else _read_whole_json
+    document = read(text)
+    if "results" not in document:
+        if type(document["boolean"]) is not bool:
+            raise MalformedStep("no boolean")
+        return orjson.dumps(document).decode(), 0
+    return orjson.dumps(document).decode(), len(document["results"]["bindings"])
+
+
+def _read_whole_xml(text: str) -> dict[str, Any]:
+    try:
+        return read_xml(text)
+    except MalformedStep:
+        if "<sparql" in text and not text.rstrip().endswith("</sparql>"):
+            raise _CutOff(text) from None
+        raise
+
+
+def _read_whole_json(text: str) -> dict[str, Any]:
+    stripped = text.strip()
+    if not stripped.startswith("{"):
+        raise MalformedStep("no JSON object")
+    try:
+        decoded = decode_json(stripped)
+    except MalformedStep:
+        if '"head"' in stripped or '"bindings"' in stripped:
+            raise _CutOff(stripped) from None
+        raise
+    if decoded.rest:
+        raise _CutOff(stripped)
+    document: dict[str, Any] = decoded.value
+    return document
 
 
 def shown_address(config: ExecuteConfig) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyoxigraph
 import pytest
 
 from graphrag_eval_async import Evaluator, ExecutionUnavailable
@@ -19,6 +20,7 @@ from tests.execution.support import (
     PROBE,
     RIGHT,
     STEP,
+    STORE,
     WRONG,
     answering,
     asked,
@@ -141,6 +143,14 @@ async def test_what_could_fetch_or_change_is_not_sent() -> None:
             assert result["failure"] == ("step_error" if is_refused else "empty_result")
 
 
+def results_as(kind: Any) -> bytes:
+    solutions: Any = STORE.query(NAMES)
+    return bytes(solutions.serialize(format=kind))
+
+
+RESULTS = results_as(pyoxigraph.QueryResultsFormat.JSON)
+RESULTS_XML = results_as(pyoxigraph.QueryResultsFormat.XML)
+
 # What the endpoint replies, to which query, how often it is asked, and how the error begins and
 # goes on.
 REPLIES: list[tuple[Reply, str, int, str, str]] = [
@@ -187,6 +197,40 @@ REPLIES: list[tuple[Reply, str, int, str, str]] = [
         "text/html, from which no graph",
     ),
     (replying(200, b"<", "text/turtle"), BUILD, 1, "unavailable", "no graph"),
+    # As QLever, Wikidata and Neptune answer.
+    (
+        replying(429, b"Query timed out."),
+        NAMES,
+        3,
+        "failed",
+        "it answers HTTP 429: Query timed out",
+    ),
+    (
+        replying(200, RESULTS[:150] + b"java.util.concurrent.TimeoutException\n\tat x", JSON),
+        NAMES,
+        1,
+        "truncated",
+        "java.util.concurrent.TimeoutException",
+    ),
+    (replying(200, RESULTS[:-20], JSON), NAMES, 1, "truncated", "the results end in the middle"),
+    (replying(200, RESULTS + b"\nError: out of memory", JSON), NAMES, 1, "truncated", "of memory"),
+    (replying(200, RESULTS_XML, "application/sparql-results+xml"), NAMES, 1, "", ""),
+    (replying(200, RESULTS_XML, JSON), NAMES, 1, "", ""),
+    (replying(200, RESULTS_XML[:-30], JSON), NAMES, 1, "truncated", "the results end"),
+    (
+        replying(200, RESULTS.replace(b'"head":{', b'"head":{"link":["\x01\\\'"],'), JSON),
+        NAMES,
+        1,
+        "",
+        "",
+    ),
+    (
+        replying(500, b'{"code": "ThrottlingException", "detailedMessage": "Too many requests"}'),
+        NAMES,
+        3,
+        "unavailable",
+        "ThrottlingException",
+    ),
 ]
 
 
