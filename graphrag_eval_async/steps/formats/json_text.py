@@ -11,6 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import LARGE_BYTES
+from graphrag_eval_async.steps.formats.results import read_results_alone
 
 MOST_LITERAL_CONTAINERS = 10_000
 """Most lists and dicts in text that Python's own parser reads: it takes long for more."""
@@ -49,6 +50,9 @@ def decode_json(text: str) -> DecodedText:
         raise MalformedStep("not JSON: nested too deep") from None
     except ValueError as error:
         problem = str(error)
+    results = read_results_alone(text)
+    if results is not None:
+        return DecodedText(results, "")
     try:
         return _decode_leniently(text)
     except RecursionError:
@@ -75,6 +79,9 @@ def _decode_leniently(text: str) -> DecodedText:
     if "\\'" in text:
         text = _escapes.sub(_unescape_apostrophe, text)
     value, end = _lenient_decoder.raw_decode(text)
+    if "\\ud" in text or "\\uD" in text:
+        # Half of a surrogate pair is no character, and nothing with it could be written again.
+        json.dumps(value, ensure_ascii=False).encode()
     rest = text[end:].strip()
     if rest.startswith("{") and isinstance(value, dict):
         return _decode_lines(value, rest)
