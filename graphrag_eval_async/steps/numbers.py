@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import zip_longest
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
-from unicodedata import decimal, normalize
+from unicodedata import normalize
 
 from graphrag_eval_async.steps.number_words import (
     ARTICLES,
@@ -23,7 +23,12 @@ from graphrag_eval_async.steps.number_words import (
     by_word,
     certain_words,
 )
-from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS, HANGUL, WITHOUT_SPACES
+from graphrag_eval_async.steps.scripts import (
+    CHINESE_NUMERALS,
+    HANGUL,
+    WITHOUT_SPACES,
+    with_ascii_digits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +76,6 @@ _LATEX_WRAPPER = re.compile(
 )
 _LATEX_SPACE = re.compile(r"(?<=\d)\\[,;: !](?=\d)|(?<=\d)\{[\\]?([ ,.])\}(?=\d)|(?<=\d)~(?=\d)")
 _LATEX_TIMES = re.compile(r"\\(?:times|cdot)\b ?")
-_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _POWER = re.compile(
     r"[ ']?[x*\u00d7·][ ']?10"
     r"(?:(?:\^|\*\*)\{?\(?(-?\d{1,3})\)?\}?|<sup>(-?\d{1,3})</sup>|([⁻⁰¹²³⁴-⁹]{1,4}))"
@@ -198,7 +202,11 @@ def uncertain_numbers_in(text: str) -> list[Number]:
     numbers = []
     for token in _TOKEN.finditer(readable):
         value = _UNCERTAIN_WORDS.get(token[0].casefold())
-        if value is not None:
+        is_compound = "-" in (
+            readable[token.start() - 1 : token.start()],
+            readable[token.end() :][:1],
+        )
+        if value is not None and not is_compound:
             numbers.append(_number_of_value(token[0], Fraction(value)))
     for match in _CJK_NUMBER.finditer(readable):
         value = _chinese_value(match[0])
@@ -215,7 +223,7 @@ def _readable(text: str) -> str:
     """Return a text with the signs of numbers as `_NUMBER` knows them, without LaTeX."""
     if not text.isascii():
         text = normalize("NFC", text).translate(_CHARACTERS)
-        text = _FOREIGN_DIGIT.sub(lambda match: str(decimal(match[0])), text)
+        text = with_ascii_digits(text)
     if "\\" in text:
         text = _LATEX_SHORT_FRACTION.sub(r" \1/\2", text)
         text = _LATEX_FRACTION.sub(r" \1/\2", text)
@@ -356,9 +364,7 @@ def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading
     return tuple(readings.values())
 
 
-def _sum_of_readings(
-    parts: list[tuple[str, int]], *, is_negative: bool
-) -> tuple[Reading, ...]:
+def _sum_of_readings(parts: list[tuple[str, int]], *, is_negative: bool) -> tuple[Reading, ...]:
     """Add the parts of a number, whose digits are English ones: 1億2,580万."""
     total = Decimal(0)
     for digits, exponent in parts:
@@ -534,7 +540,9 @@ _SINGULAR_DENOMINATORS = frozenset(
 )
 """English words that are ordinals after another number than one: twenty-fifth is not 20/5."""
 
-_DOZENS = frozenset("dozen dozens dutzend douzaine docena dozzina dúzia dozijn tuzin дюжина".split())
+_DOZENS = frozenset(
+    "dozen dozens dutzend douzaine docena dozzina dúzia dozijn tuzin дюжина".split()
+)
 
 
 def _next_index(tokens: list[_Token], index: int) -> int | None:

@@ -1,6 +1,9 @@
-"""Scripts whose words are not separated by spaces, as ranges for regular expressions."""
+"""Scripts whose words are not separated by spaces, as ranges for regular expressions; digits."""
 
 from __future__ import annotations
+
+import re
+from unicodedata import decimal
 
 WITHOUT_SPACES = (
     "\u0e00-\u0eff"  # Thai, Lao.
@@ -17,3 +20,10 @@ HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 """Korean has spaces between words, but writes particles at their ends without one."""
 
 CHINESE_NUMERALS = "〇零一二三四五六七八九十百千万萬億亿兆两兩"
+
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
+
+
+def with_ascii_digits(text: str) -> str:
+    """Return a text with the digits of all scripts, such as Arabic or Thai, as 0 to 9."""
+    return _FOREIGN_DIGIT.sub(lambda digit: str(decimal(digit[0])), text)

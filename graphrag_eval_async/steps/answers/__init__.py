@@ -4,45 +4,61 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
 from graphrag_eval_async.errors import needs
-from graphrag_eval_async.steps.numbers import numbers_in
+from graphrag_eval_async.steps.answers.conclusion import concluding_numbers
+from graphrag_eval_async.steps.answers.items import items_of, match_list
+from graphrag_eval_async.steps.answers.reasoning import without_reasoning
+from graphrag_eval_async.steps.answers.text import bare, occurs, plain, without_emphasis
+from graphrag_eval_async.steps.numbers import Number, numbers_in, uncertain_numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.records.question import Matching
 
-TOLERANCE = 1e-6  # Default maximum difference of a number, as a share of the reference number.
-MAX_CHARACTERS = 100_000  # Those of an answer that count.
-QUICK_CHARACTERS = 4000  # Longer answers are matched in threads: reading 4,000 takes up to 20 ms.
-NAMED = 200  # Characters of the items that a reason names.
+__all__ = ["MAX_CHARACTERS", "QUICK_CHARACTERS", "TOLERANCE", "check_match", "match_answer"]
 
-_GROUPED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)")
-_split = re.compile(r"[,;|\n]|\s(?:and|&)\s", re.IGNORECASE).split
-_MARKER = re.compile(r"\s*(?:[-\u2013*•+]\s+)?(?:\(?\d{1,3}[.)]\s+)?")
-"""The bullet or the number before an item of a list."""
+TOLERANCE = 1e-6
+"""The default maximum difference of a number, as a share of the reference number."""
 
-# No letters, digits or parts of a number may stand before or after it.
-_BEFORE = r"(?<![^\W_])(?<!\d[.,](?=\d))(?<!\W[-\u2212](?=\d))(?<!^[-\u2212](?=\d))"
-_AFTER = r"(?![^\W_]|(?<=\d)[.,]\d)"
+MAX_CHARACTERS = 100_000
+"""How many characters of an answer count, without its reasoning."""
+
+QUICK_CHARACTERS = 4000
+"""The length from which on answers are matched in threads: reading 4,000 takes up to 20 ms."""
+
+MAX_WORDS_AFTER_UNCERTAIN = 2
+"""How many words may follow "one" in a reference answer that is a number, such as its unit."""
+
+MAX_SHOWN_CHARACTERS = 200
+"""How many characters of the items a reason names."""
+
+_ROUNDING = 1 + 1e-9
+"""Widens a tolerance, so that a rounding error of a float does not count."""
 
 
 def check_match(match: Matching | None, reference: str | None, tolerance: float | None) -> None:
-    """Raise a `ValueError` that names the key if a reference answer cannot be matched this way."""
+    """Check that a reference answer can be matched.
+
+    Raises:
+        ValueError: it cannot; the message begins with the key that is wrong.
+    """
     if tolerance is not None and match != "number":
         raise ValueError("tolerance: needs `match: number`")
     if tolerance is not None and tolerance >= 1:
         raise ValueError("tolerance: is relative and must be below 1; 0.05 is 5%")
     if reference is None:
         raise ValueError("match: needs a reference_answer")
-    if not reference.strip() or (match == "list" and not _items(reference)):
+    if not plain(reference) or (match == "list" and not items_of(reference)):
         raise ValueError("reference_answer: is blank, so no answer can match it")
-    if match == "number" and (count := len(numbers_in(reference))) != 1:
-        raise ValueError(f"reference_answer: must have one number for `match: number`, has {count}")
+    if match == "number":
+        count = len(_reference_numbers(reference))
+        if count != 1:
+            raise ValueError(
+                f"reference_answer: must have one number for `match: number`, has {count}"
+            )
     if match == "regex":
         try:
             _finds(reference, "")
@@ -55,43 +71,89 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
 def match_answer(
     match: Matching, reference: str, answer: str, tolerance: float | None
 ) -> tuple[float, str]:
-    """The score of an answer, from 0 to 1, and why. The reference answer must have passed
-    `check_match`.
+    """Return the score of an answer, from 0 to 1, and the reason for it.
+
+    Args:
+        match: how to compare the answers.
+        reference: a reference answer that `check_match` accepts.
+        answer: the whole answer; its reasoning does not count.
+        tolerance: for numbers, None for the default.
     """
-    answer, score, why = answer[:MAX_CHARACTERS], 0.0, ""
+    said = without_reasoning(answer)[:MAX_CHARACTERS]
+    if not said.strip() and answer.strip():
+        return 0.0, f"{match}: the answer is nothing but reasoning"
+
     if match == "list":
-        score, why = _match_list(reference, answer)
+        score, reason = _match_items(reference, said)
     elif match == "contains":
-        text = _plain(answer)
-        lines = filter(str.strip, reference.split("\n"))
-        lacking = [line for line in lines if not occurs(_plain(line), text)]
-        score, why = float(not lacking), _named("lacks", lacking)
+        score, reason = _match_parts(reference, said)
     elif match == "number":
-        given, [known] = numbers_in(answer), numbers_in(reference)
-        share = (TOLERANCE if tolerance is None else tolerance) * (1 + 1e-9)
-        score = float(
-            any(abs(a - b) <= share * abs(b) for each in given for a, b in each.pairs(known))
-        )
-        why = "" if score else _named("has", [number.text for number in given]) or "has no number"
+        score, reason = _match_number(reference, said, tolerance)
+    elif match == "regex":
+        score, reason = float(_finds(reference, said)), ""
     else:
-        score = float(
-            _finds(reference, answer) if match == "regex" else _plain(answer) == _plain(reference)
-        )
-    return score, f"{match}: {why or ('matches' if score else 'does not match')}"
+        score, reason = float(bare(said) == bare(reference)), ""
+
+    if not reason:
+        reason = "matches" if score else "does not match"
+    return score, f"{match}: {reason}"
 
 
-def occurs(part: str, text: str) -> bool:
-    """Whether a part stands in a text as whole words and numbers: 5 is not in 1.5, 5,000 and -5."""
-    return part in text and bool(re.search(f"{_BEFORE}{re.escape(part)}{_AFTER}", text))
+def _match_items(reference: str, answer: str) -> tuple[float, str]:
+    """Return the F1 of an answer's items, and which it lacks and adds."""
+    matched = match_list(reference, answer)
+    reasons = [_named("lacks", matched.missing), _named("adds", matched.added)]
+    return matched.f1, "; ".join(filter(None, reasons))
 
 
-def _plain(text: str) -> str:
-    """The text in one Unicode form, case and white space."""
-    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+def _match_parts(reference: str, answer: str) -> tuple[float, str]:
+    """Return 1 if each line of the reference answer occurs in an answer, and which do not."""
+    text = plain(answer)
+    text_without_emphasis = plain(without_emphasis(answer))
+    missing = []
+    for line in reference.split("\n"):
+        part = plain(line)
+        if not part or occurs(part, text):
+            continue
+        # "**120** km" is the same as "120 km".
+        part_without_emphasis = plain(without_emphasis(line))
+        if part_without_emphasis and occurs(part_without_emphasis, text_without_emphasis):
+            continue
+        missing.append(line)
+    return float(not missing), _named("lacks", missing)
+
+
+def _match_number(reference: str, answer: str, tolerance: float | None) -> tuple[float, str]:
+    """Return 1 if the number of an answer is the expected one, and else which numbers it has."""
+    [expected] = _reference_numbers(reference)
+    share = TOLERANCE if tolerance is None else tolerance
+    numbers = concluding_numbers(answer)
+    for number in numbers:
+        for value, expected_value in number.pairs(expected):
+            if abs(value - expected_value) <= share * _ROUNDING * abs(expected_value):
+                return 1.0, ""
+    if not numbers:
+        return 0.0, "has no number"
+    return 0.0, _named("has", [number.text for number in numbers])
+
+
+def _reference_numbers(reference: str) -> list[Number]:
+    """Return the numbers of a reference answer; "one" counts in "one line", not in "Shoma Uno"."""
+    numbers = numbers_in(reference)
+    if numbers or len(reference.split()) > MAX_WORDS_AFTER_UNCERTAIN + 1:
+        return numbers
+    uncertain = uncertain_numbers_in(reference)
+    begins_with_it = uncertain and reference.strip().startswith(uncertain[0].text)
+    return uncertain[:1] if begins_with_it else []
 
 
 def _finds(pattern: str, text: str) -> bool:
-    """Whether a pattern is found. Raises `ImportError`, or a `ValueError` if it is invalid."""
+    """Return whether a pattern is found.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: the pattern is invalid.
+    """
     import pyarrow  # It has RE2, which takes linear time.
     from pyarrow import compute
 
@@ -99,41 +161,11 @@ def _finds(pattern: str, text: str) -> bool:
     return bool(compute.match_substring_regex(scalar, pattern=pattern).as_py())
 
 
-def _items(text: str, *, grouped: bool = True) -> set[str]:
-    """The items of a written list, without bullets and numbers; 1,000 is one item if `grouped`,
-    else two.
-    """
-    parts = _split(_GROUPED.sub(lambda found: found[0].replace(",", ""), text) if grouped else text)
-    return {
-        *filter(
-            None, (_plain(_MARKER.sub("", part, count=1)).strip(" .\"'`*_[]<>") for part in parts)
-        )
-    }
-
-
-def _match_list(reference: str, answer: str) -> tuple[float, str]:
-    """F1 of the items of an answer, and what it lacks and adds."""
-    expected = _items(reference)
-    lead, *rest = re.split(r":\s", answer, maxsplit=1)
-    if rest and not any(": " in item for item in expected) and expected.isdisjoint(_items(lead)):
-        [answer] = rest  # The introduction is not an item.
-    given = _items(answer)
-    readings = [
-        (one, other)
-        for one in (expected, _items(reference, grouped=False))
-        for other in (given, _items(answer, grouped=False))
-    ]
-    pairs = [readings[0], *(each for each in readings[1:] if len(each[0] & each[1]) > 1)]
-    expected, given = max(pairs, key=lambda each: _f1(*each))
-    named = _named("lacks", sorted(expected - given)), _named("adds", sorted(given - expected))
-    return _f1(expected, given), "; ".join(filter(None, named))
-
-
-def _f1(expected: set[str], given: set[str]) -> float:
-    return 2 * len(expected & given) / (len(expected) + len(given))
-
-
-def _named(what: str, items: Sequence[str]) -> str:
-    """Name items, shortened; "" if there are none."""
-    listed = ", ".join(items)
-    return f"{what} {listed if len(listed) <= NAMED else listed[:NAMED] + '...'}" if items else ""
+def _named(verb: str, items: Sequence[str]) -> str:
+    """Return a reason that names items, shortened; "" if there are none."""
+    if not items:
+        return ""
+    names = ", ".join(items)
+    if len(names) > MAX_SHOWN_CHARACTERS:
+        names = names[:MAX_SHOWN_CHARACTERS] + "..."
+    return f"{verb} {names}"

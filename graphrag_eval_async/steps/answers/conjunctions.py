@@ -1,0 +1,86 @@
+"""The words for "and" before the last item of a list, from CLDR's list patterns."""
+
+from __future__ import annotations
+
+SPACED = {
+    "Afrikaans, Dutch, Frisian": "en",
+    "Albanian": "dhe edhe",
+    "Armenian": "և ու եւ",
+    "Assamese": "আৰু",
+    "Asturian, Spanish": "y e",
+    "Azerbaijani": "və",
+    "Bashkir, Tatar": "һәм",
+    "Basque": "eta",
+    "Belarusian": "і ды",
+    "Bengali": "এবং ও আর",
+    "Bosnian, Catalan, Croatian, Polish": "i",
+    "Bulgarian, Macedonian, Russian, Serbian": "и",
+    "Danish, Faroese, Icelandic, Norwegian": "og",
+    "English": "as\\swell\\sas",  # `items` splits at "and" in any case.
+    "Esperanto": "kaj",
+    "Estonian, Finnish": "ja",
+    "French, Latin": "et",
+    "Galician, Italian, Portuguese": "e ed",
+    "Georgian": "და",
+    "German": "und sowie",
+    "Greek": "και κι",
+    "Gujarati": "અને",
+    "Hindi": "और तथा एवं",
+    "Hungarian": "és",
+    "Indonesian, Malay": "dan",
+    "Irish, Scottish Gaelic": "agus",
+    "Kannada": "ಮತ್ತು",
+    "Kazakh": "және",
+    "Korean": "및 그리고",
+    "Kurdish": "û",
+    "Kyrgyz": "жана",
+    "Lithuanian": "ir bei",
+    "Marathi": "आणि",
+    "Nepali": "र",
+    "Odia": "ଓ",
+    "Pashto": "او",
+    "Persian, Arabic": "و",
+    "Punjabi": "ਅਤੇ",
+    "Romanian": "și şi",
+    "Sindhi": "۽",
+    "Sinhala": "සහ",
+    "Swedish": "och samt",
+    "Tajik": "ва",
+    "Tamil": "மற்றும்",
+    "Telugu": "మరియు",
+    "Turkish": "ve",
+    "Ukrainian": "та й",
+    "Urdu": "اور",
+    "Vietnamese": "và",
+    "Amharic": "እና",
+    "Yiddish": "און",
+    "Polish (also)": "oraz",
+    "Malayalam": "കൂടാതെ",
+    "Ossetian": "ӕмӕ æмæ",
+    "Mongolian": "болон ба",
+    "Chuvash": "тата",
+    "Maltese": "u",
+    "Breton": "ha hag",
+}
+"""Words between spaces, by language. They are conjunctions only in lower case."""
+
+UNSPACED = ("และ", "ແລະ", "និង", "နှင့်", "및", "及び", "および", "ならびに", "以及")
+"""Words of scripts without spaces, which have no other meaning."""
+
+DOUBTFUL = (
+    # Czech and Slovak, Welsh, Slovenian, Filipino, Latvian.
+    *(rf"\s{word}\s" for word in ("a", "ac", "in", "at", "un")),
+    # Swahili, Hausa, Cebuano, Uzbek, Turkmen, Luxembourgish, Javanese, Somali, Igbo, Tongan.
+    *(rf"\s{word}\s" for word in ("na", "da", "ug", "va", "we", "an", "lan", "iyo", "mo")),
+    "[和与與及跟同]",  # Chinese.
+    "[とや]",  # Japanese.
+    r"(?<=[\uac00-\ud7a3])(?:와|과|하고|이랑|랑)\s",  # Korean.
+    r"(?:^|\s)و(?=[\u0620-\u064a])",  # Arabic.
+    r"(?:^|\s)ו-?(?=[\u05d0-\u05ea])",  # Hebrew.
+    "[・·]",
+    r"\s?/\s?",
+    r"\s\+\s",
+    r"\.\s",
+    r"\sor\s",
+)
+"""Patterns of what separates items in some lists, but is a part of names and words in others."""

@@ -1,0 +1,222 @@
+"""Removal of a model's reasoning from its answer.
+
+Models write reasoning in tags (`<think>`), in tokens of their chat templates, in blocks that a chat
+client folds, under headings, or as a key of a JSON object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import orjson
+
+_NAMES = (
+    "think|thinking|antthinking|thoughts?|thought_process|reasoning|reasoning_content|reflection|"
+    "reflexion|scratch[_-]?pad|analysis|chain[_-]of[_-]thought|cot|inner[_-]monologue|"
+    "internal[_-]monologue|inner[_-]thoughts?|monologue|deliberation|rationale"
+)
+# The lengths are limited so that a search takes linear time.
+_TAG = re.compile(
+    r"(?<!`)(?:"
+    rf"(?:<|&lt;|＜|◁)\s{{0,3}}(?P<slash>/?)\s{{0,3}}(?:[a-z]{{1,12}}:)?(?:{_NAMES})"
+    r"(?:\s[^<>]{0,200})?(?P<void>/?)(?:>|&gt;|＞|▷)"
+    r"|\[(?P<bracket_slash>/?)(?:THINK|THINKING|REASONING)\]"
+    r"|(?P<opening_token><\|(?:begin_of_thought|start_thinking|inner_prefix|think)\|>|<unused94>)"
+    r"|(?P<closing_token><\|(?:end_of_thought|end_thinking|inner_suffix|/think)\|>|<unused95>)"
+    r")(?!`)",
+    re.IGNORECASE,
+)
+
+_FOLDED_BLOCK = re.compile(
+    r"<details[^<>]{0,200}(?:reasoning|thinking|thought)[^<>]{0,200}>"
+    r"|<details[^<>]{0,200}>\s{0,9}<summary>[^<>]{0,80}(?:reasoning|thinking|thought)",
+    re.IGNORECASE,
+)
+_FENCED_BLOCK = re.compile(r"```[ \t]{0,3}(?:think|thinking|thoughts?|reasoning)[ \t]{0,9}\n", re.I)
+
+_FINAL_CHANNEL = "<|channel|>final<|message|>"
+_ANALYSIS_CHANNEL = "<|channel|>analysis<|message|>"
+_TOKEN = re.compile(r"<\|[a-z_]{1,30}\|>", re.IGNORECASE)
+"""A token of a chat template, such as <|end|> or <|begin_of_solution|>."""
+
+_ANSWER_BLOCK = re.compile(r"(?<!`)<(/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
+
+_REASONING_LABEL = re.compile(
+    r"\W{0,6}(?:thoughts?|thinking|reasoning|analysis|rationale|chain[ -]of[ -]thought|"
+    r"(?:thinking|thought|reasoning) process|step[ -]by[ -]step (?:thinking|reasoning)|"
+    r"let['’]s think step by step|here(?:['’]s| is) my (?:thought process|thinking|reasoning)|"
+    r"überlegung(?:en)?|gedankengang|raisonnement|réflexion|razonamiento|pensamiento|"
+    r"ragionamento|raciocínio|redenering|rozumowanie|рассуждения?|размышления?|"
+    r"思考(?:过程|過程)?|推理(?:过程)?|推論|생각|추론)"
+    r"[^\w\n]{0,6}(?:[:：.]|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ANSWER_LABEL = re.compile(
+    r"^[^\w\n]{0,6}(?:(?:the )?(?:final |short )?(?:answer|response)|conclusion|"
+    r"here(?:['’]s| is) my (?:final )?(?:answer|response)|"
+    r"(?:endgültige )?antwort|réponse(?: finale)?|respuesta(?: final)?|risposta(?: finale)?|"
+    r"resposta(?: final)?|antwoord|odpowiedź|(?:окончательный )?ответ|(?:最终|最終)?(?:答案|回答)|"
+    r"(?:最終的な)?答え|(?:최종 )?(?:답변|답|정답))"
+    r"[^\w\n:：]{0,6}(?:[:：][*_]{0,3}|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+_REASONING_KEYS = frozenset(
+    "think thinking thought thoughts thought_process reasoning reasoning_content rationale analysis "
+    "chain_of_thought cot scratchpad reflection".split()
+)
+_ANSWER_KEYS = ("final_answer", "answer", "response", "output", "result", "content", "text")
+_JSON_FENCE = re.compile(
+    r"\s*```(?:json)?[ \t]{0,9}\n(?P<json>.*)\n[ \t]{0,9}```\s*", re.DOTALL | re.I
+)
+
+
+class _Tag(NamedTuple):
+    """A tag that opens or closes reasoning."""
+
+    start: int
+    end: int
+    closes: bool
+
+
+def without_reasoning(answer: str) -> str:
+    """Return what an answer says besides reasoning; "" if it is nothing but reasoning."""
+    text = _last_channel(answer)
+    text = _without_blocks(text, _FOLDED_BLOCK, closing="</details>")
+    text = _without_blocks(text, _FENCED_BLOCK, closing="\n```")
+    text = _without_tagged(text)
+    text = _answer_in_tags(text)
+    text = _answer_after_label(text)
+    text = _answer_of_json(text)
+    if text is not answer:
+        text = _TOKEN.sub("", text)
+    return text
+
+
+def _last_channel(text: str) -> str:
+    """Return the last message to the user in the format of gpt-oss, if a text has it."""
+    if _FINAL_CHANNEL in text:
+        return text.rpartition(_FINAL_CHANNEL)[2]
+    if text.startswith("analysis") and "assistantfinal" in text:
+        # A tokenizer that drops the special tokens leaves only the words between them.
+        return text.rpartition("assistantfinal")[2]
+    if text.lstrip().startswith(_ANALYSIS_CHANNEL):
+        return text.rpartition("<|end|>")[2] if "<|end|>" in text else ""
+    return text
+
+
+def _without_blocks(text: str, opening: re.Pattern[str], *, closing: str) -> str:
+    """Remove the blocks between two marks; one that is not closed goes on to the end."""
+    kept = []
+    position = 0
+    while (match := opening.search(text, position)) is not None:
+        kept.append(text[position : match.start()])
+        end = text.find(closing, match.end())
+        if end == -1:
+            return "".join(kept)
+        position = end + len(closing)
+    if not kept:
+        return text
+    return "".join([*kept, text[position:]])
+
+
+def _without_tagged(text: str) -> str:
+    """Remove reasoning in tags.
+
+    A closing tag without an opening one ends reasoning that began with the text, since some chat
+    templates put the opening tag into the prompt. An opening tag without a closing one counts only
+    at the start of a line: elsewhere it may be what the answer is about.
+    """
+    tags = [_tag(match) for match in _TAG.finditer(text) if not match["void"]]
+    if not tags:
+        return text
+
+    # Reasoning may mention a tag; only if each one is closed, blocks are nested.
+    nests = 2 * sum(tag.closes for tag in tags) == len(tags)
+    kept: list[str] = []
+    position = 0
+    depth = 0
+    opened_at = 0
+    for tag in tags:
+        if not tag.closes:
+            if depth == 0:
+                kept.append(text[position : tag.start])
+                opened_at = tag.start
+            if depth == 0 or nests:
+                depth += 1
+        elif depth == 0:
+            kept.clear()
+            position = tag.end
+        else:
+            depth -= 1
+            position = tag.end
+
+    if depth == 0:
+        kept.append(text[position:])
+    elif not _begins_line(text, opened_at):
+        kept.append(text[opened_at:])
+    return "".join(kept)
+
+
+def _tag(match: re.Match[str]) -> _Tag:
+    closes = bool(match["slash"] or match["bracket_slash"] or match["closing_token"])
+    return _Tag(match.start(), match.end(), closes)
+
+
+def _begins_line(text: str, position: int) -> bool:
+    line_start = text.rfind("\n", 0, position) + 1
+    return not text[line_start:position].strip()
+
+
+def _answer_in_tags(text: str) -> str:
+    """Return what stands in the last `<answer>` of a text, if there is one."""
+    opened = None
+    content = None
+    for tag in _ANSWER_BLOCK.finditer(text):
+        if not tag[1]:
+            opened = tag.end()
+        elif opened is not None:
+            content = text[opened : tag.start()]
+            opened = None
+    if opened is not None and content is None and text.lstrip().startswith("<"):
+        return text[opened:]  # The closing tag may be a stop sequence, which is not written.
+    return text if content is None else content
+
+
+def _answer_after_label(text: str) -> str:
+    """Return what follows the last heading such as "Answer:", if a text begins with "Thought:"."""
+    if _REASONING_LABEL.match(text) is None:
+        return text
+    label = None
+    for label in _ANSWER_LABEL.finditer(text):
+        pass
+    return text if label is None else text[label.end() :]
+
+
+def _answer_of_json(text: str) -> str:
+    """Return the values of a JSON object without its reasoning, if it has a key for that."""
+    fenced = _JSON_FENCE.fullmatch(text)
+    source = fenced["json"] if fenced else text
+    if not source.lstrip().startswith("{"):
+        return text
+    try:
+        fields = orjson.loads(source)
+    except orjson.JSONDecodeError:
+        return text
+
+    rest = {key: value for key, value in fields.items() if key.casefold() not in _REASONING_KEYS}
+    if len(rest) == len(fields):
+        return text
+    for key in _ANSWER_KEYS:
+        if key in rest:
+            return _as_text(rest[key])
+    return "\n".join(_as_text(value) for value in rest.values())
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(_as_text(item) for item in value)
+    return orjson.dumps(value).decode()
