@@ -72,10 +72,10 @@ _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _LATEX_FRACTION = re.compile(r"\\[dtc]?frac *\{? *(\d{1,6}) *\}? *\{? *(\d{1,6}) *\}?")
 _LATEX_SHORT_FRACTION = re.compile(r"\\[dtc]?frac *(\d)(\d)(?!\d)")
 _LATEX_WRAPPER = re.compile(
-    r"\\(?:text|textbf|mathrm|mathbf|mathit|operatorname|num|SI|qty|si|unit|boxed|fbox)\b *(?=\{)"
+    r"\\(?:text|textbf|mathrm|mathbf|mathit|operatorname|num|SI|qty|si|unit|boxed|fbox)(?![a-zA-Z]) *(?=\{)"
 )
 _LATEX_SPACE = re.compile(r"(?<=\d)\\[,;: !](?=\d)|(?<=\d)\{[\\]?([ ,.])\}(?=\d)|(?<=\d)~(?=\d)")
-_LATEX_TIMES = re.compile(r"\\(?:times|cdot)\b ?")
+_LATEX_TIMES = re.compile(r"\\(?:times|cdot)(?![a-zA-Z]) ?")
 _POWER = re.compile(
     r"[ ']?[x*\u00d7·][ ']?10"
     r"(?:(?:\^|\*\*)\{?\(?(-?\d{1,3})\)?\}?|<sup>(-?\d{1,3})</sup>|([⁻⁰¹²³⁴-⁹]{1,4}))"

@@ -196,9 +196,7 @@ def _items_of_lines(lines: list[_Line], *, grouped: bool, expected: Collection[s
 def _item(part: str) -> str:
     part = _LEADING_CONJUNCTION.sub("", part)
     part = _MARKER.sub("", part, count=1)
-    item = plain(part).strip(_EDGES)
-    # Marks without a letter or a digit are no item.
-    return item if any(map(str.isalnum, item)) else ""
+    return plain(part).strip(_EDGES)
 
 
 def _explained_item(line: str) -> str:

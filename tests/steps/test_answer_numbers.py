@@ -1,0 +1,265 @@
+"""Numbers in answers: how they are written, and which of them is the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.steps.answer_support import score_of
+
+WRITTEN = {
+    # Words.
+    "zero": ("0", "zero"),
+    "none": ("0", "There are none."),
+    "none of": ("0", "None of the 5 lines is overloaded."),
+    "no": ("0", "There are no such lines."),
+    "German none": ("0", "Keine der 5 Leitungen ist überlastet."),
+    "French none": ("0", "Aucune des 5 lignes."),
+    "Spanish none": ("0", "Ninguna de las 5 líneas."),
+    "Chinese none": ("0", "没有这样的线路"),
+    "Japanese none": ("0", "ありません"),
+    "one": ("1", "There is one line."),
+    "two": ("2", "two"),
+    "thirteen": ("13", "thirteen lines"),
+    "nineteen": ("19", "Nineteen."),
+    "twenty": ("20", "twenty"),
+    "twenty-one": ("21", "twenty-one"),
+    "forty two": ("42", "forty two lines"),
+    "ninety": ("90", "NINETY"),
+    "a hundred": ("100", "a hundred"),
+    "three hundred and five": ("305", "three hundred and five"),
+    "thousands": ("12300", "twelve thousand three hundred"),
+    "millions": ("1300000", "one million three hundred thousand"),
+    "a dozen": ("12", "a dozen"),
+    "expected as a word": ("seventeen", "17 lines"),
+    "expected as one": ("one", "1"),
+    "expected as none": ("none", "0"),
+    "German words": ("17", "siebzehn Leitungen"),
+    "German compound": ("23", "dreiundzwanzig"),
+    "French word": ("3", "trois lignes"),
+    "French compound": ("97", "quatre-vingt-dix-sept"),
+    "French seventy-one": ("71", "soixante et onze"),
+    "French seventeen": ("17", "dix-sept"),
+    "Spanish word": ("11", "once líneas"),
+    "Spanish compound": ("32", "treinta y dos"),
+    "Italian compound": ("28", "ventotto"),
+    "Portuguese word": ("16", "dezesseis"),
+    "Dutch compound": ("22", "tweeëntwintig"),
+    "Polish word": ("15", "piętnaście"),
+    "Czech word": ("4", "čtyři"),
+    "Swedish word": ("7", "sju"),
+    "Russian word": ("14", "четырнадцать"),
+    "Russian compound": ("35", "тридцать пять"),
+    "Ukrainian word": ("15", "п'ятнадцять"),
+    "Greek word": ("5", "πέντε"),
+    "Roman number": ("2", "Article II"),
+    "minus": ("-5", "minus five"),
+    # Fractions.
+    "half sign": ("0.5", "½"),
+    "mixed number": ("1.5", "1½"),
+    "mixed number with a space": ("1.5", "1 1/2"),
+    "slash": ("0.5", "1/2"),
+    "fraction slash": ("0.75", "3\u20444"),
+    "expected as a fraction": ("1/3", "⅓"),
+    "half": ("0.5", "half of them"),
+    "half in German": ("0.5", "die Hälfte"),
+    "half in French": ("0.5", "la moitié"),
+    "half a million": ("500000", "half a million"),
+    "two and a half": ("2.5", "two and a half"),
+    "two thirds": ("2/3", "two thirds"),
+    "three-quarters": ("0.75", "three-quarters"),
+    "one third": ("1/3", "one third"),
+    "percent for a fraction": ("1/2", "50 %"),
+    "Chinese fraction": ("2/3", "三分之二"),
+    # India.
+    "Indian groups": ("1234567", "12,34,567"),
+    "lakh": ("500000", "5 lakh"),
+    "lakhs": ("1250000", "₹12.5 lakhs"),
+    "lac": ("300000", "3 lacs"),
+    "crore": ("25000000", "Rs. 2.5 crore"),
+    "Cr": ("5000000000", "₹500 Cr"),
+    "lakh crore": ("5e12", "5 lakh crore"),
+    "crore and lakh": ("12000000", "1 crore 20 lakh"),
+    "Hindi lakh": ("500000", "5 लाख"),
+    "Hindi crore": ("20000000", "2 करोड़"),
+    # Powers of ten in other languages.
+    "German million": ("1500000", "1,5 Millionen"),
+    "German milliard": ("2e9", "2 Milliarden"),
+    "German trillion": ("2e12", "2 Billionen"),
+    "French milliard": ("3e9", "3 milliards"),
+    "Spanish million": ("3000000", "3 millones"),
+    "Spanish milliard": ("2e9", "2 mil millones"),
+    "Spanish words": ("2e9", "dos mil millones"),
+    "Spanish billón": ("3e12", "3 billones"),
+    "Italian milliard": ("3e9", "3 miliardi"),
+    "Italian thousand": ("5000", "5 mila"),
+    "Brazilian milliard": ("3e9", "3 bilhões"),
+    "Portuguese million": ("3e6", "3 milhões"),
+    "Dutch milliard": ("3e9", "3 miljard"),
+    "Polish milliard": ("3e9", "3 miliardy"),
+    "Polish thousand": ("5000", "5 tys."),
+    "Russian milliard": ("3e9", "3 миллиарда"),
+    "Russian million": ("5e6", "5 млн"),
+    "Ukrainian million": ("5e6", "5 мільйонів"),
+    "Swedish milliard": ("3e9", "3 miljarder"),
+    "Danish million": ("3e6", "3 mio."),
+    "Turkish milliard": ("3e9", "3 milyar"),
+    "Greek million": ("3e6", "3 εκατομμύρια"),
+    "Arabic million": ("5e6", "٥ مليون"),
+    "Vietnamese million": ("3e6", "3 triệu"),
+    "Thai million": ("3e6", "3 ล้าน"),
+    # Chinese, Japanese, Korean.
+    "万": ("35000", "3.5万"),
+    "億": ("1.5e8", "1.5億人"),
+    "亿": ("1.5e8", "1.5亿"),
+    "兆": ("2e12", "2兆円"),
+    "parts": ("35000", "3万5千"),
+    "parts with digits": ("125800000", "1億2,580万人"),
+    "digits after 万": ("12345", "1万2345"),
+    "Korean": ("350000000", "3억 5천만"),
+    "numerals": ("325", "三百二十五"),
+    "large numerals": ("12000000", "一千二百万"),
+    "year": ("2021", "二〇二一年"),
+    "one numeral": ("5", "有五个"),
+    "numeral of two": ("20", "二十个"),
+    "percent in Chinese": ("45 %", "百分之四十五"),
+    # Scripts.
+    "between Chinese": ("15", "共15座变电站"),
+    "between Japanese": ("15", "変電所は15箇所です"),
+    "between Korean": ("15", "총15개입니다"),
+    "between Thai": ("15", "มีทั้งหมด15แห่ง"),
+    "between Lao": ("15", "ມີ15ແຫ່ງ"),
+    "between Khmer": ("15", "មាន15កន្លែង"),
+    "full-width digits": ("1234.5", "１，２３４．５"),
+    "Arabic digits": ("123456.7", "١٢٣٬٤٥٦٫٧"),
+    "Persian digits": ("15", "۱۵ خط"),
+    "Devanagari digits": ("15", "१५ रेखाएँ"),
+    "soft hyphen": ("1234", "1\u00ad234"),
+    # LaTeX.
+    "dollars": ("42", "$42$"),
+    "parentheses": ("42", r"\(42\)"),
+    "text": ("42", r"\text{42 km}"),
+    "braces around a comma": ("1234", "1{,}234"),
+    "thin space": ("1234", r"1\,234"),
+    "power": ("3e8", r"3 \times 10^{8}"),
+    "power with a point": ("3e8", r"3\cdot10^8"),
+    "bare power": ("1e6", "10^{6}"),
+    "fraction": ("0.5", r"\frac{1}{2}"),
+    "short fraction": ("0.5", r"\dfrac12"),
+    "percent": ("0.42", r"42\%"),
+    "box": ("42", r"$\boxed{42}$"),
+    "fraction in a box": ("0.5", r"\boxed{\frac{1}{2}}"),
+    "unit in a box": ("42", r"\boxed{42\,\text{km}}"),
+    "Python's power": ("3e8", "3 * 10**8"),
+    "HTML's power": ("3e8", "3 × 10<sup>8</sup>"),
+    # Percent.
+    "per cent": ("0.05", "5 per cent"),
+    "pour cent": ("0.05", "5 pour cent"),
+    "por ciento": ("0.05", "5 por ciento"),
+    "words": ("0.4", "forty percent"),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), WRITTEN.values(), ids=WRITTEN)
+def test_numbers_as_people_write_them(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 1
+
+
+OTHERS = {
+    "one of several": ("1", "one of the 5 lines"),
+    "English once": ("11", "It was built once in 1990"),
+    "English due": ("2", "5 lines, due to the storm"),
+    "compound": ("2", "a two-way line"),
+    "prefix": ("0", "a non-zero voltage"),
+    "ordinal": ("25", "the 5 of the twenty-fifth"),
+    "third": ("1/3", "the third of 5 lines"),
+    "cents": ("500", "5 cents"),
+    "scaled": ("5", "5 lakh"),
+    "scaled by a character": ("5", "5万"),
+    "part of a sum": ("5", "3万5千"),
+    "Chinese idiom": ("10000", "万一有5个"),
+    "Chinese digits": ("5", "共15座"),
+    "date": ("3", "3/5/2021"),
+    "mixed number": ("0.5", "1 1/2"),
+    "name": ("1", "T1"),
+    "pronoun": ("1", "I found 5 lines"),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), OTHERS.values(), ids=OTHERS)
+def test_what_is_another_number(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 0
+
+
+CONCLUDED = {
+    # The right number, a wrong one of the same answer, and the answer.
+    "box": ("42", "41", r"It might be 41, but \boxed{42}."),
+    "two boxes": ("42", "41", r"\boxed{41} is wrong. \boxed{42}"),
+    "bold": ("42", "50", "There are **42** of the 50 lines."),
+    "bold with a unit": ("42", "50", "Of the 50 lines, **42 lines** are new."),
+    "bold before its power": ("5e6", "5", "There are **5** million."),
+    "underlines": ("42", "50", "Of the 50 lines, __42__ are new."),
+    "HTML bold": ("42", "50", "Of the 50 lines, <b>42</b> are new."),
+    "Answer": ("42", "41", "Answer: 42 (I first thought of 41)"),
+    "Final answer": ("42", "41", "First 41.\n\n**Final answer:** 42"),
+    "answer on the next line": ("42", "41", "First 41.\n\n## Answer:\n\n42"),
+    "the answer is": ("42", "50", "There are 50 lines. The answer is 42."),
+    "more after the answer": ("42", "50", "The answer is 42. There were 50 in 1990."),
+    "GSM8K": ("42", "41", "41 + 1\n#### 42"),
+    "Antwort": ("42", "41", "Erst 41.\nAntwort: 42"),
+    "Réponse": ("42", "41", "D'abord 41.\nRéponse : 42"),
+    "Respuesta": ("42", "41", "Primero 41.\nRespuesta: 42"),
+    "Ответ": ("42", "41", "Сначала 41.\nОтвет: 42"),
+    "答案": ("42", "41", "先是41。答案是42。"),
+    "答え": ("42", "41", "最初は41。答えは42です。"),
+    "정답": ("42", "41", "처음에는 41. 정답: 42"),
+    "equation": ("27", "12", "12 + 15 = 27"),
+    "equation with units": ("27", "12", "12 km + 15 km = 27 km"),
+    "LaTeX equation": ("27", "12", r"$12 \times 2 + 3 = 27$"),
+    "so": ("42", "40", "There are 40 in the north and 2 in the south, so 42."),
+    "So": ("42", "40", "The north has 40. The south has 2. So there are 42."),
+    "Therefore": ("42", "40", "40 are old. 2 are new.\nTherefore, 42 lines."),
+    "a total of": ("27", "12", "12 in the north and 15 in the south, for a total of 27."),
+    "Total": ("27", "12", "North: 12\nSouth: 15\nTotal: 27"),
+    "That makes": ("42", "12", "I counted 12. Then I found 30 others. That makes 42."),
+    "difference": ("38", "40", "I found 40, but 2 are closed, so 38."),
+    "insgesamt": ("27", "12", "12 im Norden und 15 im Süden, also insgesamt 27."),
+    "donc": ("27", "12", "12 au nord et 15 au sud, donc 27."),
+    "en total": ("27", "12", "12 en el norte y 15 en el sur. En total, 27."),
+    "итого": ("27", "12", "12 на севере и 15 на юге. Итого 27."),
+    "所以": ("27", "12", "北方12座，南方15座，所以共27座。"),
+    "合計": ("27", "12", "北は12、南は15。合計27です。"),
+    "correction": ("42", "40", "There are 40. No, 42."),
+    "wait": ("42", "40", "There are 40... wait, 42."),
+    "thought": ("42", "40", "I first thought it was 40, but it is 42."),
+    "not": ("42", "41", "42, not 41"),
+    "not but": ("42", "41", "not 41 but 42"),
+    "rather than": ("42", "41", "42 rather than 41"),
+    "or": ("42", "40", "40 or 42"),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong", "answer"), CONCLUDED.values(), ids=CONCLUDED)
+def test_the_number_that_an_answer_concludes(right: str, wrong: str, answer: str) -> None:
+    assert score_of("number", right, answer) == 1
+    assert score_of("number", wrong, answer) == 0
+
+
+EXPLAINED = {
+    "of": ("12", "12 of the 40 substations"),
+    "Of": ("12", "Of the 40 substations, 12 are new."),
+    "in total": ("12", "There are 50 in total, of which 12 are new."),
+    "name in bold": ("12", "**Line 7**: 12 km"),
+    "year in bold": ("12", "**2023**: 12 lines"),
+    "dates": ("126", "In 126 games from December 4, 1961 to January 10, 1963."),
+    "years": ("6", "Six times: 1959, 1963, 1965, 1981, 1988, and 2020."),
+    "later sentence": ("1776", "On July 4, 1776. However, Britain recognised it in 1783."),
+    "later clause": ("1993", "He returned in 1993 after departing in 1992."),
+    "consequence": ("27", "There are 27 lines. They were built in 1990, so they are 30 years old."),
+    "two values": ("110", "voltage = 110 kV, length = 12 km"),
+    "season": ("23", "There are 23 episodes in season 4."),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), EXPLAINED.values(), ids=EXPLAINED)
+def test_prose_is_right_by_any_of_its_numbers(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 1
