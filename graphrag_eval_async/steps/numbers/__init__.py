@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
-from graphrag_eval_async.steps.number_words import (
+from graphrag_eval_async.steps.numbers.word_tables import (
     ARTICLES,
     CJK_DIGITS,
     CJK_SCALES,
