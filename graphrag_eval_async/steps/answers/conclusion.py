@@ -220,7 +220,7 @@ def _value(number: Number) -> float:
 
 
 def _is_sum(total: float, values: Sequence[float]) -> bool:
-    """Whether a total is the sum of two or more of the last values, or the last two's difference."""
+    """Whether a total is the sum of the last two or more values, or the last two's difference."""
     if len(values) < 2:
         return False
     if isclose(total, values[-2] - values[-1]):

@@ -60,8 +60,8 @@ CORRECTIONS = "no|wait|actually|correction|sorry|nein|moment|non|attendez|perdó
 
 TOTALS = {
     "English": (
-        "so|therefore|thus|hence|total|altogether|in all|overall|together|combined|sum|makes|making|"
-        "equals|gives|giving|adds up"
+        "so|therefore|thus|hence|total|altogether|in all|overall|together|combined|sum|"
+        "makes|making|equals|gives|giving|adds up"
     ),
     "German": "also|insgesamt|zusammen|gesamt",
     "French": "donc|total|somme",

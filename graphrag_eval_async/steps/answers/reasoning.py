@@ -33,7 +33,9 @@ _FOLDED_BLOCK = re.compile(
     r"|<details[^<>]{0,200}>\s{0,9}<summary>[^<>]{0,80}(?:reasoning|thinking|thought)",
     re.IGNORECASE,
 )
-_FENCED_BLOCK = re.compile(r"```[ \t]{0,3}(?:think|thinking|thoughts?|reasoning)[ \t]{0,9}\n", re.I)
+_FENCED_BLOCK = re.compile(
+    r"```[ \t]{0,3}(?:think|thinking|thoughts?|reasoning)[ \t]{0,9}\n", re.IGNORECASE
+)
 
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _ANALYSIS_CHANNEL = "<|channel|>analysis<|message|>"
@@ -63,12 +65,15 @@ _ANSWER_LABEL = re.compile(
 )
 
 _REASONING_KEYS = frozenset(
-    "think thinking thought thoughts thought_process reasoning reasoning_content rationale analysis "
-    "chain_of_thought cot scratchpad reflection".split()
+    {
+        *("think", "thinking", "thought", "thoughts", "thought_process", "reasoning"),
+        *("reasoning_content", "rationale", "analysis", "chain_of_thought", "cot", "scratchpad"),
+        "reflection",
+    }
 )
 _ANSWER_KEYS = ("final_answer", "answer", "response", "output", "result", "content", "text")
 _JSON_FENCE = re.compile(
-    r"\s*```(?:json)?[ \t]{0,9}\n(?P<json>.*)\n[ \t]{0,9}```\s*", re.DOTALL | re.I
+    r"\s*```(?:json)?[ \t]{0,9}\n(?P<json>.*)\n[ \t]{0,9}```\s*", re.DOTALL | re.IGNORECASE
 )
 
 
@@ -188,10 +193,8 @@ def _answer_after_label(text: str) -> str:
     """Return what follows the last heading such as "Answer:", if a text begins with "Thought:"."""
     if _REASONING_LABEL.match(text) is None:
         return text
-    label = None
-    for label in _ANSWER_LABEL.finditer(text):
-        pass
-    return text if label is None else text[label.end() :]
+    labels = [*_ANSWER_LABEL.finditer(text)]
+    return text[labels[-1].end() :] if labels else text
 
 
 def _answer_of_json(text: str) -> str:

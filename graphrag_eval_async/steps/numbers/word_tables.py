@@ -6,6 +6,11 @@ and knows no "lakh", "none" or "half".
 
 from __future__ import annotations
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _TO_TWENTY = {
     "English": (
         "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -143,9 +148,9 @@ By themselves they are numbers only where a text has no other; inside a longer n
 "thirty-one", they are certain.
 """
 
-HALVES = frozenset(
+HALVES = _words(
     "half hälfte halb moitié mitad metà metade helft połowa połowę polovina hälften jumătate "
-    "половина половину μισά".split()
+    "половина половину μισά"
 )
 """Words for 0.5."""
 
@@ -162,10 +167,15 @@ DENOMINATORS = {
 }
 """The words that make a fraction of the number before them, as in "two thirds"."""
 
-ARTICLES = frozenset("a an one ein eine un une uno una um uma een ett".split())
+SINGULAR_DENOMINATORS = _words("half third quarter fourth fifth sixth seventh eighth ninth tenth")
+"""English words that are ordinals after another number than one: twenty-fifth is not 20/5."""
+
+DOZENS = _words("dozen dozens dutzend douzaine docena dozzina dúzia dozijn tuzin дюжина")
+
+ARTICLES = _words("a an one ein eine un une uno una um uma een ett")
 """Words that mean one before a power of ten or before "third of": a hundred, eine Million."""
 
-JOINERS = frozenset("and und et y e en och i și и і και".split())
+JOINERS = _words("and und et y e en och i și и і και")
 """Words for "and" inside a number: two hundred and five, treinta y dos."""
 
 SPACED_SCALES = {
@@ -227,7 +237,10 @@ CJK_DIGITS = {
     "两": 2,
     "兩": 2,
 }
+"""Chinese digits."""
+
 CJK_SCALES = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "億": 8, "亿": 8, "兆": 12}
+"""Exponents of ten by Chinese characters."""
 
 
 def by_word(words_by_value: dict[int, str]) -> dict[str, int]:

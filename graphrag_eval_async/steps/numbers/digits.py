@@ -1,0 +1,202 @@
+"""Numbers in digits: 1,234.5 and 1.234,5, 12,34,567, 2.5e-3, 1/2, 3万5千."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.steps.numbers.number import (
+    ROUNDING,
+    Number,
+    PlacedNumber,
+    Reading,
+    number_of_value,
+)
+from graphrag_eval_async.steps.numbers.scales import read_scale
+from graphrag_eval_async.steps.scripts import HANGUL, WITHOUT_SPACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_PARTS = 6
+"""The most parts of one number that are added, as the two of 3万5千; no real number has more."""
+
+# A letter or an underscore before a number makes it a part of a name, as in T1; in scripts without
+# spaces and in Korean, it is the end of the word before.
+_NO_NAME_BEFORE = rf"(?<![^\W{WITHOUT_SPACES}{HANGUL}])(?<![\d.,/^-])(?<!\d:)"
+_SIGN = r"(?P<sign>-|(?:minus|moins|menos|meno|минус|мінус)[ ']|负|負|マイナス|마이너스 ?|)"
+_FRACTION = (
+    r"(?:(?P<whole>\d{1,6})[ ']{1,2})?(?P<numerator>\d{1,6})/(?P<denominator>[1-9]\d{0,5})"
+    r"(?![\d/^:_]|[.,-]\d)"
+)
+_DIGITS = (
+    r"(?P<digits>(?>[1-9]\d{0,2}(?:[ ']\d{3}){1,6}(?![ ']?\d)(?:[.,]\d+)?"  # 1 234 567.8
+    r"|(?:\d+|(?=\.\d))(?:[.,]\d+)*)(?![-/:^_]\d))"
+)
+_POWER = r"(?P<power>e[+-]?\d{1,3}(?!\w)|)"
+
+# 3/5/2021, 5:30, 10-15 and 2^3 are no numbers.
+_NUMBER = re.compile(
+    rf"{_NO_NAME_BEFORE}(?P<text>{_SIGN}(?:{_FRACTION}|{_DIGITS}{_POWER}))", re.IGNORECASE
+)
+_NEXT_PART = re.compile(
+    r"(?:[ '](?:and[ '])?)?(?P<digits>[1-9]\d{0,3}(?:,\d{3})*(?:\.\d+)?)(?![.,]?\d)"
+)
+_PART_OF_SUM = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
+_GOES_ON_AFTER = frozenset("十百千万萬億亿兆만억조천백십")
+"""Characters after which digits belong to the same number: 1万2345."""
+
+_WITHOUT_SPACES = re.compile(f"[{WITHOUT_SPACES}{HANGUL}]")
+
+
+class _Style(NamedTuple):
+    """A way to write digits, in which one mark groups them and another is the decimal point."""
+
+    pattern: re.Pattern[str]
+    group: str
+    point: str
+
+
+def _style(group: str, point: str) -> _Style:
+    decimals = rf"(?:[{point}]\d+)?"
+    by_three = rf"[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+{decimals}"
+    in_india = rf"[1-9]\d?(?:[{group}]\d\d)+[{group}]\d{{3}}{decimals}"
+    return _Style(re.compile(rf"{by_three}|\d+{decimals}|{in_india}"), group, point)
+
+
+_ENGLISH = _style(group=",", point=".")
+_GERMAN = _style(group=".", point=",")
+
+
+class _Part(NamedTuple):
+    """A part of a number that is a sum, as 5千 of 3万5千."""
+
+    digits: str
+    exponent: int
+    end: int
+
+
+def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
+    """Yield the numbers of a text by `readable` that are written in digits, in order."""
+    position = 0
+    while True:
+        match = _NUMBER.search(text, position)
+        if match is None:
+            return
+        if match["numerator"] is not None:
+            position = match.end()
+            yield PlacedNumber(match.start(), position, _fraction(match))
+            continue
+
+        parts = _parts(match)
+        position = parts[-1].end
+        number = _number_of_parts(match, parts)
+        if number.readings:
+            yield PlacedNumber(match.start(), position, number)
+
+
+def _fraction(match: re.Match[str]) -> Number:
+    """Read 1/2 or 1 1/2. Such a number is not sure, since 1/2 may be a date or a name."""
+    value = Fraction(int(match["numerator"]), int(match["denominator"]))
+    if match["whole"]:
+        value += int(match["whole"])
+    if match["sign"]:
+        value = -value
+    return number_of_value(match["text"], value)
+
+
+def _parts(match: re.Match[str]) -> list[_Part]:
+    """Return the parts of a number, of which most have one."""
+    scale = read_scale(match.string, match.end())
+    parts = [_Part(match["digits"], scale.exponent, scale.end)]
+    while parts[-1].exponent > 0 and len(parts) < MAX_PARTS:
+        part = _next_part(match.string, parts[-1])
+        if part is None:
+            break
+        parts.append(part)
+    return parts
+
+
+def _next_part(text: str, previous: _Part) -> _Part | None:
+    """Return the part of a number after another one, which must have a larger power of ten.
+
+    Only directly after a character such as 万 may the part have no power.
+    """
+    match = _NEXT_PART.match(text, previous.end)
+    if match is None:
+        return None
+    scale = read_scale(text, match.end())
+    part = _Part(match["digits"], scale.exponent, scale.end)
+    if 0 < part.exponent < previous.exponent:
+        return part
+    is_adjacent = match.start("digits") == previous.end
+    if part.exponent == 0 and is_adjacent and text[previous.end - 1] in _GOES_ON_AFTER:
+        return part
+    return None
+
+
+def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
+    is_negative = bool(match["sign"])
+    power = int(match["power"][1:]) if match["power"] else 0
+    digits = parts[0].digits
+    exponent = parts[0].exponent
+
+    unscaled = _readings(digits, power, is_negative=is_negative)
+    if len(parts) > 1:
+        readings = _readings_of_sum(parts, is_negative=is_negative)
+    else:
+        readings = _readings(digits, power + exponent, is_negative=is_negative)
+    is_percentage = exponent < 0
+    if is_percentage:
+        readings += unscaled
+
+    end = match.end("text")
+    following = match.string[end : end + 1]
+    is_word_end = not following.isalnum() or _WITHOUT_SPACES.match(following) is not None
+    return Number(
+        text=match["text"],
+        readings=readings,
+        unscaled=unscaled,
+        is_percentage=is_percentage,
+        is_sure=exponent != 0 or is_word_end,
+    )
+
+
+def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading, ...]:
+    """Read digits as English and as German numbers; versions and the like have no reading."""
+    unsigned = re.sub("[ ']", "", digits)
+    if unsigned.startswith("."):
+        unsigned = f"0{unsigned}"
+    sign = "-" if is_negative else ""
+
+    readings = {}
+    for style in (_ENGLISH, _GERMAN):
+        if style.pattern.fullmatch(unsigned) is None:
+            continue
+        if style is _GERMAN and unsigned.endswith(",000"):
+            continue  # Nobody writes three decimals that are zero.
+        plain = unsigned.replace(style.group, "").replace(style.point, ".")
+        decimals = len(plain.partition(".")[2])
+        value = float(f"{sign}{plain}e{exponent}")  # A product would round twice.
+        unit = float(f"1e{exponent - decimals}")
+        if isfinite(value):
+            least = 0.0 if decimals else 10 * unit
+            readings[value] = Reading(value, half=unit / 2 * ROUNDING, least=least)
+    return tuple(readings.values())
+
+
+def _readings_of_sum(parts: Sequence[_Part], *, is_negative: bool) -> tuple[Reading, ...]:
+    """Add the parts of a number, whose digits are English ones: 1億2,580万."""
+    total = Decimal(0)
+    for part in parts:
+        plain = part.digits.replace(",", "")
+        if _PART_OF_SUM.fullmatch(plain) is None:
+            return ()
+        total += Decimal(f"{plain}e{part.exponent}")
+    if is_negative:
+        total = -total
+    unit = 10.0 ** parts[-1].exponent
+    return (Reading(float(total), half=unit / 2 * ROUNDING, least=0.0),)

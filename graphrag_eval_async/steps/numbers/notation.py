@@ -1,0 +1,89 @@
+"""One notation for the signs of numbers, whatever the script, the keyboard or the typesetter."""
+
+from __future__ import annotations
+
+import re
+from unicodedata import normalize
+
+from graphrag_eval_async.steps.scripts import with_ascii_digits
+
+_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
+_FRACTION_SLASH = "\u2044"
+
+
+def _spelled_fraction(character: str) -> str:
+    """Return ½ as " 1/2"; the space makes 1½ a mixed number."""
+    return " " + normalize("NFKC", character).replace(_FRACTION_SLASH, "/")
+
+
+_CHARACTERS = str.maketrans(
+    {
+        # Dashes and minus signs as hyphens.
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\uff0d\ufe63", "-"),
+        # Thousands separators as apostrophes, which keep a line together.
+        **dict.fromkeys("\u2019\u00a0\u2007\u2008\u2009\u202f", "'"),
+        # Punctuation of other scripts.
+        **dict.fromkeys("\u066b\uff0e", "."),
+        **dict.fromkeys("\u066c\uff0c\u060c", ","),
+        **dict.fromkeys("\u066a\uff05\ufe6a", "%"),
+        **dict.fromkeys("\u2215\uff0f" + _FRACTION_SLASH, "/"),
+        # Invisible characters inside numbers.
+        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2066\u2067\u2069\ufeff"),
+        **{character: _spelled_fraction(character) for character in _FRACTIONS},
+    }
+)
+_SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+_LATEX_FRACTION = re.compile(r"\\[dtc]?frac *\{? *(\d{1,6}) *\}? *\{? *(\d{1,6}) *\}?")
+_LATEX_SHORT_FRACTION = re.compile(r"\\[dtc]?frac *(\d)(\d)(?!\d)")  # \frac12
+_LATEX_WRAPPER = re.compile(
+    r"\\(?:text|textbf|mathrm|mathbf|mathit|operatorname|num|SI|qty|si|unit|boxed|fbox)"
+    r"(?![a-zA-Z])(?= *\{)"
+)
+_LATEX_SEPARATOR = re.compile(
+    r"(?<=\d)(?:\\[,;: !]|\{\\?(?P<mark>[ ,.])\}|~)(?=\d)"  # 1\,234 and 1{,}234
+)
+_LATEX_TIMES = re.compile(r"\\(?:times|cdot)(?![a-zA-Z]) ?")
+_POWER = re.compile(
+    r"[ ']?[x*\u00d7·][ ']?10"
+    r"(?:(?:\^|\*\*)\{?\(?(?P<plain>-?\d{1,3})\)?\}?"
+    r"|<sup>(?P<html>-?\d{1,3})</sup>"
+    r"|(?P<superscript>[⁻⁰¹²³⁴-⁹]{1,4}))"
+)
+_POWER_ALONE = re.compile(r"(?<![\w.,^])10\^\{(-?\d{1,3})\}")
+
+
+def readable(text: str) -> str:
+    """Return a text in which numbers have ASCII signs and no LaTeX."""
+    if not text.isascii():
+        text = normalize("NFC", text).translate(_CHARACTERS)
+        text = with_ascii_digits(text)
+    if "\\" in text or "{" in text or "~" in text:
+        text = _without_latex(text)
+    text = _POWER.sub(_as_exponent, text)
+    return _POWER_ALONE.sub(r"1e\1", text)
+
+
+def _without_latex(text: str) -> str:
+    text = _LATEX_SHORT_FRACTION.sub(r" \1/\2", text)
+    text = _LATEX_FRACTION.sub(r" \1/\2", text)
+    text = _LATEX_WRAPPER.sub("", text)
+    text = _LATEX_SEPARATOR.sub(_as_separator, text)
+    text = _LATEX_TIMES.sub("x ", text)
+    return text.replace("\\left", "").replace("\\right", "").replace("\\$", "$")
+
+
+def _as_separator(separator: re.Match[str]) -> str:
+    """Return a comma or a point as it is, and a space as an apostrophe."""
+    mark = separator["mark"]
+    if mark in {",", "."}:
+        return str(mark)
+    return "'"
+
+
+def _as_exponent(power: re.Match[str]) -> str:
+    """Return e8 for "x 10^8"."""
+    exponent = power["plain"] or power["html"]
+    if exponent is None:
+        exponent = power["superscript"].translate(_SUPERSCRIPTS)
+    return f"e{exponent}"

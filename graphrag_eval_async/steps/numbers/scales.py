@@ -1,0 +1,66 @@
+"""Powers of ten after a number: million, Mrd., lakh crore, 万, %."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from graphrag_eval_async.steps.numbers.word_tables import SPACED_SCALES, UNSPACED_SCALES, by_word
+
+MAX_SCALES = 3
+"""The most powers of ten in a row, as the two of "5 lakh crore"; no real number has more."""
+
+EXPONENTS = by_word(SPACED_SCALES)
+"""Exponents of ten by words in lower case that end at a space."""
+
+_UNSPACED_EXPONENTS = by_word(UNSPACED_SCALES)
+_SUFFIXES = {"k": 3, "K": 3, "M": 6, "B": 9}  # Directly after the digits: 5 K and 5m are units.
+_PERCENT = -2
+
+_LONGEST_FIRST = sorted(_UNSPACED_EXPONENTS, key=len, reverse=True)
+_SCALE = re.compile(
+    r"\*{0,2}[ '-]?\*{0,2}\\?"  # The number may be in bold; LaTeX escapes a percent sign.
+    rf"(?:(?P<unspaced>{'|'.join(map(re.escape, _LONGEST_FIRST))})"
+    r"|(?P<percent>(?:per|por|pour)[ ']ci?ento?(?!\w))"
+    r"|(?P<word>[^\W\d_]{1,15})(?!\w))",
+    re.IGNORECASE,
+)
+
+
+class Scale(NamedTuple):
+    """The power of ten that words after a number mean, and where these end."""
+
+    exponent: int  # 0 if no such word follows.
+    end: int
+
+
+def read_scale(text: str, position: int) -> Scale:
+    """Return the power of ten that follows a number which ends at this position."""
+    suffix = text[position : position + 1]
+    following = text[position + 1 : position + 2]
+    is_last_letter = not (following.isalnum() or following == "_")
+    if suffix in _SUFFIXES and is_last_letter:
+        return Scale(_SUFFIXES[suffix], position + 1)
+
+    exponent = 0
+    for _ in range(MAX_SCALES):
+        match = _SCALE.match(text, position)
+        if match is None:
+            break
+        word_exponent = _exponent(match)
+        if word_exponent is None:
+            break
+        exponent += word_exponent
+        position = match.end()
+        if word_exponent < 0:
+            break  # Nothing follows "percent".
+    return Scale(exponent, position)
+
+
+def _exponent(scale: re.Match[str]) -> int | None:
+    """Return the exponent of a word after a number; None if it is a unit or any other word."""
+    if scale["unspaced"]:
+        return _UNSPACED_EXPONENTS.get(scale["unspaced"])
+    if scale["percent"]:
+        return _PERCENT
+    return EXPONENTS.get(scale["word"].casefold())
