@@ -109,18 +109,22 @@ def _match_items(reference: str, answer: str) -> tuple[float, str]:
 def _match_parts(reference: str, answer: str) -> tuple[float, str]:
     """Return 1 if each line of the reference answer occurs in an answer, and which do not."""
     text = plain(answer)
-    text_without_emphasis = plain(without_emphasis(answer))
     missing = []
     for line in reference.split("\n"):
         part = plain(line)
         if not part or occurs(part, text):
             continue
-        # "**120** km" is the same as "120 km".
-        part_without_emphasis = plain(without_emphasis(line))
-        if part_without_emphasis and occurs(part_without_emphasis, text_without_emphasis):
-            continue
         missing.append(line)
+    if missing:
+        # "**120** km" is the same as "120 km".
+        text = plain(without_emphasis(answer))
+        missing = [line for line in missing if not _occurs_without_emphasis(line, text)]
     return float(not missing), _named("lacks", missing)
+
+
+def _occurs_without_emphasis(line: str, text: str) -> bool:
+    part = plain(without_emphasis(line))
+    return part != "" and occurs(part, text)
 
 
 def _match_number(reference: str, answer: str, tolerance: float | None) -> tuple[float, str]:

@@ -66,7 +66,7 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。\uff01\uff1f;\uff1b\n]|\s?[(\uff08]")
 
 _CONCLUDES = re.compile(
-    r"(?:^|[.!?:;](?=\s)|[。\uff01\uff1f\n])[\s*_#>-]{0,6}"  # The start of a sentence.
+    r"(?:^|[.!?:;](?=\s)|[。\uff01\uff1f\n])[ \t*_#>-]{0,6}+"  # The start of a sentence.
     rf"(?P<signal>(?:(?:and|und|et|y|e) )?{any_of(CONCLUSIONS)}|{UNSPACED_CONCLUSIONS}"
     rf"|(?:{CORRECTIONS})[,:.\u2014-])",
     re.IGNORECASE,
@@ -102,11 +102,16 @@ def concluding_numbers(answer: str) -> list[Number]:
     from its conclusion on; without a conclusion, all. Words such as "one" count only in an answer
     without another number.
     """
+    numbers = numbers_in(answer)
+    if not numbers:
+        return uncertain_numbers_in(answer)
+    if len(numbers) == 1:
+        return numbers
     for find_region in (_boxed, _labelled, _bold, _conclusion):
-        numbers = _asserted_numbers(find_region(answer))
-        if numbers:
-            return numbers
-    return _asserted_numbers(answer) or uncertain_numbers_in(answer)
+        concluding = _asserted_numbers(find_region(answer))
+        if concluding:
+            return concluding
+    return _asserted_numbers(answer)
 
 
 def _asserted_numbers(text: str) -> list[Number]:

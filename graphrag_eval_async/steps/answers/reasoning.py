@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import orjson
 
+_REASONING_HINT = re.compile(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal")
+"""What an answer with reasoning has, unless this follows a heading."""
+
 _NAMES = (
     "think|thinking|antthinking|thoughts?|thought_process|reasoning|reasoning_content|reflection|"
     "reflexion|scratch[_-]?pad|analysis|chain[_-]of[_-]thought|cot|inner[_-]monologue|"
@@ -87,6 +90,8 @@ class _Tag(NamedTuple):
 
 def without_reasoning(answer: str) -> str:
     """Return what an answer says besides reasoning; "" if it is nothing but reasoning."""
+    if _REASONING_HINT.search(answer) is None and _REASONING_LABEL.match(answer) is None:
+        return answer
     text = _last_channel(answer)
     text = _without_blocks(text, _FOLDED_BLOCK, closing="</details>")
     text = _without_blocks(text, _FENCED_BLOCK, closing="\n```")

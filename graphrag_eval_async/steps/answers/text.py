@@ -50,6 +50,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _SPACED_RANGE = re.compile(r"(?<=\d) - (?=\d)")
 _MARKDOWN_ESCAPE = re.compile(r"\\([_*#\[\]().!+`|~>-])")
 
+_EMPHASIS_HINT = frozenset("*_~`<")
 _STRONG_MARK = re.compile(r"\*\*|~~|`|</?(?:b|strong|i|em|u|mark|code|span)>", re.IGNORECASE)
 _EMPHASIS = re.compile(
     r"(?<!\w)(?P<mark>[*_])(?=\S)(?P<inside>[^*_\n]{1,300})(?<=\S)(?P=mark)(?!\w)"
@@ -133,16 +134,22 @@ def plain(text: str) -> str:
     text = without_entities(text)
     if "\\" in text:
         text = _MARKDOWN_ESCAPE.sub(r"\1", text)
-    # Some quotes would become a space and an accent below.
-    text = text.translate(_CHARACTERS)
     if not text.isascii():
-        text = normalize("NFKC", normalize("NFKC", text).casefold())
-        text = text.translate(_CHARACTERS).translate(_FOLDED)
-        text = with_ascii_digits(text)
-    else:
-        text = text.casefold()
-    text = " ".join(text.split())
-    return _SPACED_RANGE.sub("-", text)
+        text = _plain_characters(text)
+    text = " ".join(text.replace("`", "'").lower().split())
+    if " - " in text:
+        text = _SPACED_RANGE.sub("-", text)
+    return text
+
+
+def _plain_characters(text: str) -> str:
+    """Return a text in lower case, in one Unicode form and with plain punctuation."""
+    # First, since NFKC makes a space and an accent of some quotes.
+    text = text.translate(_CHARACTERS)
+    # Twice, since the lower case of some characters has another form.
+    text = normalize("NFKC", normalize("NFKC", text).casefold())
+    text = text.translate(_CHARACTERS).translate(_FOLDED)
+    return with_ascii_digits(text)
 
 
 def without_entities(text: str) -> str:
@@ -154,6 +161,8 @@ def without_entities(text: str) -> str:
 
 def without_emphasis(text: str) -> str:
     """Return a text without the marks of Markdown and HTML for bold, italics and code."""
+    if _EMPHASIS_HINT.isdisjoint(text):
+        return text
     return _EMPHASIS.sub(r"\g<inside>", _STRONG_MARK.sub("", text))
 
 

@@ -44,6 +44,9 @@ _LATEX_SEPARATOR = re.compile(
     r"(?<=\d)(?:\\[,;: !]|\{\\?(?P<mark>[ ,.])\}|~)(?=\d)"  # 1\,234 and 1{,}234
 )
 _LATEX_TIMES = re.compile(r"\\(?:times|cdot)(?![a-zA-Z]) ?")
+_UNDERLINED = re.compile(r"(?<!\w)(?P<marks>__?)(?P<inside>[^_\n]{1,100})(?P=marks)(?!\w)")
+"""Markdown for italics and bold. Other underscores are parts of names."""
+
 _POWER = re.compile(
     r"[ ']?[x*\u00d7·][ ']?10"
     r"(?:(?:\^|\*\*)\{?\(?(?P<plain>-?\d{1,3})\)?\}?"
@@ -60,6 +63,8 @@ def readable(text: str) -> str:
         text = with_ascii_digits(text)
     if "\\" in text or "{" in text or "~" in text:
         text = _without_latex(text)
+    if "_" in text:
+        text = _UNDERLINED.sub(r"\g<inside>", text)
     text = _POWER.sub(_as_exponent, text)
     return _POWER_ALONE.sub(r"1e\1", text)
 
