@@ -111,15 +111,29 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
 class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     """How answers are matched with reference answers, without a judge.
 
-    "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. "regex"
-    has the syntax of RE2, and ignores case only if the pattern begins with ``(?i)``. "list" splits
-    items at commas, semicolons, line breaks, ``&`` and "and", and ignores bullets, quotes and
-    brackets.
+    Reasoning, such as a ``<think>`` block or what stands before "Answer:" in an answer that begins
+    with "Thought:", is no part of an answer. Quotes, hyphens, dashes and spaces of all kinds are
+    the same, and soft hyphens and other invisible characters do not count. "exact" also ignores
+    surrounding quotes, emphasis and a final stop.
 
-    "number" reads 1,234.5 and 1.234,5, 2.5e-3, 3 x 10^8, 1.5 million, 2 Mrd., 3.5M, and the words
-    zero and two to twelve. 12.345 may be English or German, and is right if either reading is. 45%
-    is both 45 and 0.45. Dates, times, versions, fractions, ranges and other numbers in words are
-    not numbers.
+    "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. In
+    scripts without spaces, such as Chinese and Thai, it finds any part, and in Korean a word with
+    a particle. "regex" has the syntax of RE2, and ignores case only if the pattern begins with
+    ``(?i)``.
+
+    "list" splits items at commas, semicolons, line breaks, ``&`` and "and" in about 80 languages,
+    and reads lists in Markdown and HTML. It ignores bullets, numbers, quotes, brackets, and text
+    before and after a list. A word that is only sometimes an "and", such as Czech "a", splits items
+    where more of them then agree.
+
+    "number" reads 1,234.5 and 1.234,5, 12,34,567, 2.5e-3, 3 x 10^8, 1/2, LaTeX, and words such as
+    "twenty-one" in fourteen languages. It knows powers of ten: 1.5 million, 2 Mrd., 3.5M, 5 lakh,
+    3万5千. 12.345 may be English or German, and is right if either reading is. 45% is both 45 and
+    0.45. Dates such as 2021-05-03, times, versions and ranges are not numbers.
+
+    If an answer has several numbers, those count that are in ``\\boxed{}``, after "Answer:" or in
+    bold; otherwise those from its conclusion on, such as "So ..." or the sum of the numbers before;
+    otherwise all. Words such as "one" and "no" count in answers without another number.
 
     Attributes:
         match: how to match answers to questions that have no `match`.

@@ -26,8 +26,8 @@ TOLERANCE = 1e-6
 MAX_CHARACTERS = 100_000
 """How many characters of an answer count, without its reasoning."""
 
-QUICK_CHARACTERS = 4000
-"""The length from which on answers are matched in threads: reading 4,000 takes up to 20 ms."""
+QUICK_CHARACTERS = 2000
+"""The length from which on answers are matched in threads: reading 2,000 takes up to 20 ms."""
 
 MAX_WORDS_AFTER_UNCERTAIN = 2
 """How many words may follow "one" in a reference answer that is a number, such as its unit."""
