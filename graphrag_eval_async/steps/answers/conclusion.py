@@ -105,8 +105,8 @@ def concluding_numbers(answer: str) -> list[Number]:
     numbers = numbers_in(answer)
     if not numbers:
         return uncertain_numbers_in(answer)
-    if len(numbers) == 1:
-        return numbers
+    if len({number.readings for number in numbers}) == 1:
+        return numbers[:1]
     for find_region in (_boxed, _labelled, _bold, _conclusion):
         concluding = _asserted_numbers(find_region(answer))
         if concluding:

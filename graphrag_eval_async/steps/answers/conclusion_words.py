@@ -7,11 +7,11 @@ since no space separates them from what follows.
 from __future__ import annotations
 
 ANSWER_LABELS = {
-    "English": "answer|final (?:result|count|number|value|total)|result",
-    "German": "antwort|ergebnis",
+    "English": "answer|ans|solution|final (?:result|count|number|value|total)|result",
+    "German": "antwort|ergebnis|lösung",
     "French": "réponse|résultat",
-    "Spanish": "respuesta|resultado",
-    "Italian": "risposta|risultato",
+    "Spanish": "respuesta|resultado|solución",
+    "Italian": "risposta|risultato|soluzione",
     "Portuguese": "resposta",
     "Dutch": "antwoord",
     "Polish": "odpowiedź",

@@ -77,6 +77,8 @@ DOUBTFUL = (
     r"(?<=[\uac00-\ud7a3])(?:와|과|하고|이랑|랑)\s",  # Korean.
     r"(?:^|\s)و(?=[\u0620-\u064a])",  # Arabic.
     r"(?:^|\s)ו-?(?=[\u05d0-\u05ea])",  # Hebrew.
+    r"[\s.]\(?\d{1,2}[.)]\s",  # 1. Berlin 2. Bonn
+    r"\s-\s",
     "[・·]",
     r"\s?/\s?",
     r"\s\+\s",
@@ -84,3 +86,13 @@ DOUBTFUL = (
     r"\sor\s",
 )
 """Patterns of what separates items in some lists, but is a part of names and words in others."""
+
+SENTENCE_BEGINNING = (
+    r"^.{1,60}?\s(?:are|is|were|was|include|includes|namely|sind|ist|waren|sont|est|son|es|sono|è|"
+    r"são|é)\s"
+    r"|^.{1,30}?(?:は|是|有|包括|는|은)\s?"
+)
+"""A pattern for the words before the first item of a list in a sentence."""
+
+SENTENCE_END = "(?:です|でした|である|だ|などがある|があります|など|等|입니다|이다|이에요|예요|등|등이 있다|ครับ|ค่ะ)$"
+"""A pattern for the words after the last item of a list in a sentence, if no space stands there."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.steps.answers.conjunctions import DOUBTFUL, SPACED, UNSPACED
+from graphrag_eval_async.steps.answers.conjunctions import (
+    DOUBTFUL,
+    SENTENCE_BEGINNING,
+    SENTENCE_END,
+    SPACED,
+    UNSPACED,
+)
 from graphrag_eval_async.steps.answers.text import plain, without_entities
 
 if TYPE_CHECKING:
@@ -18,13 +24,15 @@ _GROUPED_NUMBER = re.compile(
 
 _CONJUNCTIONS = "|".join(word for words in SPACED.values() for word in words.split())
 _SEPARATOR = re.compile(
-    r"[,;|\n،؛、，；｜፣၊]"
+    r"[,;|\n\t،؛、，；｜፣၊]"
     r"|\s[•·‣◦▪●∙]\s"
     rf"|\s(?:(?i:and|&)|{_CONJUNCTIONS})\s"
     rf"|{'|'.join(UNSPACED)}"
 )
 _LEADING_CONJUNCTION = re.compile(rf"\A\s*(?:and|&|{_CONJUNCTIONS})\s")
 _DOUBTFUL_SEPARATORS = [re.compile(pattern) for pattern in DOUBTFUL]
+_SENTENCE_BEGINNING = re.compile(SENTENCE_BEGINNING)
+_SENTENCE_END = re.compile(SENTENCE_END)
 
 _MARKER = re.compile(
     r"\s*(?:>\s?){0,3}\s*"  # A quotation.
@@ -208,7 +216,26 @@ def _explained_item(line: str) -> str:
 
 
 def _split_further(expected: set[str], given: set[str]) -> tuple[set[str], set[str]]:
-    """Split items at doubtful separators where that makes more of them agree."""
+    """Split items at doubtful separators where that makes more of them agree.
+
+    In the same way, the words around the items of a sentence are removed.
+    """
+    best = _split_at_doubtful(expected, given)
+    without_sentence = {item if item in expected else _in_sentence(item) for item in given}
+    if without_sentence != given:
+        other = _split_at_doubtful(expected, without_sentence)
+        if len(other[0] & other[1]) > len(best[0] & best[1]):
+            return other
+    return best
+
+
+def _in_sentence(item: str) -> str:
+    """Return an item without the words of the sentence that it begins or ends."""
+    item = _SENTENCE_END.sub("", item)
+    return _SENTENCE_BEGINNING.sub("", item).strip(_EDGES)
+
+
+def _split_at_doubtful(expected: set[str], given: set[str]) -> tuple[set[str], set[str]]:
     for separator in _DOUBTFUL_SEPARATORS:
         if expected == given:
             break

@@ -15,7 +15,8 @@ _REASONING_HINT = re.compile(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal")
 """What an answer with reasoning has, unless this follows a heading."""
 
 _NAMES = (
-    "think|thinking|antthinking|thoughts?|thought_process|reasoning|reasoning_content|reflection|"
+    "think|thinking|thinking_process|antthinking|reason|reasoning_process|planning|"
+    "self[_-]reflection|thoughts?|thought_process|reasoning|reasoning_content|reflection|"
     "reflexion|scratch[_-]?pad|analysis|chain[_-]of[_-]thought|cot|inner[_-]monologue|"
     "internal[_-]monologue|inner[_-]thoughts?|monologue|deliberation|rationale"
 )
@@ -25,8 +26,8 @@ _TAG = re.compile(
     rf"(?:<|&lt;|＜|◁)\s{{0,3}}(?P<slash>/?)\s{{0,3}}(?:[a-z]{{1,12}}:)?(?:{_NAMES})"
     r"(?:\s[^<>]{0,200})?(?P<void>/?)(?:>|&gt;|＞|▷)"
     r"|\[(?P<bracket_slash>/?)(?:THINK|THINKING|REASONING)\]"
-    r"|(?P<opening_token><\|(?:begin_of_thought|start_thinking|inner_prefix|think)\|>|<unused94>)"
-    r"|(?P<closing_token><\|(?:end_of_thought|end_thinking|inner_suffix|/think)\|>|<unused95>)"
+    r"|(?P<opening_token><\|(?:begin_of_thought|start_thinking|inner_prefix|think|thinking)\|>|<unused94>)"
+    r"|(?P<closing_token><\|(?:end_of_thought|end_thinking|inner_suffix|/think|/thinking)\|>|<unused95>)"
     r")(?!`)",
     re.IGNORECASE,
 )
@@ -39,6 +40,8 @@ _FOLDED_BLOCK = re.compile(
 _FENCED_BLOCK = re.compile(
     r"```[ \t]{0,3}(?:think|thinking|thoughts?|reasoning)[ \t]{0,9}\n", re.IGNORECASE
 )
+
+_COMMENT = re.compile("<!--")
 
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _ANALYSIS_CHANNEL = "<|channel|>analysis<|message|>"
@@ -95,6 +98,7 @@ def without_reasoning(answer: str) -> str:
     text = _last_channel(answer)
     text = _without_blocks(text, _FOLDED_BLOCK, closing="</details>")
     text = _without_blocks(text, _FENCED_BLOCK, closing="\n```")
+    text = _without_blocks(text, _COMMENT, closing="-->")
     text = _without_tagged(text)
     text = _answer_in_tags(text)
     text = _answer_after_label(text)

@@ -51,6 +51,7 @@ _SPACED_RANGE = re.compile(r"(?<=\d) - (?=\d)")
 _MARKDOWN_ESCAPE = re.compile(r"\\([_*#\[\]().!+`|~>-])")
 
 _EMPHASIS_HINT = frozenset("*_~`<")
+_FENCE = re.compile(r"\s*```\w{0,20}\n(?P<inside>.*)\n```\s*", re.DOTALL)
 _STRONG_MARK = re.compile(r"\*\*|~~|`|</?(?:b|strong|i|em|u|mark|code|span)>", re.IGNORECASE)
 _EMPHASIS = re.compile(
     r"(?<!\w)(?P<mark>[*_])(?=\S)(?P<inside>[^*_\n]{1,300})(?<=\S)(?P=mark)(?!\w)"
@@ -168,7 +169,8 @@ def without_emphasis(text: str) -> str:
 
 def bare(text: str) -> str:
     """Return a text by `plain` without surrounding quotes, emphasis and a final stop."""
-    text = plain(text)
+    fence = _FENCE.fullmatch(text)
+    text = plain(fence["inside"] if fence else text)
     for _ in range(MAX_LAYERS):
         inner = _without_layer(text)
         if inner == text:

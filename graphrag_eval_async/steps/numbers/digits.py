@@ -13,7 +13,7 @@ from graphrag_eval_async.steps.numbers.number import (
     Number,
     PlacedNumber,
     Reading,
-    number_of_value,
+    number_of_scaled_value,
 )
 from graphrag_eval_async.steps.numbers.scales import read_scale
 from graphrag_eval_async.steps.scripts import HANGUL, WITHOUT_SPACES
@@ -87,8 +87,9 @@ def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
         if match is None:
             return
         if match["numerator"] is not None:
-            position = match.end()
-            yield PlacedNumber(match.start(), position, _fraction(match))
+            scale = read_scale(text, match.end())
+            position = scale.end
+            yield PlacedNumber(match.start(), position, _fraction(match, scale.exponent))
             continue
 
         parts = _parts(match)
@@ -98,14 +99,17 @@ def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
             yield PlacedNumber(match.start(), position, number)
 
 
-def _fraction(match: re.Match[str]) -> Number:
-    """Read 1/2 or 1 1/2. Such a number is not sure, since 1/2 may be a date or a name."""
+def _fraction(match: re.Match[str], exponent: int) -> Number:
+    """Read 1/2 or 1 1/2, which a power of ten may follow.
+
+    Such a number is not sure, since 1/2 may be a date or a name.
+    """
     value = Fraction(int(match["numerator"]), int(match["denominator"]))
     if match["whole"]:
         value += int(match["whole"])
     if match["sign"]:
         value = -value
-    return number_of_value(match["text"], value)
+    return number_of_scaled_value(match["text"], value, exponent)
 
 
 def _parts(match: re.Match[str]) -> list[_Part]:
@@ -145,9 +149,10 @@ def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
     exponent = parts[0].exponent
 
     unscaled = _readings(digits, power, is_negative=is_negative)
+    readings = unscaled
     if len(parts) > 1:
         readings = _readings_of_sum(parts, is_negative=is_negative)
-    else:
+    elif exponent != 0:
         readings = _readings(digits, power + exponent, is_negative=is_negative)
     is_percentage = exponent < 0
     if is_percentage:
@@ -167,7 +172,7 @@ def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
 
 def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading, ...]:
     """Read digits as English and as German numbers; versions and the like have no reading."""
-    unsigned = re.sub("[ ']", "", digits)
+    unsigned = digits.replace(" ", "").replace("'", "")
     if unsigned.startswith("."):
         unsigned = f"0{unsigned}"
     sign = "-" if is_negative else ""

@@ -43,6 +43,7 @@ _LATEX_WRAPPER = re.compile(
 _LATEX_SEPARATOR = re.compile(
     r"(?<=\d)(?:\\[,;: !]|\{\\?(?P<mark>[ ,.])\}|~)(?=\d)"  # 1\,234 and 1{,}234
 )
+_LATEX_RAISED = re.compile(r"([\^_])\{([^{}]{0,20})\}")  # km^{2} and x_{1}
 _LATEX_TIMES = re.compile(r"\\(?:times|cdot)(?![a-zA-Z]) ?")
 _UNDERLINED = re.compile(r"(?<!\w)(?P<marks>__?)(?P<inside>[^_\n]{1,100})(?P=marks)(?!\w)")
 """Markdown for italics and bold. Other underscores are parts of names."""
@@ -53,7 +54,10 @@ _POWER = re.compile(
     r"|<sup>(?P<html>-?\d{1,3})</sup>"
     r"|(?P<superscript>[⁻⁰¹²³⁴-⁹]{1,4}))"
 )
-_POWER_ALONE = re.compile(r"(?<![\w.,^])10\^\{(-?\d{1,3})\}")
+_POWER_ALONE = re.compile(
+    r"(?<![\w.,^-])10(?:\^(?P<plain>-?\d{1,3})(?!\d)|<sup>(?P<html>-?\d{1,3})</sup>"
+    r"|(?P<superscript>[⁻⁰¹²³⁴-⁹]{1,4}))"
+)
 
 
 def readable(text: str) -> str:
@@ -66,7 +70,7 @@ def readable(text: str) -> str:
     if "_" in text:
         text = _UNDERLINED.sub(r"\g<inside>", text)
     text = _POWER.sub(_as_exponent, text)
-    return _POWER_ALONE.sub(r"1e\1", text)
+    return _POWER_ALONE.sub(lambda power: f"1{_as_exponent(power)}", text)
 
 
 def _without_latex(text: str) -> str:
@@ -75,6 +79,7 @@ def _without_latex(text: str) -> str:
     text = _LATEX_WRAPPER.sub("", text)
     text = _LATEX_SEPARATOR.sub(_as_separator, text)
     text = _LATEX_TIMES.sub("x ", text)
+    text = _LATEX_RAISED.sub(r"\1\2", text)
     return text.replace("\\left", "").replace("\\right", "").replace("\\$", "$")
 
 

@@ -22,6 +22,7 @@ _SCALE = re.compile(
     r"\*{0,2}[ '-]?\*{0,2}\\?"  # The number may be in bold; LaTeX escapes a percent sign.
     rf"(?:(?P<unspaced>{'|'.join(map(re.escape, _LONGEST_FIRST))})"
     r"|(?P<percent>(?:per|por|pour)[ ']ci?ento?(?!\w))"
+    r"|(?P<money>[kM](?= ?[€$£]))"
     r"|(?P<word>[^\W\d_]{1,15})(?!\w))",
     re.IGNORECASE,
 )
@@ -63,4 +64,6 @@ def _exponent(scale: re.Match[str]) -> int | None:
         return _UNSPACED_EXPONENTS.get(scale["unspaced"])
     if scale["percent"]:
         return _PERCENT
+    if scale["money"]:
+        return _SUFFIXES.get(scale["money"])
     return EXPONENTS.get(scale["word"].casefold())

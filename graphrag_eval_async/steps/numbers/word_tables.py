@@ -182,7 +182,7 @@ SPACED_SCALES = {
     2: "hundred hundreds hundert honderd hundra",
     3: (
         "thousand thousands thd tausend tsd mille mila mil duizend tysiąc tysiące tysięcy tys "
-        "tisíc tisíce tusen tusind tuhat tuhatta ezer mie mii bin hiljada hiljade tisuća tisuće "
+        "tisíc tisíce tis tusen tusind tuhat tuhatta ezer mie mii bin hiljada hiljade tisuća tisuće "
         "ribu nghìn ngàn тысяча тысячи тысяч тыс тисяча тисячі тисяч тис хиляди χίλια χιλιάδες "
         "ألف آلاف אלף هزار hazar"
     ),
