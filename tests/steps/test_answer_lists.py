@@ -173,6 +173,16 @@ MARKED = {
     "HTML terms": "<dl><dt>Berlin</dt><dt>Bonn</dt></dl>",
     "entities": "&bull; Berlin<br/>&bull; Bonn",
     "JSON": '["Berlin", "Bonn"]',
+    "numbers in a line": "1. Berlin 2. Bonn",
+    "bracketed numbers in a line": "1) Berlin 2) Bonn",
+    "tabulator": "Berlin\tBonn",
+    "hyphen": "Berlin - Bonn",
+    "sentence": "The cities are Berlin and Bonn.",
+    "German sentence": "Die Städte sind Berlin und Bonn.",
+    "French sentence": "Les villes sont Berlin et Bonn.",
+    "Japanese sentence": "都市はBerlinとBonnです。",
+    "Chinese sentence": "城市是Berlin和Bonn。",
+    "Korean sentence": "도시는 Berlin 및 Bonn입니다.",
 }
 
 

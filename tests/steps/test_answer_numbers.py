@@ -70,6 +70,10 @@ WRITTEN = {
     "one third": ("1/3", "one third"),
     "percent for a fraction": ("1/2", "50 %"),
     "Chinese fraction": ("2/3", "三分之二"),
+    "half a million in signs": ("500000", "½ million"),
+    "mixed number of millions": ("2500000", "2½ million"),
+    "mixed number of lakhs": ("150000", "1½ lakh"),
+    "three and a half": ("3.5", "three and a half"),
     # India.
     "Indian groups": ("1234567", "12,34,567"),
     "lakh": ("500000", "5 lakh"),
@@ -107,6 +111,12 @@ WRITTEN = {
     "Arabic million": ("5e6", "٥ مليون"),
     "Vietnamese million": ("3e6", "3 triệu"),
     "Thai million": ("3e6", "3 ล้าน"),
+    "million euros": ("5e6", "5 M€"),
+    "thousand euros": ("5000", "5 k€"),
+    "Russian words": ("2e6", "два миллиона"),
+    "French words": ("2e6", "deux millions"),
+    "Italian words": ("2e6", "due milioni"),
+    "Spanish thousand": ("3000", "tres mil"),
     # Chinese, Japanese, Korean.
     "万": ("35000", "3.5万"),
     "億": ("1.5e8", "1.5億人"),
@@ -151,6 +161,10 @@ WRITTEN = {
     "unit in a box": ("42", r"\boxed{42\,\text{km}}"),
     "Python's power": ("3e8", "3 * 10**8"),
     "HTML's power": ("3e8", "3 × 10<sup>8</sup>"),
+    "power without braces": ("1e6", "10^6"),
+    "raised power": ("1e6", "10⁶"),
+    "negative power": ("0.0042", r"4.2 \times 10^{-3}"),
+    "approximately": ("42", r"$\approx 42\,\mathrm{km}$"),
     # Percent.
     "per cent": ("0.05", "5 per cent"),
     "pour cent": ("0.05", "5 pour cent"),
@@ -181,6 +195,8 @@ OTHERS = {
     "date": ("3", "3/5/2021"),
     "mixed number": ("0.5", "1 1/2"),
     "name": ("1", "T1"),
+    "raised digit": ("2", "42 km^{2}"),
+    "index": ("1", "x_{1} = 5"),
     "pronoun": ("1", "I found 5 lines"),
 }
 

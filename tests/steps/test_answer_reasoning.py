@@ -47,6 +47,10 @@ REASONED = {
     "headings": "## Reasoning\nBerlin?\n## Answer\nParis",
     "German": "Überlegung: Berlin?\nAntwort: Paris",
     "Chinese": "思考：Berlin？\n答案：Paris",
+    "comment": "<!-- Berlin? -->Paris",
+    "planning": "<planning>Berlin?</planning>Paris",
+    "step by step": "Let's think step by step. Berlin?\nAnswer: Paris",
+    "headings without colons": "**Thinking**\n\nBerlin?\n\n**Final Answer**\n\nParis",
     "JSON": '{"reasoning": "Berlin?", "answer": "Paris"}',
     "JSON in a fence": '```json\n{"thought": "Berlin?", "answer": ["Paris"]}\n```',
 }

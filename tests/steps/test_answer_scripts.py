@@ -128,6 +128,8 @@ BARE = {
     "struck out": "~~Paris~~",
     "code": "`Paris`",
     "fence": "```\nParis\n```",
+    "named fence": "```text\nParis\n```",
+    "bold italics": "***Paris***",
     "bold quotes": "**\u201cParis.\u201d**",
     "HTML": "<strong>Paris</strong>",
     "Chinese": "「Paris」。",
