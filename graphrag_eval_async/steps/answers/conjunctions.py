@@ -94,5 +94,8 @@ SENTENCE_BEGINNING = (
 )
 """A pattern for the words before the first item of a list in a sentence."""
 
-SENTENCE_END = "(?:です|でした|である|だ|などがある|があります|など|等|입니다|이다|이에요|예요|등|등이 있다|ครับ|ค่ะ)$"
+SENTENCE_END = (
+    "(?:です|でした|である|だ|などがある|があります|など|等|"
+    "입니다|이다|이에요|예요|등|등이 있다|ครับ|ค่ะ)$"
+)
 """A pattern for the words after the last item of a list in a sentence, if no space stands there."""

@@ -182,9 +182,9 @@ SPACED_SCALES = {
     2: "hundred hundreds hundert honderd hundra",
     3: (
         "thousand thousands thd tausend tsd mille mila mil duizend tysiąc tysiące tysięcy tys "
-        "tisíc tisíce tis tusen tusind tuhat tuhatta ezer mie mii bin hiljada hiljade tisuća tisuće "
-        "ribu nghìn ngàn тысяча тысячи тысяч тыс тисяча тисячі тисяч тис хиляди χίλια χιλιάδες "
-        "ألف آلاف אלף هزار hazar"
+        "tisíc tisíce tis tusen tusind tuhat tuhatta ezer mie mii bin hiljada hiljade tisuća "
+        "tisuće ribu nghìn ngàn тысяча тысячи тысяч тыс тисяча тисячі тисяч тис хиляди χίλια "
+        "χιλιάδες ألف آلاف אלף هزار hazar"
     ),
     5: "lakh lakhs lac lacs",
     6: (
