@@ -74,8 +74,27 @@ class ListMatch(NamedTuple):
 
 
 class _Line(NamedTuple):
-    text: str  # Without its marker.
+    """A line of a text without its marker."""
+
+    text: str
     has_marker: bool
+
+
+class _Reading(NamedTuple):
+    """One way to read the items of a reference answer and of an answer."""
+
+    expected: set[str]
+    answered: set[str]
+
+    @property
+    def matches(self) -> int:
+        """How many items agree."""
+        return len(self.expected & self.answered)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 if the answer has no items."""
+        return 2 * self.matches / (len(self.expected) + len(self.answered))
 
 
 def items_of(text: str) -> set[str]:
@@ -86,50 +105,53 @@ def items_of(text: str) -> set[str]:
 def match_list(reference: str, answer: str) -> ListMatch:
     """Compare the items of an answer with those of a reference answer, in any order.
 
-    Where a list can be read in several ways, the one counts in which most of the items agree:
-    1,235 may be one number or two.
+    Where a list can be read in several ways, the one with the best F1 counts: 1,235 may be one
+    number or two.
     """
-    expected_lines = _lines(reference)
-    expected = _items_of_lines(expected_lines, grouped=True, expected=())
+    reference_lines = _lines(reference)
+    expected = _items_of_lines(reference_lines, grouped=True, expected=())
     lines = _without_introduction(_lines(answer), expected)
-    given = _items_of_lines(lines, grouped=True, expected=expected)
+    answered = _items_of_lines(lines, grouped=True, expected=expected)
 
-    best = _split_further(expected, given)
-    best_f1 = _f1(*best)
-    for other_expected, other_given in _other_readings(expected_lines, lines, expected):
-        pair = _split_further(other_expected, other_given)
-        f1 = _f1(*pair)
-        if f1 > best_f1:
-            best, best_f1 = pair, f1
-
-    expected, given = best
-    return ListMatch(best_f1, missing=sorted(expected - given), added=sorted(given - expected))
+    best = _split_further(_Reading(expected, answered))
+    if best.f1 < 1:
+        for reading in _other_readings(reference_lines, lines, expected):
+            other = _split_further(reading)
+            if other.f1 > best.f1:
+                best = other
+    return ListMatch(
+        f1=best.f1,
+        missing=sorted(best.expected - best.answered),
+        added=sorted(best.answered - best.expected),
+    )
 
 
 def _other_readings(
-    expected_lines: list[_Line], lines: list[_Line], expected: set[str]
-) -> Iterator[tuple[set[str], set[str]]]:
-    """Yield other pairs of expected items and items of the answer."""
-    marked_lines = [line for line in lines if line.has_marker]
-    variants = [lines]
-    if 0 < len(marked_lines) < len(lines):
-        # The other lines introduce a list or comment on it.
-        variants.append(marked_lines)
-    compact_expected = _items_of_lines(expected_lines, grouped=False, expected=())
+    reference_lines: list[_Line], lines: list[_Line], expected: set[str]
+) -> Iterator[_Reading]:
+    """Yield other readings than that of all lines in which 1,000 is one item."""
+    compact_expected = _items_of_lines(reference_lines, grouped=False, expected=())
+    for variant in _variants(lines):
+        answered = _items_of_lines(variant, grouped=True, expected=expected)
+        if variant is not lines:
+            yield _Reading(expected, answered)
 
-    for variant in variants:
-        given = _items_of_lines(variant, grouped=True, expected=expected)
-        if variant is not lines and not expected.isdisjoint(given):
-            yield expected, given
-        compact_given = _items_of_lines(variant, grouped=False, expected=compact_expected)
-        for pair in (
-            (expected, compact_given),
-            (compact_expected, given),
-            (compact_expected, compact_given),
-        ):
-            # One match may be by chance: 1,235 has a 1.
-            if len(pair[0] & pair[1]) > 1:
-                yield pair
+        compact_answered = _items_of_lines(variant, grouped=False, expected=compact_expected)
+        compact_readings = [
+            _Reading(expected, compact_answered),
+            _Reading(compact_expected, answered),
+            _Reading(compact_expected, compact_answered),
+        ]
+        # One match may be by chance: 1,235 has a 1.
+        yield from (reading for reading in compact_readings if reading.matches > 1)
+
+
+def _variants(lines: list[_Line]) -> list[list[_Line]]:
+    """Return all lines, and those with a marker if the others may introduce or follow them."""
+    marked_lines = [line for line in lines if line.has_marker]
+    if marked_lines and len(marked_lines) < len(lines):
+        return [lines, marked_lines]
+    return [lines]
 
 
 def _lines(text: str) -> list[_Line]:
@@ -142,39 +164,41 @@ def _lines(text: str) -> list[_Line]:
 
     lines: list[_Line] = []
     for written in text.split("\n"):
-        if written.lstrip().startswith("```"):
-            continue
-        if "--" in written and not written.strip(" \t|:+-="):
-            # The line below the head of a table, or a rule.
-            if "|" in written and lines:
-                lines.pop()
+        is_fence = written.lstrip().startswith("```")
+        is_rule = "--" in written and not written.strip(" \t|:+-=")
+        if is_rule and "|" in written and lines:
+            # What stands above is the head of a table.
+            lines.pop()
+        if is_fence or is_rule:
             continue
         marker = _MARKER.match(written)
-        end = marker.end() if marker else 0
-        if written[end:].strip():
-            lines.append(_Line(written[end:], has_marker=bool(written[:end].strip())))
+        marker_end = marker.end() if marker else 0
+        line = _Line(written[marker_end:], has_marker=bool(written[:marker_end].strip()))
+        if line.text.strip():
+            lines.append(line)
     return lines
 
 
 def _without_introduction(lines: list[_Line], expected: set[str]) -> list[_Line]:
-    """Return lines without a beginning such as "The cities are:"."""
+    """Return lines without a beginning such as "The cities are:" that has no expected item."""
     if any(": " in item for item in expected):
         return lines
     for index, line in enumerate(lines):
         colon = _INTRODUCTION.search(line.text + "\n")
         if colon is None:
             continue
-        rest = line.text[colon.end() :]
-        if line.has_marker and rest.strip():
+        after_colon = line.text[colon.end() :]
+        if line.has_marker and after_colon.strip():
             return lines  # It explains an item.
+
         introduction = [*lines[:index], _Line(line.text[: colon.start()], has_marker=False)]
         following = lines[index + 1 :]
-        if rest.strip():
-            following = [_Line(rest, has_marker=False), *following]
-        is_list = following and expected.isdisjoint(
-            _items_of_lines(introduction, grouped=True, expected=())
-        )
-        return following if is_list else lines
+        if after_colon.strip():
+            following = [_Line(after_colon, has_marker=False), *following]
+        introduced = _items_of_lines(introduction, grouped=True, expected=())
+        if following and expected.isdisjoint(introduced):
+            return following
+        return lines
     return lines
 
 
@@ -202,6 +226,7 @@ def _items_of_lines(lines: list[_Line], *, grouped: bool, expected: Collection[s
 
 
 def _item(part: str) -> str:
+    """Return a part of a line by `plain`, without what stands around an item."""
     part = _LEADING_CONJUNCTION.sub("", part)
     part = _MARKER.sub("", part, count=1)
     return plain(part).strip(_EDGES)
@@ -212,53 +237,52 @@ def _explained_item(line: str) -> str:
     bold = _BOLD_LEAD.match(line)
     if bold:
         return _item(bold["lead"].rstrip(":"))
-    return _item(_EXPLANATION.split(line, maxsplit=1)[0])
+    before_explanation = _EXPLANATION.split(line, maxsplit=1)[0]
+    return _item(before_explanation)
 
 
-def _split_further(expected: set[str], given: set[str]) -> tuple[set[str], set[str]]:
+def _split_further(reading: _Reading) -> _Reading:
     """Split items at doubtful separators where that makes more of them agree.
 
     In the same way, the words around the items of a sentence are removed.
     """
-    best = _split_at_doubtful(expected, given)
-    without_sentence = {item if item in expected else _in_sentence(item) for item in given}
-    if without_sentence != given:
-        other = _split_at_doubtful(expected, without_sentence)
-        if len(other[0] & other[1]) > len(best[0] & best[1]):
+    best = _split_at_doubtful(reading)
+    expected = reading.expected
+    without_words = {
+        item if item in expected else _without_sentence(item) for item in reading.answered
+    }
+    if without_words != reading.answered:
+        other = _split_at_doubtful(_Reading(expected, without_words))
+        if other.matches > best.matches:
             return other
     return best
 
 
-def _in_sentence(item: str) -> str:
+def _without_sentence(item: str) -> str:
     """Return an item without the words of the sentence that it begins or ends."""
     item = _SENTENCE_END.sub("", item)
     return _SENTENCE_BEGINNING.sub("", item).strip(_EDGES)
 
 
-def _split_at_doubtful(expected: set[str], given: set[str]) -> tuple[set[str], set[str]]:
+def _split_at_doubtful(reading: _Reading) -> _Reading:
     for separator in _DOUBTFUL_SEPARATORS:
-        if expected == given:
+        if reading.expected == reading.answered:
             break
-        split_expected = _split_items(expected, given, separator)
-        split_given = _split_items(given, expected | split_expected, separator)
-        if len(split_expected & split_given) > len(expected & given):
-            expected, given = split_expected, split_given
-    return expected, given
+        expected = _split_items(reading.expected, reading.answered, separator)
+        answered = _split_items(reading.answered, reading.expected | expected, separator)
+        other = _Reading(expected, answered)
+        if other.matches > reading.matches:
+            reading = other
+    return reading
 
 
-def _split_items(items: set[str], other_items: set[str], separator: re.Pattern[str]) -> set[str]:
-    """Split the items that are not on the other side, too."""
-    split: set[str] = set()
+def _split_items(items: set[str], kept: set[str], separator: re.Pattern[str]) -> set[str]:
+    """Return items of which those that are not `kept` are split."""
+    parts: set[str] = set()
     for item in items:
-        if item in other_items:
-            split.add(item)
-            continue
-        split.update(part.strip(_EDGES) for part in separator.split(item))
-    split.discard("")
-    return split
-
-
-def _f1(expected: set[str], given: set[str]) -> float:
-    if not given and not expected:
-        return 0.0
-    return 2 * len(expected & given) / (len(expected) + len(given))
+        if item in kept:
+            parts.add(item)
+        else:
+            parts.update(part.strip(_EDGES) for part in separator.split(item))
+    parts.discard("")
+    return parts
