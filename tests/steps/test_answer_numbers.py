@@ -236,6 +236,8 @@ CONCLUDED = {
     "Therefore": ("42", "40", "40 are old. 2 are new.\nTherefore, 42 lines."),
     "a total of": ("27", "12", "12 in the north and 15 in the south, for a total of 27."),
     "Total": ("27", "12", "North: 12\nSouth: 15\nTotal: 27"),
+    "in total": ("27", "12", "12 in the north and 15 in the south, 27 in total."),
+    "bold total": ("27", "12", "**12** in the north and **15** in the south, so **27**."),
     "That makes": ("42", "12", "I counted 12. Then I found 30 others. That makes 42."),
     "difference": ("38", "40", "I found 40, but 2 are closed, so 38."),
     "insgesamt": ("27", "12", "12 im Norden und 15 im Süden, also insgesamt 27."),
@@ -251,6 +253,7 @@ CONCLUDED = {
     "not but": ("42", "41", "not 41 but 42"),
     "rather than": ("42", "41", "42 rather than 41"),
     "or": ("42", "40", "40 or 42"),
+    "alternatives": ("42", "40", "It may be 40, 41 or 42."),
 }
 
 

@@ -89,10 +89,12 @@ _NUMBER = r"\d[\d.,]*+"
 _NEGATED = re.compile(
     rf"(?:{any_of(NEGATIONS)} (?:just |the )?|{UNSPACED_NEGATIONS}){_NUMBER}(?!\w)", re.IGNORECASE
 )
-_FIRST_OF_TWO = re.compile(
-    rf"(?<![\w.,]){_NUMBER}(?:\s[^\W\d_]{{1,15}})?(?= (?:{ALTERNATIVES}) (?:\w{{1,12}} )?\d)",
+_FORMER_ALTERNATIVES = re.compile(
+    r"(?<![\w.,])(?:\d[\d.]*+(?:,\d++)*+, ){0,10}"
+    rf"{_NUMBER}(?:\s[^\W\d_]{{1,15}})?(?= (?:{ALTERNATIVES}) (?:\w{{1,12}} )?\d)",
     re.IGNORECASE,
 )
+"""The 5 and the 6 of "5, 6 or 7": of alternatives, an answer means the last."""
 
 
 def concluding_numbers(answer: str) -> list[Number]:
@@ -115,9 +117,12 @@ def concluding_numbers(answer: str) -> list[Number]:
 
 
 def _asserted_numbers(text: str) -> list[Number]:
-    """Return the numbers of a text without those that it rules out, as in "42, not 40"."""
+    """Return the numbers of a text without those that it rules out, as in "42, not 40".
+
+    If it rules out all, they count.
+    """
     asserted = _NEGATED.sub(" ", text)
-    asserted = _FIRST_OF_TWO.sub(" ", asserted)
+    asserted = _FORMER_ALTERNATIVES.sub(" ", asserted)
     return numbers_in(asserted) or numbers_in(text)
 
 
@@ -179,7 +184,14 @@ def _words_before(text: str, number: Number) -> list[str]:
 
 
 def _bold(text: str) -> str:
-    """Return the numbers in bold, each with its unit on a line; "" if there are none."""
+    """Return the numbers in bold, each with its unit on a line; "" if there are none.
+
+    If the conclusion has numbers in bold, only these count.
+    """
+    return _all_bold(_conclusion(text)) or _all_bold(text)
+
+
+def _all_bold(text: str) -> str:
     lines = []
     for bold in _BOLD.finditer(text):
         content = bold["stars"] or bold["lines"] or bold["html"]
@@ -209,14 +221,24 @@ def _conclusion(text: str) -> str:
 
 
 def _text_from_total(text: str) -> str:
-    """Return a text from the last total of its numbers on, as in "12 and 15, so 27"."""
+    """Return a text from the last total of its numbers on; "" if it has none.
+
+    The total may stand after a word that says so, "12 and 15, so 27", or before it, "12 and 15,
+    27 in total".
+    """
     signals = [*_TOTAL.finditer(text)]
     for signal in _last_first(signals):
         before = text[: signal.start()][-ADDENDS_CHARACTERS:]
-        addends = [_value(number) for number in numbers_in(before)]
-        numbers = numbers_in(text[signal.end() :][:TOTAL_CHARACTERS])
-        if numbers and _is_sum(_value(numbers[0]), addends[-MAX_ADDENDS:]):
-            return text[signal.end() :]
+        numbers = numbers_in(before)[-MAX_ADDENDS:]
+        values = [_value(number) for number in numbers]
+        numbers_after = numbers_in(text[signal.end() :][:TOTAL_CHARACTERS])
+        if numbers_after:
+            total = _value(numbers_after[0])
+            if _is_sum(total, values) or _is_difference(total, values):
+                return text[signal.end() :]
+        if values and _is_sum(values[-1], values[:-1]):
+            start = signal.start() - len(before) + before.rfind(numbers[-1].text)
+            return text[start:]
     return ""
 
 
@@ -225,14 +247,15 @@ def _value(number: Number) -> float:
 
 
 def _is_sum(total: float, values: Sequence[float]) -> bool:
-    """Whether a total is the sum of the last two or more values, or the last two's difference."""
-    if len(values) < 2:
-        return False
-    if isclose(total, values[-2] - values[-1]):
-        return True
-    addends = values[-1]
-    for value in reversed(values[:-1]):
+    """Whether a total is the sum of two or more of the last values."""
+    addends = 0.0
+    for count, value in enumerate(reversed(values), start=1):
         addends += value
-        if isclose(total, addends):
+        if count > 1 and isclose(total, addends):
             return True
     return False
+
+
+def _is_difference(total: float, values: Sequence[float]) -> bool:
+    """Whether a total is the difference of the last two values, as in "40, but 2 are closed"."""
+    return len(values) > 1 and isclose(total, values[-2] - values[-1])
