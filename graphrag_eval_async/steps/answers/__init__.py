@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.errors import needs
 from graphrag_eval_async.steps.answers.conclusion import concluding_numbers
 from graphrag_eval_async.steps.answers.items import items_of, match_list
+from graphrag_eval_async.steps.answers.occurrence import occurs as occurs
 from graphrag_eval_async.steps.answers.reasoning import without_reasoning
-from graphrag_eval_async.steps.answers.text import bare, occurs, plain, without_emphasis
+from graphrag_eval_async.steps.answers.text import bare, plain, without_emphasis
 from graphrag_eval_async.steps.numbers import Number, numbers_in, uncertain_numbers_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.records.question import Matching
-
-__all__ = ["MAX_CHARACTERS", "QUICK_CHARACTERS", "TOLERANCE", "check_match", "match_answer"]
 
 TOLERANCE = 1e-6
 """The default maximum difference of a number, as a share of the reference number."""

@@ -145,32 +145,34 @@ def _without_tagged(text: str) -> str:
     tags = [_tag(match) for match in _TAG.finditer(text) if not match["void"]]
     if not tags:
         return text
+    closing_tags = sum(tag.closes for tag in tags)
+    # Reasoning may mention a tag. Blocks are taken for nested only if each one is closed.
+    nests = 2 * closing_tags == len(tags)
 
-    # Reasoning may mention a tag; only if each one is closed, blocks are nested.
-    nests = 2 * sum(tag.closes for tag in tags) == len(tags)
-    kept: list[str] = []
-    position = 0
-    depth = 0
+    said: list[str] = []
+    position = 0  # Where the text begins that is not yet known to be said.
+    depth = 0  # How many blocks are open.
     opened_at = 0
     for tag in tags:
-        if not tag.closes:
-            if depth == 0:
-                kept.append(text[position : tag.start])
-                opened_at = tag.start
-            if depth == 0 or nests:
-                depth += 1
-        elif depth == 0:
-            kept.clear()
+        if tag.closes and depth == 0:
+            said.clear()
             position = tag.end
-        else:
+        elif tag.closes:
             depth -= 1
             position = tag.end
+        elif depth == 0:
+            said.append(text[position : tag.start])
+            opened_at = tag.start
+            depth = 1
+        elif nests:
+            depth += 1
 
-    if depth == 0:
-        kept.append(text[position:])
+    is_open = depth > 0
+    if not is_open:
+        said.append(text[position:])
     elif not _begins_line(text, opened_at):
-        kept.append(text[opened_at:])
-    return "".join(kept)
+        said.append(text[opened_at:])
+    return "".join(said)
 
 
 def _tag(match: re.Match[str]) -> _Tag:

@@ -8,10 +8,9 @@ from fractions import Fraction
 from graphrag_eval_async.steps.numbers.chinese import numbers_in_chinese, single_numerals
 from graphrag_eval_async.steps.numbers.digits import numbers_in_digits
 from graphrag_eval_async.steps.numbers.notation import readable
-from graphrag_eval_async.steps.numbers.number import Number, Reading, number_of_value
+from graphrag_eval_async.steps.numbers.number import Number as Number
+from graphrag_eval_async.steps.numbers.number import number_of_value
 from graphrag_eval_async.steps.numbers.words import numbers_in_words, uncertain_words
-
-__all__ = ["Number", "Reading", "numbers_in", "uncertain_numbers_in"]
 
 _ROMAN_NUMERAL = re.compile(r"(?<![\w.-])(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?![\w-])")
 """A Roman number up to 39 of at least two letters, since I is a word."""

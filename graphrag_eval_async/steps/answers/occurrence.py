@@ -1,0 +1,97 @@
+"""Occurrence of a name or a number in a text, in scripts with and without spaces."""
+
+from __future__ import annotations
+
+import re
+
+from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS, HANGUL, WITHOUT_SPACES
+
+_SPACED_LETTER = rf"[^\W_{WITHOUT_SPACES}]"
+"""A letter or a digit of a script with spaces between its words."""
+
+_SPACED_BUT_KOREAN = rf"[^\W_{WITHOUT_SPACES}{HANGUL}]"
+"""The same without Korean letters, which may stand beside a foreign word or a number."""
+
+_MARKS = (
+    "\u0300-\u036f"  # Accents.
+    "\u093a-\u094d\u09be-\u09cd\u0a3e-\u0a4d\u0abe-\u0acd\u0b3e-\u0b4d\u0bbe-\u0bcd"  # Indic.
+    "\u0c3e-\u0c4d\u0cbe-\u0ccd\u0d3e-\u0d4d\u0dca-\u0ddf"
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd"  # Thai, Lao.
+    "\u102b-\u103e\u17b6-\u17d3"  # Burmese, Khmer.
+)
+"""Vowel signs and the like, which belong to the character before them."""
+
+_NO_NUMBER_BEFORE = r"(?<!\d)(?<!\d[.,](?=\d))(?<!\W-(?=\d))(?<!^-(?=\d))"
+_NO_NUMBER_AFTER = r"(?!\d|(?<=\d)(?:[.,]\d|[百千万萬億亿兆백천만억조]))"
+
+_ARABIC_PREFIXES = ("و", "ف", "ب", "ل", "ك", "ال", "وال", "بال", "فال", "كال", "ول", "وب")
+_HEBREW_PREFIXES = ("ו", "ב", "ל", "ה", "מ", "ש", "כ", "וב", "ול", "וה", "שב")
+"""Words such as "and", "in" and "the", which are written as a part of the next word."""
+
+
+def _word_begins(letter: str, prefixes: tuple[str, ...] = ()) -> re.Pattern[str]:
+    """Return what matches before a word: no `letter`, or only a prefix, and no part of a number."""
+    starts = [f"(?<!{letter})", *(f"(?<=(?<!{letter}){prefix})" for prefix in prefixes)]
+    return re.compile(f"{_NO_NUMBER_BEFORE}(?:{'|'.join(starts)})")
+
+
+_CHINESE_NUMERAL = re.compile(f"[{CHINESE_NUMERALS}]")
+_UNSPACED_LETTER = re.compile(rf"(?!\d)[{WITHOUT_SPACES}]")
+_KOREAN_LETTER = re.compile(f"[{HANGUL}]")
+_ARABIC_LETTER = re.compile("[\u0620-\u064a\u0671-\u06d3]")
+_HEBREW_LETTER = re.compile("[\u05d0-\u05ea]")
+_INDIC_LETTER = re.compile("[\u0900-\u0dff]")
+
+_CHINESE_NUMBER_BEGINS = re.compile(f"(?<![{CHINESE_NUMERALS}])")  # 五 is not in 十五.
+_CHINESE_NUMBER_ENDS = re.compile(f"(?![{CHINESE_NUMERALS}])")
+_ANYWHERE = re.compile("")  # Any letter may begin a word.
+_SYLLABLE_ENDS = re.compile(f"(?![{_MARKS}])")
+_WORD_BEGINS = _word_begins(_SPACED_BUT_KOREAN)
+_WORD_ENDS = re.compile(f"{_NO_NUMBER_AFTER}(?!{_SPACED_BUT_KOREAN}|[{_MARKS}])")
+
+_BEGINNINGS = [
+    (_CHINESE_NUMERAL, _CHINESE_NUMBER_BEGINS),
+    (_UNSPACED_LETTER, _ANYWHERE),
+    (_KOREAN_LETTER, _word_begins(_SPACED_LETTER)),
+    (_ARABIC_LETTER, _word_begins(_SPACED_LETTER, _ARABIC_PREFIXES)),
+    (_HEBREW_LETTER, _word_begins(_SPACED_LETTER, _HEBREW_PREFIXES)),
+    (_INDIC_LETTER, _word_begins(f"(?:{_SPACED_LETTER}|[{_MARKS}])")),
+]
+"""What must match where a part begins, by its first character."""
+
+_ENDS = [
+    (_CHINESE_NUMERAL, _CHINESE_NUMBER_ENDS),
+    (_UNSPACED_LETTER, _SYLLABLE_ENDS),
+]
+"""What must match where a part ends, by its last character."""
+
+
+def occurs(part: str, text: str) -> bool:
+    """Whether a part stands in a text as whole words and numbers: 5 is not in 1.5, 5,000 and -5.
+
+    Scripts without spaces between words have no whole words. Korean particles may follow a word,
+    and Arabic and Hebrew ones stand before it.
+    """
+    if part not in text:
+        return False
+    begins = _boundary(_BEGINNINGS, part[0], _WORD_BEGINS)
+    ends = _boundary(_ENDS, part[-1], _WORD_ENDS)
+
+    start = text.find(part)
+    while start != -1:
+        if begins.match(text, start) and ends.match(text, start + len(part)):
+            return True
+        start = text.find(part, start + 1)
+    return False
+
+
+def _boundary(
+    patterns: list[tuple[re.Pattern[str], re.Pattern[str]]],
+    character: str,
+    default: re.Pattern[str],
+) -> re.Pattern[str]:
+    """Return the pattern for the end of a part that has this character."""
+    for characters, pattern in patterns:
+        if characters.match(character):
+            return pattern
+    return default
