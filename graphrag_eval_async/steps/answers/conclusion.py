@@ -16,6 +16,7 @@ from graphrag_eval_async.steps.answers.conclusion_words import (
     CONCLUSIONS,
     COPULAS,
     CORRECTIONS,
+    HEDGES,
     NEGATIONS,
     QUALIFIERS,
     TOTALS,
@@ -91,7 +92,7 @@ _NEGATED = re.compile(
 )
 _FORMER_ALTERNATIVES = re.compile(
     r"(?<![\w.,])(?:\d[\d.]*+(?:,\d++)*+, ){0,10}"
-    rf"{_NUMBER}(?:\s[^\W\d_]{{1,15}})?(?= (?:{ALTERNATIVES}) (?:\w{{1,12}} )?\d)",
+    rf"{_NUMBER}(?:\s[^\W\d_]{{1,15}})?(?= (?:{ALTERNATIVES}) (?:(?:{HEDGES}) )?\d)",
     re.IGNORECASE,
 )
 """The 5 and the 6 of "5, 6 or 7": of alternatives, an answer means the last."""

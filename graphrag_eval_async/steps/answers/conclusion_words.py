@@ -92,6 +92,9 @@ UNSPACED_NEGATIONS = "不是|而不是|而非|아니라 "
 ALTERNATIVES = "or|oder|ou|eller|lub|или|або"
 """Words between two numbers of which an answer means the last."""
 
+HEDGES = "maybe|perhaps|possibly|even|rather|vielleicht|sogar|peut-être|quizás|forse|talvez"
+"""Words that may follow these."""
+
 QUALIFIERS = frozenset(
     {
         *("a", "about", "approximately", "approx", "around", "roughly", "nearly", "almost", "over"),

@@ -253,7 +253,7 @@ def _split_further(reading: _Reading) -> _Reading:
     }
     if without_words != reading.answered:
         other = _split_at_doubtful(_Reading(expected, without_words))
-        if other.matches > best.matches:
+        if other.matches > best.matches and other.f1 > best.f1:
             return other
     return best
 
@@ -271,7 +271,7 @@ def _split_at_doubtful(reading: _Reading) -> _Reading:
         expected = _split_items(reading.expected, reading.answered, separator)
         answered = _split_items(reading.answered, reading.expected | expected, separator)
         other = _Reading(expected, answered)
-        if other.matches > reading.matches:
+        if other.matches > reading.matches and other.f1 > reading.f1:
             reading = other
     return reading
 

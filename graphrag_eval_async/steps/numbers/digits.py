@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite
+from math import gcd, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.steps.numbers.number import (
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 MAX_PARTS = 6
 """The most parts of one number that are added, as the two of 3万5千; no real number has more."""
 
+MAX_IMPROPER_DENOMINATOR = 10
+"""The largest denominator of a fraction above 1, chosen so that 3/2 and 7/10 are read."""
+
 # A letter or an underscore before a number makes it a part of a name, as in T1; in scripts without
 # spaces and in Korean, it is the end of the word before.
 _NO_NAME_BEFORE = rf"(?<![^\W{WITHOUT_SPACES}{HANGUL}])(?<![\d.,/^-])(?<!\d:)"
 _SIGN = r"(?P<sign>-|(?:minus|moins|menos|meno|минус|мінус)[ ']|负|負|マイナス|마이너스 ?|)"
 _FRACTION = (
-    r"(?:(?P<whole>\d{1,6})[ ']{1,2})?(?P<numerator>\d{1,6})/(?P<denominator>[1-9]\d{0,5})"
+    r"(?:(?P<whole>\d{1,6})[ ']{1,2})?(?P<numerator>\d{1,3})/(?P<denominator>[1-9]\d{0,2})"
     r"(?![\d/^:_]|[.,-]\d)"
 )
 _DIGITS = (
@@ -89,7 +92,9 @@ def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
         if match["numerator"] is not None:
             scale = read_scale(text, match.end())
             position = scale.end
-            yield PlacedNumber(match.start(), position, _fraction(match, scale.exponent))
+            if _is_fraction(match):
+                number = _fraction(match, scale.exponent)
+                yield PlacedNumber(match.start(), position, number)
             continue
 
         parts = _parts(match)
@@ -97,6 +102,14 @@ def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
         number = _number_of_parts(match, parts)
         if number.readings:
             yield PlacedNumber(match.start(), position, number)
+
+
+def _is_fraction(match: re.Match[str]) -> bool:
+    """Whether two numbers with a slash are a fraction; 60/12 are two, 1985/8 as well."""
+    numerator = int(match["numerator"])
+    denominator = int(match["denominator"])
+    is_reduced = gcd(numerator, denominator) == 1
+    return numerator < denominator or (is_reduced and denominator <= MAX_IMPROPER_DENOMINATOR)
 
 
 def _fraction(match: re.Match[str], exponent: int) -> Number:
