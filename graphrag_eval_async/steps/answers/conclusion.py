@@ -91,7 +91,7 @@ _NEGATED = re.compile(
     rf"(?:{any_of(NEGATIONS)} (?:just |the )?|{UNSPACED_NEGATIONS}){_NUMBER}(?!\w)", re.IGNORECASE
 )
 _FORMER_ALTERNATIVES = re.compile(
-    r"(?<![\w.,])(?:\d[\d.]*+(?:,\d++)*+, ){0,10}"
+    r"(?<![\w.,])(?:\d[\d.]*+(?:,\d{1,3}){0,9}, ){0,10}"
     rf"{_NUMBER}(?:\s[^\W\d_]{{1,15}})?(?= (?:{ALTERNATIVES}) (?:(?:{HEDGES}) )?\d)",
     re.IGNORECASE,
 )

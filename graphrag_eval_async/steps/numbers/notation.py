@@ -22,6 +22,8 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\uff0d\ufe63", "-"),
         # Thousands separators as apostrophes, which keep a line together.
         **dict.fromkeys("\u2019\u00a0\u2007\u2008\u2009\u202f", "'"),
+        # Other spaces as plain ones.
+        **dict.fromkeys("\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u200a\u205f\u3000", " "),
         # Punctuation of other scripts.
         **dict.fromkeys("\u066b\uff0e", "."),
         **dict.fromkeys("\u066c\uff0c\u060c", ","),
