@@ -116,15 +116,19 @@ def _last_channel(text: str) -> str:
         # A tokenizer that drops the special tokens leaves only the words between them.
         return text.rpartition("assistantfinal")[2]
     if text.lstrip().startswith(_ANALYSIS_CHANNEL):
-        return text.rpartition("<|end|>")[2] if "<|end|>" in text else ""
+        # Without a final message, the answer is what follows the analysis, if it ends at all.
+        _, end_token, after = text.rpartition("<|end|>")
+        return after if end_token else ""
     return text
 
 
 def _without_blocks(text: str, opening: re.Pattern[str], *, closing: str) -> str:
     """Remove the blocks between two marks; one that is not closed goes on to the end."""
-    kept = []
+    kept: list[str] = []
     position = 0
-    while (match := opening.search(text, position)) is not None:
+    for match in opening.finditer(text):
+        if match.start() < position:
+            continue  # It stands inside a block.
         kept.append(text[position : match.start()])
         end = text.find(closing, match.end())
         if end == -1:
@@ -176,6 +180,7 @@ def _without_tagged(text: str) -> str:
 
 
 def _tag(match: re.Match[str]) -> _Tag:
+    """Return a match of `_TAG` in a form in which its spelling does not matter."""
     closes = bool(match["slash"] or match["bracket_slash"] or match["closing_token"])
     return _Tag(match.start(), match.end(), closes)
 
@@ -219,16 +224,19 @@ def _answer_of_json(text: str) -> str:
     except orjson.JSONDecodeError:
         return text
 
-    rest = {key: value for key, value in fields.items() if key.casefold() not in _REASONING_KEYS}
-    if len(rest) == len(fields):
+    statements = {
+        key: value for key, value in fields.items() if key.casefold() not in _REASONING_KEYS
+    }
+    if len(statements) == len(fields):
         return text
     for key in _ANSWER_KEYS:
-        if key in rest:
-            return _as_text(rest[key])
-    return "\n".join(_as_text(value) for value in rest.values())
+        if key in statements:
+            return _as_text(statements[key])
+    return "\n".join(_as_text(value) for value in statements.values())
 
 
 def _as_text(value: object) -> str:
+    """Return a value of a JSON object as text, with the items of a list on lines."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
