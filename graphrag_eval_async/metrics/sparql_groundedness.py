@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.catalogue.judged import SparqlGroundednessConfig
     from graphrag_eval_async.steps.formats.results import SparqlResults
-    from graphrag_eval_async.steps.numbers import Reading
+    from graphrag_eval_async.steps.numbers.number import Reading
 
 NAME = "sparql_groundedness"
 

@@ -96,6 +96,11 @@ class WholeFile(FileIO):
         with self._write_lock:
             super().close()
 
+    def __del__(self) -> None:
+        # A stream that was dropped leaves its files open, which is no mistake to warn of: all lines
+        # are written already.
+        self.close()
+
 
 class LineFile(AbstractContextManager["LineFile"]):
     """Writes whole lines at once, unbuffered: written lines outlive the process.
