@@ -1,9 +1,8 @@
-"""The fast path of a response: from the bytes of a line to its evaluation and its result.
+"""The fast path of a response: from its line to its evaluation and its result.
 
-Most responses are usual: known keys, plain types, no nulls, and steps that equal those of the
-reference or have other names. Whatever is unusual is left to `records.response`, which says what is
-wrong, and to `steps.matching`, which compares. Both paths give equal evaluations; tests compare
-them.
+Most responses are usual: see `records.usual`. Most of their steps equal those of the reference or
+have other names. Whatever is unusual is left to `records.response`, which says what is wrong, and
+to `steps.matching`, which compares. Both paths give equal evaluations; tests compare them.
 
 One pass over the line takes a few microseconds, so its functions are called once for each line, and
 what many lines have in common is kept: the expected steps of a question, the kinds of a step by its
@@ -12,10 +11,7 @@ name, and the outcomes of results that are alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
-
-import msgspec
-from msgspec import Meta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
 from graphrag_eval_async.catalogue.metrics import RESOURCES
@@ -37,6 +33,7 @@ from graphrag_eval_async.records.evaluation import (
 )
 from graphrag_eval_async.records.outputs import has_no_rows, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
+from graphrag_eval_async.records.usual import decode_usual
 from graphrag_eval_async.steps import compares_by_name
 from graphrag_eval_async.steps.failure import error_line
 from graphrag_eval_async.steps.formats.results import TypedTable, read_typed_table
@@ -46,55 +43,19 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.catalogue.outcomes import Outcomes
     from graphrag_eval_async.catalogue.tags import Tags
-    from graphrag_eval_async.records import Question
+    from graphrag_eval_async.records import Line, Question
+    from graphrag_eval_async.records.usual import UsualResponse
 
     Step: TypeAlias = dict[str, Any]
     StepKind: TypeAlias = tuple[str, int, int]
     # The table of each step; False if its output is none, and None if nobody has looked yet.
     Tables: TypeAlias = list[TypedTable | Literal[False] | None]
 
-MOST_STEPS = 100
-"""Maximum number of steps of a usual response."""
-
-DEEPEST = 4
-"""How deep the values of usual steps nest."""
-
 MOST_REMEMBERED = 4096
 """Maximum number of names of steps, and of shared outcomes, that are kept."""
 
 MOST_SHARED_STEPS = 16
 """Maximum number of steps of results whose outcomes are kept: longer ones are rarely alike."""
-
-# orjson, which the slow path uses, reads larger integers as floats.
-_Int: Any = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-_Amount: Any = (
-    Annotated[int, Meta(ge=0, le=2**63 - 1)] | Annotated[float, Meta(ge=0, lt=float(2**63))]
-)
-_Value: Any = str | _Int | float | bool
-for _ in range(DEEPEST):
-    _Value = str | _Int | float | bool | dict[str, _Value] | list[_Value]
-
-_ABSENT: Any = None
-"""Stands for a key that is absent. A key that is null is unusual, and is refused by its type."""
-
-
-class _UsualResponse(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A usual response, as a line of JSON has it."""
-
-    question_id: str
-    id: str = _ABSENT
-    status: Literal["success", "error"] = "success"
-    error: str = _ABSENT
-    actual_answer: str = _ABSENT
-    actual_steps: Annotated[list[dict[str, _Value]], Meta(max_length=MOST_STEPS)] = _ABSENT
-    input_tokens: _Amount = _ABSENT
-    output_tokens: _Amount = _ABSENT
-    total_tokens: _Amount = _ABSENT
-    elapsed_sec: _Amount = _ABSENT
-
-
-# The type of a response says what its keys may be in JSON, not that those absent are None.
-_decode: Callable[[bytes], Any] = msgspec.json.Decoder(_UsualResponse).decode
 
 _SCORE_AND_RESOURCES = ("steps_score", *RESOURCES)
 _copy_step = dict.copy  # As a function, it is called without a frame for each step.
@@ -164,14 +125,14 @@ class FastPath:
         self._kinds: dict[str, _KindsOfStep] = {}  # By the name of the step.
         self._shared: dict[tuple[Any, ...], _Shared] = {}
 
-    def evaluate(self, data: bytes, source: dict[str, Any] | None) -> Evaluation | None:
+    def evaluate(self, line: Line, source: dict[str, Any] | None) -> Evaluation | None:
         """Return the evaluation of a line below `LARGE_BYTES`; None if anything is unusual.
 
         A sample is taken only for an evaluation.
         """
         # What the response says: its types, its question, its answer, its tokens and seconds.
         try:
-            response = _decode(data)
+            response = line.response or decode_usual(line.data)
             question = self._questions[response.question_id]
         except (ValueError, RecursionError, LookupError):
             return None
@@ -374,7 +335,7 @@ class FastPath:
         return shared
 
 
-def _resources(response: _UsualResponse) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def _resources(response: UsualResponse) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Return the names and the amounts of the tokens and seconds that a response has."""
     amounts = (
         response.input_tokens,
@@ -440,7 +401,7 @@ def _has_step_of(question: Question, names: Container[str]) -> bool:
 
 def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
     question: Question,
-    response: _UsualResponse,
+    response: UsualResponse,
     groups: list[list[Step]] | None,
     failed: bool,
     score: float | None,

@@ -11,6 +11,7 @@ from graphrag_eval_async.records.line import Reason as Reason
 from graphrag_eval_async.records.line import Record as Record
 from graphrag_eval_async.records.line import Unwritable as Unwritable
 from graphrag_eval_async.records.line import write_line as write_line
+from graphrag_eval_async.records.line import write_usual as write_usual
 from graphrag_eval_async.records.question import Question as Question
 from graphrag_eval_async.records.reject import Reject as Reject
 from graphrag_eval_async.records.reject import Rejects as Rejects

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 import orjson
 
+from graphrag_eval_async.records.usual import USUAL_KEYS, UsualResponse, copy_usual
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -125,6 +127,7 @@ class Line(NamedTuple):
         data: the text, as bytes.
         file: the file it was read from, if known.
         whole: False for text at the end of a file that may still grow, if it has no newline yet.
+        response: what the text says, if that is known; otherwise it is to be decoded.
     """
 
     number: int
@@ -132,6 +135,7 @@ class Line(NamedTuple):
     data: bytes
     file: FileId | None = None
     whole: bool = True
+    response: UsualResponse | None = None
 
     @property
     def position(self) -> Position | None:
@@ -204,6 +208,15 @@ Record = Line | LongLine | Unwritable
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
 """Ends of orjson's messages, for types that it knows and for types that `_plain` converts."""
 
+_PLAIN_TYPES_ALONE = (
+    orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""Option of orjson with which objects are refused that JSON and MessagePack might write in two
+ways.
+"""
+
 _NOT_FINITE_CURE = "is not a finite number; write None"
 """What is said of NaN and infinity in Python objects, after the number."""
 
@@ -211,6 +224,30 @@ _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers
 may.
 """
+
+
+def write_usual(item: dict[str, Any], number: int, offset: int) -> Line | None:
+    """Return a usual response as a line that also holds a copy of it, so it is not decoded again.
+
+    Args:
+        item: the response, which its owner may change later.
+        number: the number of the line.
+        offset: its offset.
+
+    Returns:
+        the line, as of `write_line`; None if anything in the response is unusual, or if it is
+        large.
+    """
+    if not USUAL_KEYS.issuperset(item):
+        return None
+    try:
+        data = orjson.dumps(item, option=_PLAIN_TYPES_ALONE)
+        if len(data) >= LARGE_BYTES:
+            return None
+        response = copy_usual(item)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return Line(number, offset, data, response=response)
 
 
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:

@@ -12,7 +12,7 @@ import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line
+from graphrag_eval_async.records import Line, LongLine, Record, Unwritable, write_line, write_usual
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.sources.files import PIECE_BYTES
 from graphrag_eval_async.sources.follow import Follower as Follower
@@ -155,7 +155,7 @@ async def from_iterable(
     async_items = items if isinstance(items, AsyncIterable) else _as_async(items)
     async for item in async_items:
         if isinstance(item, dict):
-            yield [_write_record(item, splitter)]
+            yield [_write_dict(item, splitter)]
         elif isinstance(item, Line | LongLine):
             yield [item]
         elif isinstance(item, str):
@@ -167,6 +167,16 @@ async def from_iterable(
                 yield records
         else:
             yield [_write_record(item, splitter)]
+
+
+def _write_dict(item: dict[str, Any], splitter: Splitter) -> Record:
+    """Return a dict as the next record of an iterable, and count it in `splitter`."""
+    line = write_usual(item, splitter.number, splitter.offset)
+    if line is None:
+        return _write_record(item, splitter)
+    splitter.number += 1
+    splitter.offset += len(line.data) + 1
+    return line
 
 
 def _write_record(item: Any, splitter: Splitter) -> Record:

@@ -171,7 +171,8 @@ class Splitter:
             if end - start > self._limit:
                 lines.append(line_of(data, number, chunk_offset + start, file, self._limit))
             elif data and not data.isspace():
-                lines.append(tuple.__new__(Line, (number, chunk_offset + start, data, file, True)))
+                values = (number, chunk_offset + start, data, file, True, None)
+                lines.append(tuple.__new__(Line, values))
             number += 1
             start = end + 1
         self.number = number

@@ -49,7 +49,7 @@ class Intake:
     hands_on_rejects: bool  # To be stored with the results.
 
     def __post_init__(self) -> None:
-        self._evaluate_fast: Callable[[bytes, ResultSource | None], Evaluation | None] | None = None
+        self._evaluate_fast: Callable[[Line, ResultSource | None], Evaluation | None] | None = None
         if self.questions is None:
             fast_path = self.evaluator.fast_path(self.counts.take_sample)
             if fast_path is not None:
@@ -73,7 +73,7 @@ class Intake:
                 return self._skip(record)
 
         if self._evaluate_fast is not None and is_short_line:
-            evaluation = self._evaluate_fast(record.data, source)  # type: ignore[union-attr]
+            evaluation = self._evaluate_fast(record, source)  # type: ignore[arg-type]
             if evaluation is not None:
                 return evaluation
         if self.questions is not None:
