@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import warnings
+from collections import OrderedDict
 from copy import deepcopy
-from typing import Any
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +26,9 @@ from graphrag_eval_async import (
     compute_aggregates,
     evaluate_stream,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
 
 SPARQL = "application/sparql-results+json"
 
@@ -138,6 +148,75 @@ def responses(draw: st.DrawFn) -> dict[str, Any]:
         if not isinstance(response.get("actual_steps"), list):
             break
     return response
+
+
+class _Text(str):
+    __slots__ = ()
+
+
+class _Texts(StrEnum):
+    NORDNETT = "Nordnett"
+
+
+ODD_VALUES = {
+    "a text": "Nordnett",
+    "a subclass of text": _Text("Nordnett"),
+    "an enum of texts": _Texts.NORDNETT,
+    "text of NumPy": numpy.str_("Nordnett"),
+    "a lone surrogate": "\ud800",
+    "a whole decimal": Decimal(2),
+    "a decimal": Decimal("2.5"),
+    "a number of NumPy": numpy.float64(2.5),
+    "minus zero": -0.0,
+    "the largest integer": 2**63 - 1,
+    "a larger integer": 2**63,
+    "an integer beyond 64 bits": 2**64,
+    "NaN": math.nan,
+    "infinity": math.inf,
+    "null": None,
+    "a tuple": ("Nordnett", 1),
+    "an ordered dict": OrderedDict(a=[1.0]),
+    "NaN in a list": [{"a": -math.nan}],
+    "a null in a list": [None],
+    "a date": date(2026, 1, 2),
+    "a UUID": UUID(int=5),
+    "bytes": b"Nordnett",
+}
+
+
+@pytest.mark.parametrize("key", ["question_id", "actual_answer", "elapsed_sec", "args"])
+@pytest.mark.parametrize("value", [*ODD_VALUES.values()], ids=[*ODD_VALUES])
+async def test_what_is_pushed_as_a_dict_is_plain_in_results(value: Any, key: str) -> None:
+    """Equal to the result of the slow path, in its types, too; also if it changes afterwards."""
+    steps: list[dict[str, Any]] = deepcopy(ACTUAL[1])
+    response: dict[str, Any] = {"question_id": "table", "actual_steps": steps}
+    place = steps[0] if key == "args" else response
+    place[key] = value
+    try:
+        expected: Any = await Evaluator(REFERENCE).evaluate(response)
+    except RejectedResponse as error:
+        expected = error.reject.reason, error.reject.message
+
+    async def push() -> AsyncGenerator[dict[str, Any]]:
+        yield response
+        steps[0].clear()
+        steps.clear()
+        response["question_id"] = "another"
+
+    async with evaluate_stream(REFERENCE, push()) as stream:
+        found: list[Any] = [result async for result in stream]
+        found += [(reject.reason, reject.message) for reject in stream.rejects]
+    # `repr` tells apart what is equal, such as 2 and 2.0, or a text and an enum of texts.
+    assert repr(found) == repr([expected])
+    if isinstance(expected, dict):
+        assert types_in(found) <= {dict, list, str, int, float, bool, type(None)}
+
+
+def types_in(value: Any) -> set[type]:
+    """Return the types of a JSON value and of all values in it."""
+    values = value.values() if isinstance(value, dict) else value
+    parts = values if isinstance(value, dict | list) else ()
+    return {type(value)}.union(*map(types_in, parts))
 
 
 async def carefully(evaluator: Evaluator, lines: list[bytes]) -> list[Any]:
