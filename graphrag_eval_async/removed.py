@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-_LLAMAINDEX = (
-    "trace with openinference-instrumentation-llama-index, and read the spans with --format otlp"
-)
-_MCP = (
-    "read the messages of the framework that called the tools, with the --format of that framework"
-)
+_FROM_TRACE = "use response_from_trace(), which recognises the format"
 
 REMOVED: dict[str, str] = {
     "--fail-under": "write --gate 'METRIC >= VALUE'",
@@ -58,10 +53,8 @@ REMOVED: dict[str, str] = {
     "--max-reject-bytes": "leave it out: beyond 1 GiB, rejects are written without content",
     "--poll-interval": "leave it out: logs are looked at every 50 ms",
     "--steps-groups": "write steps.groups into a configuration, and pass it with --config",
-    "--format llamaindex": _LLAMAINDEX,
-    "--format mcp": _MCP,
-    "response_from_llamaindex()": _LLAMAINDEX,
-    "response_from_mcp()": _MCP,
+    "response_from_llamaindex()": _FROM_TRACE,
+    "response_from_mcp()": _FROM_TRACE,
     "redis://": "read the stream in Python, as examples/redis_stream.py does",
     "rediss://": "read the stream in Python, as examples/redis_stream.py does",
     "redis_stream()": "read the stream with redis-py, as examples/redis_stream.py does",

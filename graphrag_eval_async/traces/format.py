@@ -15,6 +15,12 @@ from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.records.reject import reject, reject_unread
 from graphrag_eval_async.removed import explain_removed
+from graphrag_eval_async.traces.frameworks import (
+    LAYOUT_NAMES,
+    LAYOUTS,
+    explain_refused,
+    layout_of,
+)
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
 from graphrag_eval_async.traces.listed import PLAIN, TAKEN, read_listed
 from graphrag_eval_async.traces.plain import dict_at, first, history_of, list_at, opened, shown
@@ -28,7 +34,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces.trace import TraceOptions
 
 
-FORMATS = ("openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai")
+FORMATS = (
+    "openai",
+    "responses",
+    "agents",
+    "langchain",
+    "anthropic",
+    "pydantic-ai",
+    *(name for name in LAYOUT_NAMES if name != "langchain"),
+)
 """Names of the formats of which a history has one trace."""
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
@@ -102,25 +116,52 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
 
 
 def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """The response that a JSON value makes in one of `FORMATS`, or in the one that is recognised
-    ("auto").
+    """Return the response that a history makes, in one of `FORMATS` or in any ("auto").
+
+    Raises:
+        TraceError: the history is of another format, or of none, or has calls or results that
+            cannot be read.
     """
     if format == "auto":
-        return convert(value, detect(value), options)
-    name, found = "openai" if format in ("responses", "agents") else format, _formats_in(value)
-    if found and not any(name in names for names in found):
+        format = detect(value)  # noqa: A001
+    layout = layout_of(value)
+    if layout is not None:
+        if layout.name != format:
+            raise TraceError(f"its format is {layout.name}, not {format}")
+        return convert(value, format, options, layout)
+
+    name = format
+    if format in ("responses", "agents"):
+        name = "openai"
+    formats = _formats_in(value)
+    if format in LAYOUT_NAMES and all(names is _TEXTS for names in formats):
+        # Without calls, messages of many formats look alike.
+        named = next(layout for layout in LAYOUTS if layout.name == format)
+        return convert(value, format, options, named if name != "langchain" else None)
+    if formats and not any(name in names for names in formats):
         raise TraceError(f"its format is {detect(value)}, not {format}")
     return convert(value, format, options)
 
 
 def detect(value: Any) -> str:
-    """The name of the format of a trace."""
+    """Return the name of the format of a history.
+
+    Raises:
+        TraceError: it has none of `FORMATS`.
+    """
     if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
         raise TraceError(
             "a line of OpenTelemetry holds spans of many traces; read it with the format otlp"
         )
-    if found := _formats_in(value):
-        return found[0][0]
+    layout = layout_of(value)
+    if layout is not None:
+        return layout.name
+    refused = explain_refused(value)
+    if refused is not None:
+        raise TraceError(f"no known format; {refused}")
+    formats = _formats_in(value)
+    if formats:
+        return formats[0][0]
     known = f"{', '.join(FORMATS)}, and if named {', '.join(TAKEN)}"
     raise TraceError(f"no known format; it has {shown(value)}. Known are {known}")
 
@@ -282,7 +323,11 @@ class TraceFormat:
     def _beside(self, way: list[tuple[Any, Any]], trace: Any) -> dict[str, Any]:
         """What the objects on the way to a trace, and the trace itself, have beside the trace."""
         own: dict[str, Any] = {}
-        taken_whole = TAKEN[self.name] if self.is_listed else opened(trace)[1]
+        if self.is_listed:
+            taken_whole = list(TAKEN[self.name])
+        else:
+            layout = layout_of(trace)
+            taken_whole = opened(trace)[1] if layout is None else layout.holder_keys
         for holder, *taken in (*way, (trace, *taken_whole)):
             if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
                 is_api = not self.is_listed and holder.keys() & _APIS
@@ -297,7 +342,8 @@ class TraceFormat:
         return own
 
 
-_APIS = {"object", "class", "$schemaVersion"}
+# The last are keys of samples of Inspect, sessions of ADK and runs of LangSmith.
+_APIS = {"object", "class", "$schemaVersion", "epoch", "app_name", "appName", "run_type"}
 _OF_APIS = {"id", "model", "error"}
 _OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
 

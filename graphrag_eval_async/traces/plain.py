@@ -51,6 +51,9 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
 
     An object may hold two halves: what was asked for, and what came back. Each may be text.
     """
+    messages = _messages_of_updates(value)
+    if messages:
+        return messages, []
     items = value if isinstance(value, list) else [value]
     taken: list[str] = []
     halves = (
@@ -65,6 +68,32 @@ def opened(value: Any) -> tuple[list[Any], list[str]]:
                 # What came back may repeat what was asked for.
                 items = half[1] if half[1][: len(items)] == items else items + half[1]
     return items, taken
+
+
+def _messages_of_updates(value: Any) -> list[Any]:
+    """Return the messages in what a graph of LangGraph streams with the mode "updates".
+
+    Each chunk is an object from the name of a node to what it added to the state. With several
+    modes, or subgraphs, chunks are lists that end with this object; the last of the mode "values"
+    has all messages. The list is empty if the value is something else.
+    """
+    if not isinstance(value, list):
+        return []
+    messages: list[Any] = []
+    for chunk in value:
+        update = chunk[-1] if isinstance(chunk, list) and len(chunk) > 1 else chunk
+        if not isinstance(update, dict) or not _OF_MESSAGES.isdisjoint(update):
+            return []
+        if isinstance(chunk, list) and "values" in chunk:
+            messages = list_at(update, "messages")
+            continue
+        for change in update.values():
+            if not isinstance(change, dict | list | None):
+                return []
+            for part in change if isinstance(change, list) else [change]:
+                added = part.get("messages") if isinstance(part, dict) else None
+                messages = messages + (added if isinstance(added, list) else [added])
+    return [message for message in messages if isinstance(message, dict)]
 
 
 def _half(

@@ -32,8 +32,10 @@ from graphrag_eval_async.traces.plain import (
     whole_answer,
 )
 from graphrag_eval_async.traces.trace import Call, Trace, call_of, to_response
+from graphrag_eval_async.traces.unread import check_keys, check_message
 
 if TYPE_CHECKING:
+    from graphrag_eval_async.traces.layouts import Layout
     from graphrag_eval_async.traces.trace import TraceOptions
 
 _SILENT = (
@@ -46,13 +48,32 @@ _SILENT = (
 )
 """Kinds of items of OpenAI that are neither calls nor results nor messages."""
 
+_LOOKED_FOR = "the formats openai, responses, agents, langchain, anthropic and pydantic-ai"
 
-def convert(value: Any, name: str, options: TraceOptions) -> dict[str, Any]:
-    """The response that a history of JSON values makes, whose format has that name."""
+_BLOCK_KEYS = frozenset(
+    {
+        "retry-prompt",  # Of Pydantic AI: without the name of a tool, it is about the answer.
+        "tool_call_id",
+    }
+)
+"""Keys and kinds of blocks that look like calls but are none."""
+
+
+def convert(
+    value: Any, name: str, options: TraceOptions, layout: Layout | None = None
+) -> dict[str, Any]:
+    """Return the response that a history of JSON values makes, whose format has that name.
+
+    It is read by its layout if it has one, else as messages, items or events of the frameworks that
+    this module knows.
+    """
     if nests_deeper(value, MAX_DEPTH):
         value = as_json(value)
     trace = Trace(name, options.get("turn", "last"))
-    read(value, trace)
+    if layout is None:
+        read(value, trace)
+    else:
+        layout.read(value, trace)
     if trace.times:
         trace.elapsed_sec = seconds_between(trace.times, trace.times)
     is_read = trace.question or trace.answer or trace.more
@@ -69,8 +90,9 @@ def read(value: Any, trace: Trace) -> None:
         _read_spans(objects, trace)
     else:
         reader = _Reader(trace)
-        for item in items:
+        for number, item in enumerate(items, start=1):
             if isinstance(item, dict):
+                _check_calls(item, f"message {number}")
                 reader.read(item)
             else:
                 trace.problem(f"a message that is no object: {json_of(item)}")
@@ -84,6 +106,18 @@ def read(value: Any, trace: Trace) -> None:
         ):
             if isinstance(holder, dict) and "role" not in holder:
                 trace.use(holder.get("usage"))
+
+
+def _check_calls(item: dict[str, Any], place: str) -> None:
+    """Raise a `TraceError` if a message has a call or result that `read_message` would not find."""
+    if not is_message(item):
+        return
+    message = opened_message(item)
+    check_message(message, place=place, looked_for=_LOOKED_FOR)
+    for key in ("content", "parts"):
+        for block in list_at(message, key):
+            if isinstance(block, dict) and part_of(block) is None:
+                check_keys(block, _BLOCK_KEYS, place=place, looked_for=_LOOKED_FOR)
 
 
 class _Reader:

@@ -37,6 +37,25 @@ MAX_PROBLEMS, MAX_CHARACTERS = (
     200,
 )
 
+_INPUT_TOKENS = (
+    "input_tokens",
+    "prompt_tokens",
+    "request_tokens",
+    "inputTokens",
+    "promptTokens",
+    "prompt_token_count",
+    "promptTokenCount",
+)
+_OUTPUT_TOKENS = (
+    "output_tokens",
+    "completion_tokens",
+    "response_tokens",
+    "outputTokens",
+    "completionTokens",
+    "candidates_token_count",
+    "candidatesTokenCount",
+)
+
 Failed = Callable[[str, str], bool] | Sequence[str]
 
 
@@ -221,8 +240,8 @@ class Trace:
             return
         # Anthropic counts some of those that it is given apart.
         apart = (usage.get("cache_creation_input_tokens"), usage.get("cache_read_input_tokens"))
-        given = first(usage, "input_tokens", "prompt_tokens", "request_tokens")
-        made = first(usage, "output_tokens", "completion_tokens", "response_tokens")
+        given = first(usage, *_INPUT_TOKENS)
+        made = first(usage, *_OUTPUT_TOKENS)
         for key, count in [
             ("output_tokens", made),
             *(("input_tokens", each) for each in (given, *apart)),

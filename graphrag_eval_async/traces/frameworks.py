@@ -1,0 +1,458 @@
+"""The table of layouts: one row for each framework whose histories are read by `Layout`.
+
+A new framework is one more row here, and a recorded history of it in the tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag_eval_async.errors import TraceError
+from graphrag_eval_async.traces.layouts import CallShape, Layout, Shape, first_at, value_at
+from graphrag_eval_async.traces.plain import opened, text_of
+
+_VERCEL = Layout(
+    name="vercel",
+    blocks=(("parts",), ("content",)),
+    text_shape=Shape(needs=("text",), when={"type": "text"}),
+    marks=(Shape(needs=("parts.0.type", "role"), lacks=("kind",)),),
+    usage=("metadata.usage",),
+    ignored=("toolInvocations", "tool-approval-request", "tool-approval-response"),
+    calls=(
+        CallShape(  # Of model messages.
+            needs=("toolCallId", "toolName"),
+            when={"type": "tool-call"},
+            name=("toolName",),
+            args=("input", "args"),
+            id=("toolCallId",),
+        ),
+        CallShape(  # Of model messages from version 5 on.
+            needs=("toolCallId", "output.type"),
+            when={"type": "tool-result"},
+            name=("toolName",),
+            id=("toolCallId",),
+            output=("output.value", "output.reason"),
+            status=("output.type",),
+        ),
+        CallShape(  # Of model messages of version 4.
+            needs=("toolCallId",),
+            when={"type": "tool-result"},
+            name=("toolName",),
+            id=("toolCallId",),
+            output=("result",),
+            status=("isError",),
+        ),
+        CallShape(  # Of UI messages of version 4.
+            needs=("toolInvocation.toolCallId",),
+            name=("toolInvocation.toolName",),
+            args=("toolInvocation.args",),
+            id=("toolInvocation.toolCallId",),
+            output=("toolInvocation.result",),
+        ),
+        CallShape(  # Of UI messages from version 5 on; the kind is tool-NAME or dynamic-tool.
+            needs=("toolCallId", "state"),
+            when={"type": "*tool*"},
+            name=("toolName", "type"),
+            name_prefix="tool-",
+            args=("input", "rawInput"),
+            id=("toolCallId",),
+            output=("output",),
+            status=("state",),
+            error=("errorText",),
+        ),
+    ),
+)
+
+
+def _gemini_shapes(call: str, response: str) -> tuple[CallShape, CallShape]:
+    return (
+        CallShape(
+            needs=(f"{call}.name",),
+            name=(f"{call}.name",),
+            args=(f"{call}.args",),
+            id=(f"{call}.id",),
+        ),
+        CallShape(
+            needs=(f"{response}.name",),
+            name=(f"{response}.name",),
+            id=(f"{response}.id",),
+            output=(f"{response}.response",),
+            # The key by which ADK and the documentation of Gemini report a failure.
+            error=(f"{response}.response.error",),
+            output_wrappers=("result", "output", "error"),
+        ),
+    )
+
+
+_GEMINI = Layout(
+    name="gemini",
+    messages=("events", "contents", "request.contents", "candidates", "response.candidates"),
+    role=("content.role", "role"),
+    blocks=(("content.parts",), ("parts",)),
+    text_shape=Shape(needs=("text",), lacks=("thought", "type", "part_kind")),
+    block_marks=(Shape(texts=("text",), lacks=("type", "part_kind")),),
+    usage=("usage_metadata", "usageMetadata"),
+    ignored=("long_running_tool_ids", "longRunningToolIds"),
+    calls=(
+        *_gemini_shapes("function_call", "function_response"),
+        *_gemini_shapes("functionCall", "functionResponse"),
+    ),
+)
+
+_HAYSTACK = Layout(
+    name="haystack",
+    role=("role", "_role"),
+    blocks=(("content",), ("_content",)),
+    marks=(Shape(needs=("role", "meta", "content.0.text")), Shape(needs=("_role", "_content"))),
+    usage=("meta.usage", "_meta.usage"),
+    calls=(
+        CallShape(
+            needs=("tool_call.tool_name",),
+            name=("tool_call.tool_name",),
+            args=("tool_call.arguments",),
+            id=("tool_call.id",),
+        ),
+        CallShape(
+            needs=("tool_call_result.origin",),
+            name=("tool_call_result.origin.tool_name",),
+            id=("tool_call_result.origin.id",),
+            output=("tool_call_result.result",),
+            status=("tool_call_result.error",),
+        ),
+    ),
+)
+
+_BEDROCK = Layout(
+    name="bedrock",
+    messages=("request.messages", "messages", "response.output.message", "output.message"),
+    block_marks=(Shape(texts=("text",), lacks=("type",)),),
+    text_shape=Shape(needs=("text",), lacks=("type",)),
+    usage=("metadata.usage",),
+    calls=(
+        CallShape(
+            needs=("toolUse.toolUseId",),
+            name=("toolUse.name",),
+            args=("toolUse.input",),
+            id=("toolUse.toolUseId",),
+        ),
+        CallShape(
+            needs=("toolResult.toolUseId",),
+            id=("toolResult.toolUseId",),
+            output=("toolResult.content",),
+            status=("toolResult.status",),
+        ),
+    ),
+)
+
+_INSPECT = Layout(
+    name="inspect",
+    messages=("messages",),
+    blocks=(("content", "tool_calls"),),
+    text_shape=Shape(needs=("text",), when={"type": "text"}),
+    calls=(
+        CallShape(
+            needs=("id", "arguments"),
+            texts=("function",),  # The name, where OpenAI has an object.
+            name=("function",),
+            args=("arguments",),
+            id=("id",),
+        ),
+        CallShape(
+            needs=("tool_call_id",),
+            texts=("function",),
+            when={"role": "tool"},
+            name=("function",),
+            id=("tool_call_id",),
+            output=("content",),
+            error=("error",),
+        ),
+    ),
+)
+
+_INTERMEDIATE_STEPS = Layout(
+    name="langchain",
+    messages=("intermediate_steps",),
+    question=("input", "question"),
+    answer=("output",),
+    calls=(
+        CallShape(
+            needs=("0.tool",),
+            name=("0.tool",),
+            args=("0.tool_input",),
+            id=("0.tool_call_id",),
+            output=("1",),
+        ),
+        CallShape(
+            needs=("0.kwargs.tool",),
+            name=("0.kwargs.tool",),
+            args=("0.kwargs.tool_input",),
+            id=("0.kwargs.tool_call_id",),
+            output=("1",),
+        ),
+    ),
+)
+
+_AUTOGEN = Layout(
+    name="autogen",
+    messages=("messages",),
+    message=Shape(texts=("source", "type")),
+    marks=(Shape(when={"type": "*Message"}),),
+    role=("source",),
+    users=frozenset({"user"}),
+    has_agents=True,
+    usage=("models_usage",),
+    ignored=(
+        "tool_calls",
+        "ToolCallRequestEvent",
+        "ToolCallExecutionEvent",
+        "ToolCallSummaryMessage",
+    ),
+    calls=(
+        CallShape(
+            needs=("id", "name", "arguments"),
+            name=("name",),
+            args=("arguments",),
+            id=("id",),
+        ),
+        CallShape(
+            needs=("call_id",),
+            name=("name",),
+            id=("call_id",),
+            output=("content",),
+            status=("is_error",),
+        ),
+    ),
+)
+
+_LLAMAINDEX = Layout(
+    name="llamaindex",
+    question=("0.input.-1.blocks.0.text",),
+    role=("response.role",),
+    blocks=(("response.blocks",),),
+    text_shape=Shape(needs=("text",), when={"block_type": "text"}),
+    ignored=("tool_calls", "tool_name"),
+    calls=(
+        CallShape(
+            needs=("tool_id", "tool_name", "tool_output"),
+            name=("tool_name",),
+            args=("tool_kwargs",),
+            id=("tool_id",),
+            output=("tool_output.blocks", "tool_output.raw_output"),
+            status=("tool_output.is_error",),
+        ),
+        CallShape(
+            needs=("tool_id", "tool_name", "tool_kwargs"),
+            name=("tool_name",),
+            args=("tool_kwargs",),
+            id=("tool_id",),
+        ),
+    ),
+)
+
+_MCP = Layout(
+    name="mcp",
+    message=Shape(needs=("jsonrpc",)),
+    calls=(
+        CallShape(
+            needs=("id", "params.name"),
+            when={"method": "tools/call"},
+            name=("params.name",),
+            args=("params.arguments",),
+            id=("id",),
+        ),
+        CallShape(
+            needs=("id", "result.content"),
+            id=("id",),
+            output=("result.content",),
+            status=("result.isError",),
+        ),
+        CallShape(needs=("id", "error.message"), id=("id",), error=("error",)),
+    ),
+)
+
+
+def _prepare_smolagents(steps: Any) -> dict[str, Any]:
+    """Turn the steps of an agent's memory into messages, of which each has at most one call.
+
+    Raises:
+        TraceError: a step has several calls, whose results smolagents writes as one text.
+    """
+    messages: list[dict[str, Any]] = []
+    for step in steps if isinstance(steps, list) else []:
+        if not isinstance(step, dict):
+            continue
+        if isinstance(step.get("task"), str):
+            messages.append({"role": "user", "content": step["task"]})
+
+        # A call that fails is missing in `tool_calls`.
+        calls = value_at(step, "model_output_message.tool_calls") or step.get("tool_calls") or []
+        if len(calls) > 1:
+            raise TraceError(
+                f"step {step.get('step_number')} has {len(calls)} calls, whose results smolagents "
+                "writes as one text; trace it with openinference-instrumentation-smolagents, and "
+                "read the spans with the format otlp"
+            )
+        if step.get("is_final_answer"):
+            answer = first_at(calls, ("0.function.arguments.answer",)) or step.get("action_output")
+            messages.append({"role": "assistant", "content": text_of(answer)})
+        elif calls:
+            messages.append(step | {"call": calls[0]})
+    return {"messages": messages}
+
+
+_SMOLAGENTS = Layout(
+    name="smolagents",
+    prepare=_prepare_smolagents,
+    marks=(Shape(needs=("step_number",)), Shape(texts=("task",), lacks=("id",))),
+    usage=("token_usage",),
+    calls=(
+        CallShape(
+            needs=("step_number", "call.function.name"),
+            name=("call.function.name",),
+            args=("call.function.arguments",),
+            id=("call.id",),
+            output=("observations",),
+            error=("error",),
+        ),
+    ),
+)
+
+
+def _prepare_langsmith(run: Any) -> dict[str, Any]:
+    """Turn a tree or a list of the runs of a trace into the root and all runs in order."""
+    runs: list[Any] = []
+    waiting = [run]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            runs.append(value)
+            waiting.append(value.get("child_runs"))
+    runs.sort(key=lambda run: str(run.get("dotted_order") or ""))
+    return {"root": runs[0] if runs else None, "runs": runs}
+
+
+_LANGSMITH = Layout(
+    name="langsmith",
+    prepare=_prepare_langsmith,
+    messages=("runs",),
+    message=Shape(texts=("run_type",)),
+    marks=(Shape(needs=("inputs",)),),
+    blocks=(),
+    question=("root.inputs.messages.-1.content", "root.inputs.input", "root.inputs.question"),
+    answer=("root.outputs.messages.-1.content", "root.outputs.output", "root.outputs.answer"),
+    calls=tuple(
+        CallShape(
+            when={"run_type": kind},
+            name=("name",),
+            args=("inputs",),
+            id=("outputs.output.tool_call_id", "id"),
+            output=("outputs.output.content", "outputs.output", "outputs"),
+            status=("outputs.output.status",),
+            error=("error",),
+        )
+        for kind in ("tool", "retriever")
+    ),
+)
+
+LAYOUTS = (
+    _VERCEL,
+    _GEMINI,
+    _HAYSTACK,
+    _BEDROCK,
+    _INSPECT,
+    _INTERMEDIATE_STEPS,
+    _AUTOGEN,
+    _LLAMAINDEX,
+    _MCP,
+    _SMOLAGENTS,
+    _LANGSMITH,
+)
+"""All rows of the table. The first that fits a history counts."""
+
+
+LAYOUT_NAMES = tuple(dict.fromkeys(layout.name for layout in LAYOUTS))
+"""Names of the formats of which the table has rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A format that is recognised, but not read.
+
+    Attributes:
+        name: what it is.
+        shape: what the history, or one of its messages, has.
+        cure: what to export instead.
+    """
+
+    name: str
+    shape: Shape
+    cure: str
+
+
+_REFUSED = (
+    Refused(
+        name="a whole log of Inspect, which has many samples",
+        shape=Shape(needs=("eval", "samples")),
+        cure="write a line for each sample: jq -c '.samples[]' LOG.json",
+    ),
+    Refused(
+        name="an output of CrewAI, which has no calls",
+        shape=Shape(needs=("tasks_output",)),
+        cure="trace with openinference-instrumentation-crewai, and read the spans with the format "
+        "otlp",
+    ),
+    Refused(
+        name="messages of LlamaIndex, which do not say what failed",
+        shape=Shape(needs=("blocks.0.block_type",)),
+        cure="export the events of the run: [event.model_dump() async for event in "
+        "handler.stream_events()]",
+    ),
+    Refused(
+        name="a history of Cohere's API version 1",
+        shape=Shape(when={"role": "CHATBOT"}),
+        cure="use version 2 (cohere.ClientV2), and export its messages",
+    ),
+    Refused(
+        name="a history of Cohere's API version 1",
+        shape=Shape(needs=("chat_history",)),
+        cure="use version 2 (cohere.ClientV2), and export its messages",
+    ),
+    Refused(
+        name="observations of Langfuse",
+        shape=Shape(needs=("traceId", "type", "startTime")),
+        cure="send the spans to a collector, too, and read them with the format otlp",
+    ),
+    Refused(
+        name="a trace of Langfuse",
+        shape=Shape(needs=("observations", "projectId")),
+        cure="send the spans to a collector, too, and read them with the format otlp",
+    ),
+)
+
+
+def explain_refused(value: Any) -> str | None:
+    """Return why a history is refused by its own name, and what to export instead, or None."""
+    for part in (value, *opened(value)[0]):
+        for refused in _REFUSED:
+            if refused.shape.fits(part):
+                return f"it is {refused.name}; {refused.cure}"
+    return None
+
+
+def layout_of(value: Any) -> Layout | None:
+    """Return the layout of a history; None if no row of the table fits."""
+    for layout in LAYOUTS:
+        if layout.fits(value):
+            return layout
+    return None
+
+
+def layout_of_message(message: Any) -> Layout | None:
+    """Return the layout of a single message; None if no row of the table fits."""
+    for layout in LAYOUTS:
+        if layout.fits_message(message):
+            return layout
+    return None

@@ -1,0 +1,174 @@
+"""Histories that real frameworks recorded of the scenario; `frameworks/recorders` makes them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from graphrag_eval_async import TraceError, evaluate_stream, run_evaluation_sync
+from graphrag_eval_async.traces import TraceFormat, response_from_trace
+from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, STEPS
+from tests.traces.test_formats import REFERENCE
+
+RECORDED = [
+    json.loads(line) for line in Path(__file__).with_name("recorded.jsonl").read_text().splitlines()
+]
+HISTORIES = [
+    pytest.param(
+        recording["format"],
+        recording["history"],
+        id=f"{recording['framework']}: {recording['form']}",
+    )
+    for recording in RECORDED
+    if recording["format"] != "otlp"
+]
+each_history = pytest.mark.parametrize(("name", "history"), HISTORIES)
+
+WITHOUT_QUESTION = {"mcp"}
+WITHOUT_ANSWER = {"mcp"}
+
+
+def of_other_formats(name: str) -> list[str]:
+    return [other for other in ("openai", "anthropic", "gemini", "vercel") if other != name]
+
+
+@each_history
+def test_each_call_is_a_step_with_its_result(name: str, history: Any) -> None:
+    before = copy.deepcopy(history)
+    response = response_from_trace(history, question_id="q1", failed=[PROBLEM])
+    assert history == before
+    assert response["trace_format"] == name
+    assert "trace_problems" not in response
+
+    steps = response["actual_steps"]
+    keys = ("name", "args", "status")
+    assert [[step[key] for key in keys] for step in steps] == [
+        [step[key] for key in keys] for step in STEPS
+    ]
+    assert steps[0]["output"] == STEPS[0]["output"]
+    assert PROBLEM in steps[1]["output"] or name == "mcp"  # Its server hides what was raised.
+    assert response.get("actual_answer") == (None if name in WITHOUT_ANSWER else ANSWER)
+    assert response.get("total_tokens") in (None, 50)
+
+
+@each_history
+def test_text_and_format_by_name_give_the_same_response(name: str, history: Any) -> None:
+    response = response_from_trace(history, question_id="q1")
+    assert response_from_trace(orjson.dumps(history), question_id="q1") == response
+    line = {"payload": history, "question_id": "q1"}
+    converted = TraceFormat(name=name, select="payload").convert(line)
+    converted.pop("id", None)  # That of the object that holds the history.
+    assert converted == response
+    for other in of_other_formats(name):
+        with pytest.raises(TraceError, match=f"its format is {name}, not {other}"):
+            TraceFormat(name=other, select="payload").convert(line)
+
+
+@pytest.mark.parametrize(
+    "history", [pytest.param(case.values[1], id=case.id) for case in HISTORIES]
+)
+def test_a_line_of_a_log_is_scored(history: Any) -> None:
+    format_ = TraceFormat(name="auto", select="payload", failed=[PROBLEM])
+    line: dict[str, Any] = {"payload": history}
+    response = response_from_trace(history)
+    if response.get("question") != QUESTION:
+        line["question_id"] = "q1"
+    [result] = run_evaluation_sync(REFERENCE, [line], format=format_)
+    assert (result["question_id"], result["steps_score"]) == ("q1", 1)
+
+
+QUERY = {"query": "SELECT ?f WHERE { ?f grid:leaves grid:Harbour }"}
+ASKED = {"role": "user", "content": QUESTION}
+ANSWERED = {"role": "assistant", "content": ANSWER}
+
+
+def between(*messages: Any) -> list[Any]:
+    return [ASKED, *messages, ANSWERED]
+
+
+UNKNOWN = {
+    "a key of calls": (
+        between({"role": "assistant", "toolRequests": [{"name": "sparql_query"}]}),
+        "message 2 has the key 'toolRequests', which is neither a call nor a result in the formats",
+    ),
+    "a kind of block": (
+        between({"role": "assistant", "content": [{"type": "tool_invocation", "n": 1}]}),
+        "message 2 has the type 'tool_invocation', which is neither",
+    ),
+    "a key of a block": (
+        between({"role": "assistant", "content": [{"type": "x", "functionUse": {"n": 1}}]}),
+        "message 2 has the key 'functionUse', which is neither",
+    ),
+    "calls without a name": (
+        between({"role": "assistant", "tool_calls": [{"id": "c", "function_id": 1}]}),
+        "message 2 has a call in 'tool_calls' without a name, .*; it has 'id', 'function_id'",
+    ),
+    "results without content": (
+        between({"role": "tool", "tool_call_id": "c", "answer": "rows"}),
+        "message 2 is the result of a tool without the key 'content'",
+    ),
+    "a call of a newer version of a known format": (
+        [
+            {"role": "user", "content": [{"text": QUESTION}]},
+            {"role": "assistant", "content": [{"toolUse2": {"name": "sparql_query"}}]},
+        ],
+        "message 2 has the key 'toolUse2', .* in the format bedrock",
+    ),
+    "nothing of any format": ({"x": 1}, "no known format; it has the keys 'x'. Known are openai, "),
+    "several calls in a step of smolagents": (
+        [
+            {"task": QUESTION},
+            {"step_number": 1, "tool_calls": [{"id": "1"}, {"id": "2"}], "observations": "a"},
+        ],
+        "step 1 has 2 calls, whose results smolagents writes as one text",
+    ),
+}
+
+
+@pytest.mark.parametrize(("history", "message"), UNKNOWN.values(), ids=UNKNOWN)
+async def test_calls_of_unknown_shape_are_a_reject_that_names_them(
+    history: Any, message: str
+) -> None:
+    with pytest.raises(TraceError, match=message):
+        response_from_trace(history, question_id="q1")
+    line = {"payload": history, "question_id": "q1"}
+    format_ = TraceFormat(select="payload")
+    async with evaluate_stream(REFERENCE, [line], format=format_) as stream:
+        assert [result async for result in stream] == []
+    assert stream.rejects.counts == {"not_a_trace": 1}
+    assert re.search(message, stream.rejects[0].message)
+
+
+REFUSED = {
+    "a whole log of Inspect": ({"eval": {"task": "t"}, "samples": [{}]}, "jq -c"),
+    "an output of CrewAI": (
+        {"raw": ANSWER, "tasks_output": [{"raw": ANSWER}]},
+        "openinference-instrumentation-crewai",
+    ),
+    "messages of LlamaIndex": (
+        [{"role": "tool", "blocks": [{"block_type": "text", "text": "rows"}]}],
+        "stream_events",
+    ),
+    "a history of Cohere's API version 1": (
+        [{"role": "USER", "message": QUESTION}, {"role": "CHATBOT", "message": ANSWER}],
+        "ClientV2",
+    ),
+    "observations of Langfuse": (
+        [{"id": "o", "traceId": "t", "type": "TOOL", "startTime": "2026-11-29T09:00:00Z"}],
+        "otlp",
+    ),
+    "a trace of Langfuse": ({"id": "t", "projectId": "p", "observations": [{}]}, "otlp"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_formats_are_refused_by_name_with_what_to_export(name: str) -> None:
+    history, cure = REFUSED[name]
+    with pytest.raises(TraceError, match=f"no known format; it is {name}.*{cure}"):
+        response_from_trace(history)
