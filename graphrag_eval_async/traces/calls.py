@@ -8,8 +8,10 @@ from collections import Counter, defaultdict, deque
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.records.outputs import decoded
+from graphrag_eval_async.traces.layouts import blocks_as_text
 from graphrag_eval_async.traces.messages import indexed, output_of, tool_message
-from graphrag_eval_async.traces.plain import json_of, structure, text_of
+from graphrag_eval_async.traces.plain import first, json_of, structure, text_of
 from graphrag_eval_async.traces.spans import above, text_or_none
 from graphrag_eval_async.traces.trace import Call
 
@@ -177,16 +179,43 @@ def _call_of(span: Span, problem: Problem) -> Call:
     return call
 
 
+_TOOL_NAMES = (
+    "gen_ai.tool.name",
+    "tool.name",
+    "tool_call.function.name",
+    "ai.toolCall.name",
+    "traceloop.entity.name",
+)
+_TOOL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id")
+_TOOL_ARGUMENTS = (
+    "gen_ai.tool.call.arguments",
+    "tool_call.function.arguments",
+    "tool_arguments",
+    "ai.toolCall.args",
+    "gcp.vertex.agent.tool_call_args",
+    "mlflow.spanInputs",
+    "traceloop.entity.input",
+    "input.value",
+)
+_TOOL_RESULTS = (
+    "gen_ai.tool.call.result",
+    "tool_response",
+    "ai.toolCall.result",
+    "gcp.vertex.agent.tool_response",
+    "mlflow.spanOutputs",
+    "traceloop.entity.output",
+    "output.value",
+)
+"""Where name, id, arguments and result of a call stand in the attributes of its span."""
+
+
 def _tool(span: Span) -> Call:
-    name = span.text("gen_ai.tool.name", "tool.name", "tool_call.function.name")
-    keys = (
-        "gen_ai.tool.call.arguments",
-        "tool_call.function.arguments",
-        "tool_arguments",
-        "input.value",
-    )
-    key = span.text("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-    args = structure(span.first(*keys))
+    name = span.text(*_TOOL_NAMES)
+    key = span.text(*_TOOL_IDS)
+    args = structure(_first_or_event(span, _TOOL_ARGUMENTS, "gen_ai.tool.message", "content"))
+    if isinstance(args, dict) and "traceloop.entity.input" in span.attributes:
+        # Of its instrumentation of LangChain, beside tags and metadata.
+        args = args["inputs"] if isinstance(args.get("inputs"), dict) else args
     if (
         isinstance(args, dict)
         and isinstance(args.get("kwargs"), dict)
@@ -194,7 +223,7 @@ def _tool(span: Span) -> Call:
     ):
         args = args["kwargs"]  # Of LlamaIndex, as its tools are called in Python.
     call = Call(name or span.name.removeprefix("execute_tool ") or None, key, args)
-    call.output = span.first("gen_ai.tool.call.result", "tool_response", "output.value")
+    call.output = _result_of_tool(span)
     told = structure(call.output)
     message = tool_message(told)
     if isinstance(told, dict) and told.get("kind") == "tool-return" and "return_value" in told:
@@ -208,6 +237,34 @@ def _tool(span: Span) -> Call:
         call.output = output_of(message)
         call.failed = {"success": False, "error": True}.get(str(message.get("status")))
     return call
+
+
+def _first_or_event(span: Span, keys: tuple[str, ...], event: str, key: str) -> Any:
+    """Return the first attribute of a span; without any, that of an event, as Strands writes it."""
+    value = span.first(*keys)
+    if value is not None:
+        return value
+    for name, attributes in span.events:
+        if name == event:
+            return attributes.get(key)
+    return None
+
+
+def _result_of_tool(span: Span) -> Any:
+    """Return what the tool of a span returned, without what frameworks wrap it in."""
+    value = _first_or_event(span, _TOOL_RESULTS, "gen_ai.choice", "message")
+    inner = structure(value)
+    if isinstance(value, str) and value.startswith('"'):
+        # The AI SDK, MLflow and Traceloop write text as JSON, too.
+        return decoded(value)
+    if isinstance(inner, list):
+        return blocks_as_text(inner, otherwise=value)
+    is_of_adk = any(key.startswith("gcp.vertex.agent.") for key in span.attributes)
+    if is_of_adk and isinstance(inner, dict) and len(inner) == 1:
+        return first(inner, "result", "error") or value
+    if "traceloop.entity.output" in span.attributes and isinstance(inner, dict):
+        return json_of(inner["output"]) if isinstance(inner.get("output"), dict) else value
+    return value
 
 
 def _retrieval(span: Span, kind: str) -> Call:

@@ -450,9 +450,9 @@ def layout_of(value: Any) -> Layout | None:
     return None
 
 
-def layout_of_message(message: Any) -> Layout | None:
-    """Return the layout of a single message; None if no row of the table fits."""
-    for layout in LAYOUTS:
-        if layout.fits_message(message):
+def layout_of_message_in_span(message: Any) -> Layout | None:
+    """Return the layout of a message in an attribute or event of a span, or None."""
+    for layout in (_VERCEL, _GEMINI, _BEDROCK):
+        if layout.fits_blocks(message):
             return layout
     return None

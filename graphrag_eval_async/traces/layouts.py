@@ -129,7 +129,7 @@ class CallShape(Shape):
             [(key, inner)] = output.items()
             if key in self.output_wrappers:
                 return inner
-        return _texts_joined(output)
+        return blocks_as_text(output, otherwise=output)
 
     def _failure_in(self, value: Any, error: Any) -> bool | None:
         """Return whether the call failed; None if the object does not say."""
@@ -230,8 +230,12 @@ class Layout:
             return False
         if any(shape.fits(message) for shape in (*self.calls, *self.marks)):
             return True
-        block_shapes = (*self.calls, *self.block_marks)
-        return any(shape.fits(block) for block in self.blocks_of(message) for shape in block_shapes)
+        return self.fits_blocks(message)
+
+    def fits_blocks(self, message: Any) -> bool:
+        """Return whether any block of a message has a shape that only this layout has."""
+        shapes = (*self.calls, *self.block_marks)
+        return any(shape.fits(block) for block in self.blocks_of(message) for shape in shapes)
 
     def read(self, value: Any, trace: Trace) -> None:
         """Add everything that a history says to a trace.
@@ -346,13 +350,13 @@ def _message_of(error: Any) -> Any:
     return error
 
 
-def _texts_joined(output: Any) -> Any:
-    """Return the blocks of an output as one text if all are texts or JSON; else the output.
+def blocks_as_text(output: Any, *, otherwise: Any) -> Any:
+    """Return an output of blocks as one text if all are texts or JSON, else another value.
 
     Bedrock has blocks such as ``{"text": "..."}`` and ``{"json": ...}``, without a type.
     """
     if not isinstance(output, list) or not output:
-        return output
+        return otherwise
     texts = []
     for block in output:
         if isinstance(block, dict) and block.keys() == {"json"}:
@@ -360,7 +364,7 @@ def _texts_joined(output: Any) -> Any:
         elif isinstance(block, dict) and isinstance(block.get("text"), str):
             texts.append(block["text"])
         else:
-            return output
+            return otherwise
     return "\n".join(texts)
 
 

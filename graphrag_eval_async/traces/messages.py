@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.outputs import unwrapped
+from graphrag_eval_async.traces.frameworks import layout_of_message_in_span
 from graphrag_eval_async.traces.plain import (
     block_text,
     dict_at,
@@ -48,6 +50,10 @@ _NOT_ARGS = {"id", "type", "status", "call_id", "error", *_OF_HOSTED}
 _GIVEN_AND_MADE = [
     (role, (f"gen_ai.{way}.messages", f"gen_ai.{old}"), (f"llm.{way}_messages.", f"gen_ai.{old}."))
     for role, way, old in (("user", "input", "prompt"), ("assistant", "output", "completion"))
+]
+_OF_ADK = [
+    ("user", ("gcp.vertex.agent.llm_request",), ()),
+    ("assistant", ("gcp.vertex.agent.llm_response",), ()),
 ]
 _HISTORIES = ("pydantic_ai.all_messages", "all_messages_events", "events")
 _EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
@@ -290,7 +296,9 @@ def documents_of(output: Any) -> Any:
 def histories_of(span: Span) -> list[Trace]:
     """The histories that a span carries."""
     attributes = span.attributes
-    told: list[Messages] = [_given_and_made(attributes)]
+    told: list[Messages] = [_given_and_made(attributes), _messages_of_ai_sdk(attributes)]
+    if span.kind == "model":
+        told.append(_messages_of_mlflow(attributes))
     for key in _HISTORIES:
         value = structure(attributes.get(key))
         listed = (
@@ -303,7 +311,8 @@ def histories_of(span: Span) -> list[Trace]:
         [(prefix, role, found) for prefix, role in flat if (found := indexed(attributes, prefix))]
     )
     events: Messages = []
-    for name, about in span.events:
+    # Strands writes arguments and result of a tool as such events, too.
+    for name, about in span.events if span.kind != "tool" else []:
         if name in _EVENTS:
             body = structure(about.get("gen_ai.event.content"))
             events.append(
@@ -315,15 +324,59 @@ def histories_of(span: Span) -> list[Trace]:
 
 
 def _given_and_made(attributes: dict[str, Any]) -> Messages:
-    found = [(key, role, attributes.get(key)) for role, keys, _ in _GIVEN_AND_MADE for key in keys]
-    return [(key, role, structure(value)) for key, role, value in found if value is not None]
+    found = [
+        (key, role, attributes.get(key))
+        for role, keys, _ in (*_GIVEN_AND_MADE, *_OF_ADK)
+        for key in keys
+    ]
+    # ADK writes empty objects into spans that are not of models.
+    return [
+        (key, role, structure(value)) for key, role, value in found if value not in (None, "{}")
+    ]
+
+
+def _messages_of_ai_sdk(attributes: dict[str, Any]) -> Messages:
+    """Return the messages in the attributes that Vercel's AI SDK writes."""
+    messages: Messages = []
+    prompt = structure(first(attributes, "ai.prompt.messages", "ai.prompt"))
+    if isinstance(prompt, dict) and isinstance(prompt.get("prompt"), str):
+        prompt = [{"role": "user", "content": prompt["prompt"]}]
+    if prompt is not None:
+        messages.append(("ai.prompt", "user", prompt))
+
+    calls = structure(attributes.get("ai.response.toolCalls"))
+    text = attributes.get("ai.response.text")
+    blocks = [
+        {"type": "tool-call", **call}
+        for call in (calls if isinstance(calls, list) else [])
+        if isinstance(call, dict)
+    ]
+    content: Any = blocks or text
+    if content:
+        answer = {"role": "assistant", "content": content}
+        messages.append(("ai.response", "assistant", [answer]))
+    return messages
+
+
+def _messages_of_mlflow(attributes: dict[str, Any]) -> Messages:
+    """Return the messages in what MLflow records of a call to a model."""
+    inputs = structure(attributes.get("mlflow.spanInputs"))
+    outputs = structure(attributes.get("mlflow.spanOutputs"))
+    messages: Messages = []
+    if isinstance(inputs, dict) and isinstance(inputs.get("messages"), list):
+        messages.append(("mlflow.spanInputs", "user", inputs["messages"]))
+    if isinstance(outputs, dict):
+        answers = outputs["choices"] if isinstance(outputs.get("choices"), list) else [outputs]
+        messages.append(("mlflow.spanOutputs", "assistant", answers))
+    return messages
 
 
 def _history(messages: Messages) -> Trace:
     history = Trace("otlp", "all")
     for key, role, value in messages:
         if isinstance(value, dict):
-            value = value["messages"] if isinstance(value.get("messages"), list) else [value]
+            listed = first(value, "messages", "contents")
+            value = listed if isinstance(listed, list) else [value]
         if not isinstance(value, list):
             history.problem(f"{key}: no list of messages, perhaps cut: {json_of(value)}")
             continue
@@ -358,7 +411,15 @@ def _read_told(value: dict[str, Any], role: str, history: Trace) -> None:
                 "name": name,
                 "arguments": value.get("function_call_arguments_json"),
             }
-    read_message(opened_message(value), history, role, is_new=is_new)
+    message = opened_message(value)
+    layout = layout_of_message_in_span(message)
+    if layout is None:
+        read_message(message, history, role, is_new=is_new)
+        return
+    try:
+        layout.read_message({"role": role, **message}, history)
+    except TraceError as error:
+        history.problem(str(error))
 
 
 def indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:

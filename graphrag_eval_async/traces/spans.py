@@ -26,10 +26,59 @@ _BYTES_PER_SPAN = 1000
 _ERRORS = (2, "2", "STATUS_CODE_ERROR")
 _CODES = (None, 0, 1, "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", *_ERRORS)
 _TYPES: dict[type, str] = {dict: "object", list: "list"}
-_KINDS = {"TOOL": "tool", "RETRIEVER": "retrieval", "RERANKER": "rerank", "LLM": "model"}
-_KINDS |= {"execute_tool": "tool", "retrieval": "retrieval"}
-_KINDS |= dict.fromkeys(("chat", "text_completion", "generate_content"), "model")
-_PREFIXES = ("gen_ai.", "openinference.", "llm.", "retrieval.", "pydantic_ai.")
+_KINDS: dict[str, dict[str, str]] = {
+    # OpenInference
+    "openinference.span.kind": {
+        "TOOL": "tool",
+        "RETRIEVER": "retrieval",
+        "RERANKER": "rerank",
+        "LLM": "model",
+    },
+    # The GenAI conventions of OpenTelemetry
+    "gen_ai.operation.name": {
+        "execute_tool": "tool",
+        "retrieval": "retrieval",
+        "chat": "model",
+        "text_completion": "model",
+        "generate_content": "model",
+    },
+    # Vercel's AI SDK
+    "ai.operationId": {
+        "ai.toolCall": "tool",
+        "ai.generateText.doGenerate": "model",
+        "ai.streamText.doStream": "model",
+        "ai.generateObject.doGenerate": "model",
+        "ai.streamObject.doStream": "model",
+    },
+    # Traceloop's OpenLLMetry
+    "traceloop.span.kind": {"tool": "tool"},
+    "mlflow.spanType": {
+        "TOOL": "tool",
+        "RETRIEVER": "retrieval",
+        "RERANKER": "rerank",
+        "CHAT_MODEL": "model",
+        "LLM": "model",
+    },
+}
+"""Kinds of spans by the attributes that tell them, and by their values."""
+
+KIND_ATTRIBUTES = (*_KINDS, "gen_ai.tool.name")
+"""The attributes by which a span of an agent is recognised."""
+
+_PREFIXES = (
+    "gen_ai.",
+    "openinference.",
+    "llm.",
+    "retrieval.",
+    "pydantic_ai.",
+    "gcp.vertex.agent.",
+    "traceloop.",
+    "mlflow.",
+)
+"""How attributes begin that only agents have."""
+
+_MERGED_TOOLS = "(merged tools)"
+"""Name under which ADK repeats the results of tools that ran side by side, in one more span."""
 
 
 @dataclass(slots=True, eq=False)
@@ -230,17 +279,23 @@ def _number(holder: dict[str, Any], problems: list[str], *keys: str) -> int | No
 
 
 def _kind_of(attributes: dict[str, Any]) -> str | None:
-    kind = str(attributes.get("openinference.span.kind")).upper()
-    operation = attributes.get("gen_ai.operation.name")
-    if found := _KINDS.get(kind) or _KINDS.get(str(operation)):
-        return found
+    """Return the kind of a span with these attributes, as `Span.kind` has it."""
+    name = attributes.get("gen_ai.tool.name")
+    if name == _MERGED_TOOLS:
+        return "other"
+    for attribute, kinds in _KINDS.items():
+        value = str(attributes.get(attribute)).strip('"')  # MLflow writes JSON.
+        kind = kinds.get(value) or kinds.get(value.upper())
+        if kind is not None:
+            return kind
     if (
-        operation is None
-        and "gen_ai.tool.name" in attributes
+        name is not None
+        and "gen_ai.operation.name" not in attributes
         and "gen_ai.tool.call.id" in attributes
     ):
         return "tool"  # As Pydantic AI writes it.
-    return "other" if any(key.startswith(_PREFIXES) for key in attributes) else None
+    is_of_agent = any(key in _KINDS or key.startswith(_PREFIXES) for key in attributes)
+    return "other" if is_of_agent else None
 
 
 def text_or_none(value: Any) -> str | None:

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from graphrag_eval_async import TraceError, evaluate_stream, run_evaluation_sync
-from graphrag_eval_async.traces import TraceFormat, response_from_trace
+from graphrag_eval_async.traces import TraceFormat, response_from_trace, responses_from_otlp
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, STEPS
 from tests.traces.test_formats import REFERENCE
 
@@ -172,3 +172,29 @@ def test_other_formats_are_refused_by_name_with_what_to_export(name: str) -> Non
     history, cure = REFUSED[name]
     with pytest.raises(TraceError, match=f"no known format; it is {name}.*{cure}"):
         response_from_trace(history)
+
+
+SPANS = [
+    pytest.param(recording["history"], id=recording["form"])
+    for recording in RECORDED
+    if recording["format"] == "otlp"
+]
+
+
+@pytest.mark.parametrize("lines", SPANS)
+def test_spans_of_each_framework(lines: list[dict[str, Any]]) -> None:
+    [response] = responses_from_otlp(lines, failed=[PROBLEM])
+    assert "trace_problems" not in response
+    assert (response["question"], response["actual_answer"].strip()) == (QUESTION, ANSWER)
+    assert response.get("total_tokens") in (None, 50)
+
+    steps = response["actual_steps"]
+    keys = ("name", "args", "status")
+    assert [[step[key] for key in keys] for step in steps] == [
+        [step[key] for key in keys] for step in STEPS
+    ]
+    assert steps[0]["output"] == STEPS[0]["output"]
+    assert PROBLEM in steps[1]["output"]
+    [result] = run_evaluation_sync(REFERENCE, lines, format="otlp")
+    assert result["question_id"] == "q1"
+    assert result["steps_score"] == 1
