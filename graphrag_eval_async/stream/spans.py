@@ -17,9 +17,10 @@ from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sources import Source
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
+from graphrag_eval_async.traces.format import UnreadTrace
 from graphrag_eval_async.traces.grouping import LateSpans, TraceGroups
 from graphrag_eval_async.traces.otlp import response_of_spans
-from graphrag_eval_async.traces.spans import spans_of_line
+from graphrag_eval_async.traces.spans import NO_SPANS, explain_no_agent, spans_of_line
 from graphrag_eval_async.traces.trace import QuestionTexts
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ LOGGER = logging.getLogger("graphrag_eval_async.traces")
 
 NOT_JSON = "lines that are not JSON"
 """The key under which `spans_of_line` counts a line that it cannot read."""
+
+MAX_WITHOUT_AGENT = 10_000
+"""How many traces without a span of an agent are rejected at the end; more are only counted."""
+
+LISTED_SPANS = 20
+"""How many names of spans the reject of a trace shows."""
 
 
 class TraceLine(Line):
@@ -104,6 +111,11 @@ class _SpanReader:
             grace=grace, trace_idle=self.format.trace_idle, late=self.late
         )
         self._skipped: Counter[str] = Counter()
+        # By trace, those without a span of an agent: one may still come.
+        self._without_agent: dict[str, UnreadTrace] = {}
+        # The first line without spans, which is rejected if no line has any.
+        self._line_without_spans: UnreadTrace | None = None
+        self._has_spans = False
         self._unfollowed_files: dict[FileId, FileId] = {}
 
     def _now(self) -> float:
@@ -137,6 +149,7 @@ class _SpanReader:
 
             remaining = self._groups.finish(only_ended=self.is_stopped())
             records = await self._lines_of(remaining)
+            records += self._rejected_at_the_end()
             if records:
                 yield records
         finally:
@@ -166,6 +179,14 @@ class _SpanReader:
             spans: list[Span] = await run_in_thread(read) if is_large else read()
             if skipped.pop(NOT_JSON, 0):
                 no_spans.append(record)
+            elif skipped.pop(NO_SPANS, 0):
+                no_spans.append(_unread(record, "not a line of OTLP: it has no resourceSpans"))
+            elif not spans and skipped and self._line_without_spans is None:
+                kind = next(iter(skipped))
+                problem = f"no line has spans (resourceSpans); this is one of the {kind}"
+                self._line_without_spans = _unread(record, problem)
+            if spans:
+                self._has_spans = True
             self._skipped += skipped
             place = Line(record.number, record.offset, b"", self._unfollowed(record.file))
             complete += self._groups.add(spans, place, self._now())
@@ -215,12 +236,30 @@ class _SpanReader:
                 turn=self.format.turn,
             )
         if response is None:
-            self._skipped["traces without a span of an agent"] += 1
+            self._note_without_agent(group)
             return None
+        self._without_agent.pop(group.trace_id, None)
         place = group.place
         line = TraceLine(place.number, place.offset, orjson.dumps(response), place.file)
         line.identity = identity
         return line
+
+    def _note_without_agent(self, group: TraceGroup[Line]) -> None:
+        """Remember a trace without a span of an agent, to reject it unless one comes later."""
+        if len(self._without_agent) >= MAX_WITHOUT_AGENT:
+            self._skipped["traces without a span of an agent"] += 1
+            return
+        names = list(dict.fromkeys(span.name for span in group.spans))
+        shown = {"traceId": group.trace_id, "spans": names[:LISTED_SPANS]}
+        record = group.place._replace(data=orjson.dumps(shown))
+        self._without_agent[group.trace_id] = _unread(record, explain_no_agent(group.spans))
+
+    def _rejected_at_the_end(self) -> list[Record]:
+        """Return what is rejected at the end, so that input without results is not passed over."""
+        unread: list[Record] = [*self._without_agent.values()]
+        if not self._has_spans and self._line_without_spans is not None:
+            unread.append(self._line_without_spans)
+        return unread
 
     def _warn_of_losses(self) -> None:
         """Log which spans were late, and what was skipped."""
@@ -232,3 +271,10 @@ class _SpanReader:
         if counts:
             listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
             LOGGER.warning("skipped: %s", listed)
+
+
+def _unread(line: Line, problem: str) -> UnreadTrace:
+    """Return a line as one that is rejected with this problem."""
+    unread = UnreadTrace(*line)
+    unread.problem = problem
+    return unread

@@ -391,10 +391,22 @@ def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> T
     return found
 
 
+class UnreadTrace(Line):
+    """A line, or what is known of a trace in several lines, of which no response can be made.
+
+    Attributes:
+        problem: why, for the message of the reject.
+    """
+
+    problem: str
+
+
 def convert_record(
     record: Record, traces: TraceFormat, texts: QuestionTexts | None
 ) -> dict[str, Any] | Reject:
-    """The response that the trace of a record makes."""
+    """Return the response that the trace of a record makes, or why it makes none."""
+    if isinstance(record, UnreadTrace):
+        return reject(record, "not_a_trace", record.problem)
     if not isinstance(record, Line):
         return reject_unread(record)
     try:

@@ -22,6 +22,12 @@ T = TypeVar("T", dict[str, Any], list[Any])
 MAX_LEVELS = 1000  # How many levels a span is searched for those above it; this also ends circles.
 MAX_ID = 128  # How many characters of an id count.
 
+LISTED_ATTRIBUTES = 8
+"""How many attributes of spans without an agent are named."""
+
+NO_SPANS = "lines without resourceSpans"
+"""What lines are counted as that are JSON, but not OTLP."""
+
 _BYTES_PER_SPAN = 1000
 _ERRORS = (2, "2", "STATUS_CODE_ERROR")
 _CODES = (None, 0, 1, "0", "1", "STATUS_CODE_UNSET", "STATUS_CODE_OK", *_ERRORS)
@@ -155,7 +161,7 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
             for key in ("resourceLogs", "resourceMetrics")
             if isinstance(line, dict) and key in line
         ]
-        skipped[f"lines of {kinds[0]}" if kinds else "lines without resourceSpans"] += 1
+        skipped[f"lines of {kinds[0]}" if kinds else NO_SPANS] += 1
         return []
     found: list[Span] = []
     problems: list[str] = []
@@ -301,6 +307,17 @@ def _kind_of(attributes: dict[str, Any]) -> str | None:
 def text_or_none(value: Any) -> str | None:
     """Text as it is, numbers and anything else as JSON; None for None."""
     return value if value is None or isinstance(value, str) else json_of(value)
+
+
+def explain_no_agent(spans: Sequence[Span]) -> str:
+    """Return why no response can be made of the spans of a trace, none of which an agent wrote."""
+    looked_for = ", ".join(KIND_ATTRIBUTES)
+    names = dict.fromkeys(key for span in spans for key in span.attributes)
+    present = ", ".join(list(names)[:LISTED_ATTRIBUTES]) or "none"
+    return (
+        f"no span of an agent in the trace {spans[0].trace_id[:40]}: looked for the attributes "
+        f"{looked_for}; its spans have {present}"
+    )
 
 
 def parents_of(spans: Sequence[Span]) -> dict[Span, Span]:

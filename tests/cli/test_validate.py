@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
 
 from tests.cli.support import Folder, failed, question, response, run
 from tests.support.cases import each
+from tests.traces.otlp import line as span_line
+from tests.traces.otlp import span
 from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
 from tests.traces.test_formats import REFERENCE
 
@@ -61,6 +65,22 @@ def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: s
         "langchain",
         "anthropic",
     ]
+
+
+@each(
+    ("name", "line"),
+    [
+        ("otlp", span_line(span(1, "GET /", {"http.method": "GET"}, parent=None))),
+        ("otlp", {"resourceLogs": []}),
+        ("auto", [{"role": "assistant", "toolRequests": [{"name": "sparql_query"}]}]),
+    ],
+)
+def test_a_run_that_made_no_result_of_its_input_does_not_exit_with_0(
+    traced: Folder, capfd: pytest.CaptureFixture[str], name: str, line: Any
+) -> None:
+    log = traced.lines(line, name="log.jsonl")
+    assert run("evaluate", traced.reference, log, "--format", name) == 3
+    assert "not_a_trace" in capfd.readouterr().err
 
 
 def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, lo
 from graphrag_eval_async.traces import TraceFormat, responses_from_otlp
 from tests.support.deadlines import WAIT_SECONDS
 from tests.traces.otlp import GEN_AI, TRACE, line
+from tests.traces.otlp import span as span_of
 from tests.traces.scenario import ANSWER
 from tests.traces.test_formats import REFERENCE
 
@@ -123,3 +124,55 @@ async def test_late_spans_change_no_result_and_their_responses_are_whole_in_a_fi
     assert (await evaluate_file(REFERENCE, late.late or "")).aggregates.snapshot()["micro"][
         "steps_score"
     ]["mean"] == 1
+
+
+def without_agent(number: int) -> list[dict[str, Any]]:
+    return [span_of(number, "GET /", {"http.method": "GET"}, parent=None, trace=f"{number:032x}")]
+
+
+async def test_traces_without_an_agent_are_rejects_that_name_the_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(
+        b"\n".join([orjson.dumps(line(*without_agent(7))), *lines(1), b'{"messages": []}'])
+    )
+    async with evaluate_stream(REFERENCE, path, format=QUICK) as stream:
+        results = [result["response_id"] async for result in stream]
+    assert results == IDS[:1]
+    assert stream.rejects.counts == {"not_a_trace": 2}
+    messages = {reject.line: reject.message for reject in stream.rejects}
+    assert messages[1].startswith(f"no span of an agent in the trace {7:032x}: looked for ")
+    assert "gen_ai.operation.name" in messages[1]
+    assert messages[1].endswith("its spans have http.method")
+    assert messages[len(lines(1)) + 2] == "not a line of OTLP: it has no resourceSpans"
+
+
+async def test_a_span_of_an_agent_that_comes_later_makes_a_result_and_no_reject() -> None:
+    handed_out = asyncio.Event()
+
+    async def services() -> Any:
+        server = span_of("b0", "POST /ask", {"http.method": "POST"}, parent=None, trace=IDS[0])
+        yield line(server)
+        yield line(*spans(2))
+        await handed_out.wait()
+        yield line(*(each | {"parentSpanId": "b0"} for each in spans(1)))
+
+    async with evaluate_stream(REFERENCE, services(), format=QUICK) as stream:
+        first = await anext(stream)
+        handed_out.set()
+        second = await asyncio.wait_for(anext(stream), WAIT_SECONDS)
+        assert await anext(stream, None) is None
+    assert [first["response_id"], second["response_id"]] == [IDS[1], IDS[0]]
+    assert stream.rejects.total == 0
+
+
+@pytest.mark.parametrize("kind", ["resourceLogs", "resourceMetrics"])
+async def test_a_file_without_any_span_is_a_reject(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(orjson.dumps({kind: []}) + b"\n" + orjson.dumps({kind: []}))
+    async with evaluate_stream(REFERENCE, path, format=QUICK) as stream:
+        assert [result async for result in stream] == []
+    [reject] = stream.rejects
+    assert (reject.reason, reject.line) == ("not_a_trace", 1)
+    assert (
+        reject.message == f"no line has spans (resourceSpans); this is one of the lines of {kind}"
+    )
