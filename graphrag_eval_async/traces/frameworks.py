@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag_eval_async.errors import TraceError
-from graphrag_eval_async.traces.layouts import CallShape, Layout, Shape, first_at, value_at
+from graphrag_eval_async.traces.layouts import CallShape, Layout, Shape, first_at
 from graphrag_eval_async.traces.plain import opened, text_of
 
 _VERCEL = Layout(
@@ -286,7 +286,9 @@ def _prepare_smolagents(steps: Any) -> dict[str, Any]:
             messages.append({"role": "user", "content": step["task"]})
 
         # A call that fails is missing in `tool_calls`.
-        calls = value_at(step, "model_output_message.tool_calls") or step.get("tool_calls") or []
+        calls = first_at(step, ("model_output_message.tool_calls", "tool_calls"))
+        if not isinstance(calls, list):
+            calls = []
         if len(calls) > 1:
             raise TraceError(
                 f"step {step.get('step_number')} has {len(calls)} calls, whose results smolagents "

@@ -119,11 +119,16 @@ class CallShape(Shape):
         return call
 
     def _has_result(self, value: Any) -> bool:
-        if not self.args or first_at(value, self.status) in _RETURNED_WORDS:
+        """Return whether an object tells the result of the call."""
+        if not self.args:
+            return True
+        status = first_at(value, self.status)
+        if isinstance(status, str) and status in _RETURNED_WORDS:
             return True
         return any(_has_path(value, path) for path in (*self.output, *self.error))
 
     def _output_in(self, value: Any) -> Any:
+        """Return what the tool returned, without a wrapper, and blocks of text as one text."""
         output = first_at(value, self.output)
         if isinstance(output, dict) and len(output) == 1:
             [(key, inner)] = output.items()
@@ -337,6 +342,7 @@ def _has_path(value: Any, path: str) -> bool:
 
 
 def _as_list(value: Any) -> Iterator[Any]:
+    """Yield the items of a list, or a single value; nothing for None."""
     if isinstance(value, list):
         yield from value
     elif value is not None:

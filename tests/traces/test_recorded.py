@@ -10,11 +10,13 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphrag_eval_async import TraceError, evaluate_stream, run_evaluation_sync
 from graphrag_eval_async.traces import TraceFormat, response_from_trace, responses_from_otlp
 from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, STEPS
-from tests.traces.test_formats import REFERENCE
+from tests.traces.test_formats import JSON, REFERENCE, replaced
 
 RECORDED = [
     json.loads(line) for line in Path(__file__).with_name("recorded.jsonl").read_text().splitlines()
@@ -198,3 +200,21 @@ def test_spans_of_each_framework(lines: list[dict[str, Any]]) -> None:
     [result] = run_evaluation_sync(REFERENCE, lines, format="otlp")
     assert result["question_id"] == "q1"
     assert result["steps_score"] == 1
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_any_part_of_a_history_may_be_anything(data: st.DataObject) -> None:
+    recording = data.draw(st.sampled_from(RECORDED))
+    history = recording["history"]
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.lists(st.integers(0, 20), max_size=12))
+        history = replaced(history, path, data.draw(JSON))
+    if recording["format"] == "otlp":
+        responses = list(responses_from_otlp(history if isinstance(history, list) else [history]))
+    else:
+        try:
+            responses = [response_from_trace(history)]
+        except TraceError:
+            return
+    orjson.dumps(responses)
