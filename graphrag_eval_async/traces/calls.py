@@ -263,7 +263,9 @@ def _result_of_tool(span: Span) -> Any:
     if is_of_adk and isinstance(inner, dict) and len(inner) == 1:
         return first(inner, "result", "error") or value
     if "traceloop.entity.output" in span.attributes and isinstance(inner, dict):
-        return json_of(inner["output"]) if isinstance(inner.get("output"), dict) else value
+        # Of its instrumentation of LangChain, beside tags.
+        output = inner.get("output", value)
+        return output if isinstance(output, str) else json_of(output)
     return value
 
 

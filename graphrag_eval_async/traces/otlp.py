@@ -9,6 +9,7 @@ from math import fsum, isfinite
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Unpack
 
+from graphrag_eval_async.records.outputs import decoded
 from graphrag_eval_async.traces.calls import CALLS, calls_of
 from graphrag_eval_async.traces.messages import histories_of
 from graphrag_eval_async.traces.plain import structure
@@ -31,6 +32,8 @@ _TOKENS = {
     ),
     "total_tokens": (f"{_USAGE}total_tokens", "llm.token_count.total"),
 }
+_INPUTS = ("input.value", "mlflow.spanInputs", "traceloop.entity.input")
+_OUTPUTS = ("output.value", "mlflow.spanOutputs", "traceloop.entity.output")
 _COST = ("llm.cost.total", f"{_USAGE}cost", "operation.cost")
 
 
@@ -132,20 +135,49 @@ def _read(spans: list[Span], root: Span, parents: Mapping[Span, Span], trace: Tr
     # Those of models first, which are in the order of their making.
     models_first = sorted(spans, key=lambda span: span.kind != "model")
     histories = [(span, history) for span in models_first for history in histories_of(span)]
-    told = {}  # Of the root of a run.
-    for key in ("input.value", "output.value"):
-        value = structure(root.attributes.get(key))
-        told[key] = value if isinstance(value, str) and root.kind == "other" else None
-    of_root = [history.question for span, history in histories if span is root]
-    asked = [*of_root, told["input.value"], *(history.question for _, history in histories)]
-    question = next(filter(None, asked), None)
+    root_input = root_output = None
+    if root.kind == "other":
+        root_input = structure(root.first(*_INPUTS))
+        root_output = structure(root.first(*_OUTPUTS))
+
+    questions = [history.question for span, history in histories if span is root]
+    if isinstance(root_input, str):
+        questions.append(_single_text(root_input))
+    questions += [history.question for _, history in histories]
+    questions.append(_single_text(root_input))
+    question = next(filter(None, questions), None)
+
     _read_calls(calls_of(spans, histories, parents, trace.problem), question, trace)
     for _, history in histories:
         trace.problems |= history.problems
     # The last that ended tells.
     ends = sorted(histories, key=lambda each: each[0].done, reverse=True)
     answers = (history.answer for _, history in ends if history.answer is not None)
-    trace.answer = next(answers, told["output.value"])
+    trace.answer = next(answers, _single_text(root_output))
+
+
+def _single_text(value: Any) -> str | None:
+    """Return text, or the only text in the values of an object and in its lists, or None.
+
+    MLflow and Traceloop record the arguments of the function that runs an agent, such as
+    ``{"question": "..."}`` or ``{"args": ["..."], "kwargs": {}}``; and text as JSON.
+    """
+    if isinstance(value, str):
+        text = decoded(value) if value.startswith('"') else value
+        return text if isinstance(text, str) else None
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return None
+    texts = []
+    for inner in value:
+        values = [inner]
+        if isinstance(inner, dict):
+            values = list(inner.values())
+        elif isinstance(inner, list):
+            values = inner
+        texts += [text for text in values if isinstance(text, str)]
+    return texts[0] if len(texts) == 1 else None
 
 
 def _read_calls(calls: list[Call], question: str | None, trace: Trace) -> None:
