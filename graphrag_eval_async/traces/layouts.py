@@ -49,7 +49,7 @@ class Shape:
         needs: paths that must all lead to a value.
         texts: paths that must all lead to text.
         when: pattern of the text at a path, such as ``tool-*`` at ``type``.
-        lacks: keys that the object must not have.
+        lacks: keys that must not have a value.
     """
 
     needs: Paths = ()
@@ -65,7 +65,7 @@ class Shape:
             return False
         if not all(isinstance(value_at(value, path), str) for path in self.texts):
             return False
-        if isinstance(value, dict) and any(key in value for key in self.lacks):
+        if any(value_at(value, key) is not None for key in self.lacks):
             return False
         return all(
             fnmatchcase(str(value_at(value, path)), pattern) for path, pattern in self.when.items()
