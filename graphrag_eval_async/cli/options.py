@@ -60,12 +60,12 @@ Input
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
     Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic,
-    pydantic-ai, vercel, gemini, haystack, bedrock, inspect, autogen, llamaindex, mcp, smolagents,
-    langsmith, otlp, text2sparql or plain.
+    pydantic-ai, vercel, gemini, haystack, bedrock, inspect, autogen, semantic-kernel, llamaindex,
+    mcp, smolagents, langsmith, otlp, text2sparql or plain.
   --format FORMAT /convert = auto : cli.parsing:parse_format
     Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic,
-    pydantic-ai, vercel, gemini, haystack, bedrock, inspect, autogen, llamaindex, mcp, smolagents,
-    langsmith, otlp, text2sparql or plain.
+    pydantic-ai, vercel, gemini, haystack, bedrock, inspect, autogen, semantic-kernel, llamaindex,
+    mcp, smolagents, langsmith, otlp, text2sparql or plain.
   --from <text2sparql|qald>
     Write the questions of this benchmark as a reference set, in place of responses.
   --language LANGUAGE

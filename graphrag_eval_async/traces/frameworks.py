@@ -14,7 +14,7 @@ from graphrag_eval_async.traces.plain import opened, text_of
 
 _VERCEL = Layout(
     name="vercel",
-    blocks=(("parts",), ("content",)),
+    blocks=(("parts",), ("toolInvocations", "content")),
     text_shape=Shape(needs=("text",), when={"type": "text"}),
     marks=(Shape(needs=("parts.0.type", "role"), lacks=("kind",)),),
     usage=("metadata.usage",),
@@ -43,12 +43,17 @@ _VERCEL = Layout(
             output=("result",),
             status=("isError",),
         ),
-        CallShape(  # Of UI messages of version 4.
-            needs=("toolInvocation.toolCallId",),
-            name=("toolInvocation.toolName",),
-            args=("toolInvocation.args",),
-            id=("toolInvocation.toolCallId",),
-            output=("toolInvocation.result",),
+        # Of UI messages of version 4: among the parts, and earlier beside the content.
+        *(
+            CallShape(
+                needs=(f"{at}toolCallId", f"{at}toolName", f"{at}state"),
+                lacks=lacks,
+                name=(f"{at}toolName",),
+                args=(f"{at}args",),
+                id=(f"{at}toolCallId",),
+                output=(f"{at}result",),
+            )
+            for at, lacks in (("toolInvocation.", ()), ("", ("type",)))
         ),
         CallShape(  # Of UI messages from version 5 on; the kind is tool-NAME or dynamic-tool.
             needs=("toolCallId", "state"),
@@ -78,8 +83,9 @@ def _gemini_shapes(call: str, response: str) -> tuple[CallShape, CallShape]:
             name=(f"{response}.name",),
             id=(f"{response}.id",),
             output=(f"{response}.response",),
-            # The key by which ADK and the documentation of Gemini report a failure.
-            error=(f"{response}.response.error",),
+            # What the documentation of Gemini and of ADK tells tools to report a failure by.
+            error=(f"{response}.response.error", f"{response}.response.error_message"),
+            status=(f"{response}.response.status",),
             output_wrappers=("result", "output", "error"),
         ),
     )
@@ -89,6 +95,7 @@ _GEMINI = Layout(
     name="gemini",
     messages=("events", "contents", "request.contents", "candidates", "response.candidates"),
     role=("content.role", "role"),
+    default_role="user",
     blocks=(("content.parts",), ("parts",)),
     text_shape=Shape(needs=("text",), lacks=("thought", "type", "part_kind")),
     block_marks=(Shape(texts=("text",), lacks=("type", "part_kind")),),
@@ -126,6 +133,8 @@ _HAYSTACK = Layout(
 _BEDROCK = Layout(
     name="bedrock",
     messages=("request.messages", "messages", "response.output.message", "output.message"),
+    role=("role", "message.role"),
+    blocks=(("content",), ("message.content",)),  # The second in a session of Strands.
     block_marks=(Shape(texts=("text",), lacks=("type",)),),
     text_shape=Shape(needs=("text",), lacks=("type",)),
     usage=("metadata.usage",),
@@ -221,6 +230,31 @@ _AUTOGEN = Layout(
             id=("call_id",),
             output=("content",),
             status=("is_error",),
+        ),
+    ),
+)
+
+_SEMANTIC_KERNEL = Layout(
+    name="semantic-kernel",
+    messages=("messages",),
+    marks=(Shape(when={"content_type": "message"}),),
+    blocks=(("items",),),
+    text_shape=Shape(needs=("text",), when={"content_type": "text"}),
+    usage=("metadata.usage",),
+    calls=(
+        CallShape(
+            needs=("name",),
+            when={"content_type": "function_call"},
+            name=("function_name", "name"),
+            args=("arguments",),
+            id=("id",),
+        ),
+        CallShape(
+            needs=("name",),
+            when={"content_type": "function_result"},
+            name=("function_name", "name"),
+            id=("id",),
+            output=("result",),
         ),
     ),
 )
@@ -367,6 +401,7 @@ LAYOUTS = (
     _INSPECT,
     _INTERMEDIATE_STEPS,
     _AUTOGEN,
+    _SEMANTIC_KERNEL,
     _LLAMAINDEX,
     _MCP,
     _SMOLAGENTS,

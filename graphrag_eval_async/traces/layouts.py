@@ -165,6 +165,7 @@ class Layout:
         messages: paths to the messages, in their order. Without them, or if none leads anywhere,
             the messages are the history itself, or where most formats have them.
         role: paths to the role in a message.
+        default_role: role of a message that has none.
         users: roles of the user, if they are not the usual ones.
         has_agents: whether any other role is an agent's, whose name it is.
         blocks: groups of paths to the text and blocks of a message. The first group of which a path
@@ -184,6 +185,7 @@ class Layout:
     block_marks: tuple[Shape, ...] = ()
     messages: Paths = ()
     role: Paths = ("role",)
+    default_role: str = ""
     users: frozenset[str] = frozenset(_USERS)
     has_agents: bool = False
     blocks: tuple[Paths, ...] = (("content",),)
@@ -291,7 +293,9 @@ class Layout:
 
     def _add_text(self, text: str, message: Any, calls: list[Call], trace: Trace) -> None:
         """Add the text that is left of a message: a question, or an answer."""
-        role = str(first_at(message, self.role))
+        role = first_at(message, self.role)
+        if not isinstance(role, str):
+            role = self.default_role
         is_waiting = any(not call.ended for call in calls)
         if role in self.users:
             # A message with results is not the user's, although some formats call it so.

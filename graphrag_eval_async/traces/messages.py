@@ -175,11 +175,12 @@ def _read_content(
 def _calls_beside(value: dict[str, Any], trace: Trace) -> list[Call]:
     """Calls that stand beside the content, where some formats repeat them."""
     calls: list[Any] = []
-    for found in (value.get("tool_calls"), value.get("invalid_tool_calls")):
-        if isinstance(found, list):
-            calls += found
-        elif found:
-            trace.problem(f"calls that are no list: {text_of(found)}")
+    for key in ("tool_calls", "invalid_tool_calls"):
+        listed = structure(value.get(key))
+        if isinstance(listed, list):
+            calls += listed
+        elif listed:
+            trace.problem(f"calls that are no list: {text_of(listed)}")
     if old := value.get("function_call"):
         calls.append({"function": old})
     if not calls and (kept := dict_at(value, "additional_kwargs").get("tool_calls")):

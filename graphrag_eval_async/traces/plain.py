@@ -268,6 +268,9 @@ def block_text(block: Any) -> str | None:
         kind, block = "text", block["resource"]
     if kind == "user-prompt":
         return said(block.get("content"))
+    if kind == "document" and isinstance(block.get("document"), dict):  # Of Cohere.
+        data = block["document"].get("data")
+        return data if isinstance(data, str) else json_of(data)
     if kind in ("text", "input_text", "output_text", "refusal"):
         text = first(block, "text", "refusal", "content")
         return text if isinstance(text, str) else None

@@ -32,7 +32,7 @@ from graphrag_eval_async.traces.plain import (
     whole_answer,
 )
 from graphrag_eval_async.traces.trace import Call, Trace, call_of, to_response
-from graphrag_eval_async.traces.unread import check_keys, check_message
+from graphrag_eval_async.traces.unread import check_holder, check_keys, check_message
 
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.layouts import Layout
@@ -76,6 +76,8 @@ def convert(
         layout.read(value, trace)
     if trace.times:
         trace.elapsed_sec = seconds_between(trace.times, trace.times)
+    if isinstance(value, dict) and not trace.finished():
+        check_holder(value, opened(value)[1] if layout is None else layout.holder_keys)
     is_read = trace.question or trace.answer or trace.more
     if value and not is_read and not trace.finished():
         raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")

@@ -7,10 +7,13 @@ no reader knows means that the history is of another format, or of a newer versi
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError
-from graphrag_eval_async.traces.plain import dict_at, first, list_at
+from graphrag_eval_async.traces.plain import dict_at, first, shown, structure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _is_call_like = re.compile(r"tool|function", re.IGNORECASE).search
 
@@ -52,6 +55,25 @@ def check_keys(
         )
 
 
+_is_list_of_calls = re.compile(
+    r"(tool|function)_?(calls|uses|results|responses|invocations)$|steps$|actions$", re.IGNORECASE
+).search
+
+
+def check_holder(holder: dict[str, Any], read_keys: Iterable[str]) -> None:
+    """Check that an object that holds a history without calls has none beside it.
+
+    Raises:
+        TraceError: a key that is not among `read_keys` has what looks like a list of calls.
+    """
+    for key, value in holder.items():
+        if key not in read_keys and _is_list_of_calls(key) and isinstance(value, list) and value:
+            raise TraceError(
+                f"its history has no calls, but it has the key {key!r}, which no format has beside "
+                "a history"
+            )
+
+
 def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> None:
     """Check that all calls and results of a message can be read and paired.
 
@@ -66,8 +88,25 @@ def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> No
         known |= {kind}  # Those of messages are roles.
     check_keys(message, known, place=place, looked_for=looked_for)
 
+    role = message.get("role")
+    if isinstance(role, str) and _is_call_like(role) and role not in ("tool", "function"):
+        raise TraceError(
+            f"{place} has the role {role!r}, which is neither a call nor a result in {looked_for}"
+        )
+
+    for key, value in message.items():
+        if _is_list_of_calls(key) and key not in known and isinstance(value, list) and value:
+            raise TraceError(
+                f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
+            )
+
     for key in ("tool_calls", "invalid_tool_calls"):
-        for call in list_at(message, key):
+        calls = structure(message.get(key))
+        if calls and not isinstance(calls, list):
+            raise TraceError(
+                f"{place} has no list at {key!r}, where calls are in {looked_for}: {shown(calls)}"
+            )
+        for call in calls or []:
             if isinstance(call, dict):
                 _check_name(call, key, place=place, looked_for=looked_for)
 

@@ -122,6 +122,26 @@ UNKNOWN = {
         ],
         "message 2 has the key 'toolUse2', .* in the format bedrock",
     ),
+    "calls that are no list": (
+        between({"role": "assistant", "tool_calls": "sparql_query()"}),
+        "message 2 has no list at 'tool_calls', where calls are in the formats",
+    ),
+    "steps of a message": (
+        [ASKED, {**ANSWERED, "steps": [{"name": "sparql_query"}]}],
+        "message 2 has the key 'steps', which is neither",
+    ),
+    "a role of results": (
+        between({"role": "tool_result", "content": "rows"}),
+        "message 2 has the role 'tool_result', which is neither",
+    ),
+    "calls beside a question and an answer": (
+        {"input": QUESTION, "output": ANSWER, "tool_calls": [{"name": "sparql_query"}]},
+        "its history has no calls, but it has the key 'tool_calls'",
+    ),
+    "steps that were written as text": (
+        {"input": QUESTION, "output": ANSWER, "intermediate_steps": [["AgentAction()", "rows"]]},
+        "its history has no calls, but it has the key 'intermediate_steps'",
+    ),
     "nothing of any format": ({"x": 1}, "no known format; it has the keys 'x'. Known are openai, "),
     "several calls in a step of smolagents": (
         [
@@ -145,6 +165,120 @@ async def test_calls_of_unknown_shape_are_a_reject_that_names_them(
         assert [result async for result in stream] == []
     assert stream.rejects.counts == {"not_a_trace": 1}
     assert re.search(message, stream.rejects[0].message)
+
+
+CALL = {"toolCallId": "call_1", "toolName": "sparql_query", "args": QUERY}
+OTHER_FORMS: dict[str, Any] = {
+    "calls beside the content, as the AI SDK wrote them until version 4": between(
+        {
+            "role": "assistant",
+            "content": "",
+            "toolInvocations": [{**CALL, "state": "result", "result": "rows"}],
+        }
+    ),
+    "contents of Gemini without ids, in camel case": [
+        {"parts": [{"text": QUESTION}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "sparql_query", "args": QUERY}}]},
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"name": "sparql_query", "response": {"output": "rows"}}}
+            ],
+        },
+        {"role": "model", "parts": [{"text": "I think.", "thought": True}, {"text": ANSWER}]},
+    ],
+    "messages of Chat Completions with their calls as text": [
+        ASKED,
+        {
+            "role": "assistant",
+            "tool_calls": json.dumps(
+                [{"id": "a", "function": {"name": "sparql_query", "arguments": json.dumps(QUERY)}}]
+            ),
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "rows"},
+        ANSWERED,
+    ],
+    "a request to Bedrock and its response": {
+        "request": {
+            "messages": [
+                {"role": "user", "content": [{"text": QUESTION}]},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"text": "I look it up."},
+                        {"toolUse": {"toolUseId": "a", "name": "sparql_query", "input": QUERY}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "rows"}]}}],
+                },
+            ]
+        },
+        "response": {"output": {"message": {"role": "assistant", "content": [{"text": ANSWER}]}}},
+    },
+    "messages in a session of Strands": [
+        {"message_id": 0, "message": {"role": "user", "content": [{"text": QUESTION}]}},
+        {
+            "message_id": 1,
+            "message": {
+                "role": "assistant",
+                "content": [
+                    {"toolUse": {"toolUseId": "a", "name": "sparql_query", "input": QUERY}}
+                ],
+            },
+        },
+        {
+            "message_id": 2,
+            "message": {
+                "role": "user",
+                "content": [
+                    {
+                        "toolResult": {
+                            "toolUseId": "a",
+                            "content": [{"text": "rows"}],
+                            "status": "success",
+                        }
+                    }
+                ],
+            },
+        },
+        {"message_id": 3, "message": {"role": "assistant", "content": [{"text": ANSWER}]}},
+    ],
+}
+
+
+@pytest.mark.parametrize("history", OTHER_FORMS.values(), ids=OTHER_FORMS)
+def test_other_forms_of_the_same_formats(history: Any) -> None:
+    response = response_from_trace(history)
+    [step] = response["actual_steps"]
+    assert (step["name"], step["args"], step["status"]) == ("sparql_query", QUERY, "success")
+    assert step["output"] == "rows"
+    assert (response["question"], response["actual_answer"]) == (QUESTION, ANSWER)
+    assert "trace_problems" not in response
+
+
+@pytest.mark.parametrize(
+    ("response", "output"),
+    [
+        ({"error": PROBLEM}, PROBLEM),
+        ({"status": "error", "error_message": PROBLEM}, None),
+    ],
+    ids=["error", "status and error_message"],
+)
+def test_failures_in_responses_of_gemini(response: dict[str, str], output: str | None) -> None:
+    history = [
+        {"role": "model", "parts": [{"function_call": {"name": "search", "args": {}}}]},
+        {
+            "role": "user",
+            "parts": [{"function_response": {"name": "search", "response": response}}],
+        },
+    ]
+    [step] = response_from_trace(history, question_id="q1")["actual_steps"]
+    assert (step["status"], step["output"]) == (
+        "error",
+        output or json.dumps(response, separators=(",", ":")),
+    )
 
 
 REFUSED = {
