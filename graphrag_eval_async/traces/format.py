@@ -122,9 +122,9 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
         TraceError: the history is of another format, or of none, or has calls or results that
             cannot be read.
     """
-    if format == "auto":
-        format = detect(value)  # noqa: A001
     layout = layout_of(value)
+    if format == "auto":
+        format = _detect_other(value) if layout is None else layout.name  # noqa: A001
     if layout is not None:
         if layout.name != format:
             raise TraceError(f"its format is {layout.name}, not {format}")
@@ -139,7 +139,7 @@ def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict
         named = next(layout for layout in LAYOUTS if layout.name == format)
         return convert(value, format, options, named if name != "langchain" else None)
     if formats and not any(name in names for names in formats):
-        raise TraceError(f"its format is {detect(value)}, not {format}")
+        raise TraceError(f"its format is {_detect_other(value)}, not {format}")
     return convert(value, format, options)
 
 
@@ -149,13 +149,22 @@ def detect(value: Any) -> str:
     Raises:
         TraceError: it has none of `FORMATS`.
     """
+    layout = layout_of(value)
+    if layout is not None:
+        return layout.name
+    return _detect_other(value)
+
+
+def _detect_other(value: Any) -> str:
+    """Return the name of the format of a history that has no layout.
+
+    Raises:
+        TraceError: it has none of `FORMATS`.
+    """
     if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
         raise TraceError(
             "a line of OpenTelemetry holds spans of many traces; read it with the format otlp"
         )
-    layout = layout_of(value)
-    if layout is not None:
-        return layout.name
     refused = explain_refused(value)
     if refused is not None:
         raise TraceError(f"no known format; {refused}")
@@ -326,7 +335,7 @@ class TraceFormat:
         if self.is_listed:
             taken_whole = list(TAKEN[self.name])
         else:
-            layout = layout_of(trace)
+            layout = layout_of(trace) if isinstance(trace, dict) else None
             taken_whole = opened(trace)[1] if layout is None else layout.holder_keys
         for holder, *taken in (*way, (trace, *taken_whole)):
             if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.

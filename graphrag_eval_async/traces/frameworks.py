@@ -98,7 +98,14 @@ _GEMINI = Layout(
     default_role="user",
     blocks=(("content.parts",), ("parts",)),
     text_shape=Shape(needs=("text",), lacks=("thought", "type", "part_kind")),
-    block_marks=(Shape(texts=("text",), lacks=("type", "part_kind")),),
+    marks=tuple(
+        Shape(
+            texts=(f"{parts}.{index}.text",),
+            lacks=(f"{parts}.{index}.type", f"{parts}.{index}.part_kind"),
+        )
+        for parts in ("parts", "content.parts")
+        for index in (0, 1)  # An image may come before the text.
+    ),
     usage=("usage_metadata", "usageMetadata"),
     ignored=("long_running_tool_ids", "longRunningToolIds"),
     calls=(
@@ -181,6 +188,7 @@ _INSPECT = Layout(
 
 _INTERMEDIATE_STEPS = Layout(
     name="langchain",
+    holder=Shape(needs=("intermediate_steps",)),
     messages=("intermediate_steps",),
     question=("input", "question"),
     answer=("output",),
@@ -410,6 +418,11 @@ LAYOUTS = (
 """All rows of the table. The first that fits a history counts."""
 
 
+_LEVELS = 6
+"""How deep blocks stand in the histories of the table: a request, its messages, one of these, its
+content and a block of this, each of which may be below an object or a list.
+"""
+
 LAYOUT_NAMES = tuple(dict.fromkeys(layout.name for layout in LAYOUTS))
 """Names of the formats of which the table has rows."""
 
@@ -481,15 +494,40 @@ def explain_refused(value: Any) -> str | None:
 
 def layout_of(value: Any) -> Layout | None:
     """Return the layout of a history; None if no row of the table fits."""
+    if not isinstance(value, dict | list):
+        return None
+    keys = _keys_in(value)
     for layout in LAYOUTS:
-        if layout.fits(value):
+        # This is quick, and excludes most rows.
+        is_possible = any(sign <= keys for sign in layout.signs)
+        if is_possible and layout.fits(value):
             return layout
     return None
 
 
+def _keys_in(value: Any) -> set[str]:
+    """Return the keys of the objects in a history, as deep as blocks of messages are."""
+    keys: set[str] = set()
+    parts = [value]
+    for _ in range(_LEVELS):
+        inner_parts: list[Any] = []
+        for part in parts:
+            if isinstance(part, dict):
+                keys.update(part)
+                children = list(part.values())
+            else:
+                children = part
+            inner_parts += [child for child in children if isinstance(child, (dict, list))]
+        parts = inner_parts
+    return keys
+
+
 def layout_of_message_in_span(message: Any) -> Layout | None:
     """Return the layout of a message in an attribute or event of a span, or None."""
-    for layout in (_VERCEL, _GEMINI, _BEDROCK):
-        if layout.fits_blocks(message):
+    for layout in (_GEMINI, _BEDROCK):
+        if layout.fits_message(message):
             return layout
+    # Messages of OpenTelemetry have parts, like those for the UI of the AI SDK.
+    if _VERCEL.fits_blocks(message):
+        return _VERCEL
     return None

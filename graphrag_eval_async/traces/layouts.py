@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.traces.plain import json_of, opened, text_of
@@ -41,7 +42,7 @@ The first that leads to a value counts.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Shape:
     """What an object must have so that a row of the table applies to it.
 
@@ -57,9 +58,18 @@ class Shape:
     when: Mapping[str, str] = field(default_factory=dict)
     lacks: Paths = ()
 
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The keys that an object of this shape has."""
+        first_keys = {_keys_of(path)[0] for path in (*self.needs, *self.texts, *self.when)}
+        return frozenset(key for key in first_keys if not key.isdecimal())
+
     def fits(self, value: Any) -> bool:
         """Return whether an object has this shape."""
-        if not isinstance(value, dict | list):
+        if isinstance(value, dict):
+            if not self.keys <= value.keys():
+                return False
+        elif not isinstance(value, list):
             return False
         if any(value_at(value, path) is None for path in self.needs):
             return False
@@ -72,7 +82,7 @@ class Shape:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CallShape(Shape):
     """Where a call, its result, or both stand in an object of that shape.
 
@@ -150,7 +160,7 @@ class CallShape(Shape):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """One row of the table: how histories of a framework are laid out.
 
@@ -158,6 +168,7 @@ class Layout:
         name: name of the format.
         prepare: turns a history into the object that the other paths lead into; raises a
             `TraceError` if its calls and results cannot be paired.
+        holder: shape of the object that holds the history; none if it may be a list.
         message: shape that all messages have.
         calls: shapes of calls and results: of a message, or of a block of one.
         marks: shapes of messages without calls that only this format has.
@@ -179,6 +190,7 @@ class Layout:
 
     name: str
     prepare: Callable[[Any], Any] | None = None
+    holder: Shape | None = None
     message: Shape = Shape()
     calls: tuple[CallShape, ...] = ()
     marks: tuple[Shape, ...] = ()
@@ -227,8 +239,19 @@ class Layout:
                 return shape
         return None
 
+    @cached_property
+    def signs(self) -> list[frozenset[str]]:
+        """Sets of keys, of which a history of this layout has at least one set."""
+        shared_keys = self.message.keys
+        if self.holder is not None:
+            shared_keys |= self.holder.keys
+        shapes = (*self.calls, *self.marks, *self.block_marks)
+        return [shared_keys | shape.keys for shape in shapes]
+
     def fits(self, value: Any) -> bool:
         """Return whether a history, or any message of it, is laid out like this."""
+        if self.holder is not None and not self.holder.fits(value):
+            return False
         return any(self.fits_message(message) for message in self.messages_of(value))
 
     def fits_message(self, message: Any) -> bool:
@@ -323,7 +346,7 @@ def first_at(value: Any, paths: Iterable[str]) -> Any:
 
 def value_at(value: Any, path: str) -> Any:
     """Return what a path of keys and indices leads to; None if it leads nowhere."""
-    for key in path.split("."):
+    for key in _keys_of(path):
         if isinstance(value, dict):
             value = value.get(key)
         elif isinstance(value, list) and key == "-1" and value:
@@ -333,6 +356,12 @@ def value_at(value: Any, path: str) -> Any:
         else:
             return None
     return value
+
+
+@cache
+def _keys_of(path: str) -> tuple[str, ...]:
+    """Return the keys of a path, which is one of those in the table."""
+    return tuple(path.split("."))
 
 
 def _has_path(value: Any, path: str) -> bool:

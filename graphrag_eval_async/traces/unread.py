@@ -7,6 +7,7 @@ no reader knows means that the history is of another format, or of a newer versi
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError
@@ -15,7 +16,7 @@ from graphrag_eval_async.traces.plain import dict_at, first, shown, structure
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_is_call_like = re.compile(r"tool|function", re.IGNORECASE).search
+_find_call_word = re.compile(r"tool|function", re.IGNORECASE).search
 
 _KNOWN_KEYS = frozenset(
     {
@@ -33,6 +34,16 @@ _KNOWN_KEYS = frozenset(
     }
 )
 """Keys of messages that the readers of messages know, or that have no calls."""
+
+
+@lru_cache(maxsize=1024)  # Most messages have the same few keys.
+def _is_call_like(name: str) -> bool:
+    return _find_call_word(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _is_list_of_calls(key: str) -> bool:
+    return _find_list_of_calls(key) is not None
 
 
 def check_keys(
@@ -55,7 +66,7 @@ def check_keys(
         )
 
 
-_is_list_of_calls = re.compile(
+_find_list_of_calls = re.compile(
     r"(tool|function)_?(calls|uses|results|responses|invocations)$|steps$|actions$", re.IGNORECASE
 ).search
 
