@@ -165,10 +165,11 @@ def _detect_other(value: Any) -> str:
         raise TraceError(
             "a line of OpenTelemetry holds spans of many traces; read it with the format otlp"
         )
-    refused = explain_refused(value)
-    if refused is not None:
-        raise TraceError(f"no known format; {refused}")
     formats = _formats_in(value)
+    if not formats or formats[0] is _TEXTS:
+        refused = explain_refused(value)
+        if refused is not None:
+            raise TraceError(f"no known format; {refused}")
     if formats:
         return formats[0][0]
     known = f"{', '.join(FORMATS)}, and if named {', '.join(TAKEN)}"

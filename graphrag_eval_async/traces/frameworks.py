@@ -418,9 +418,9 @@ LAYOUTS = (
 """All rows of the table. The first that fits a history counts."""
 
 
-_LEVELS = 6
-"""How deep blocks stand in the histories of the table: a request, its messages, one of these, its
-content and a block of this, each of which may be below an object or a list.
+_LEVELS = 8
+"""How deep calls stand in the histories of the table: in a line, a request, its messages, one of
+these, its content, a block of this, a call, and its name; with one more for new rows.
 """
 
 LAYOUT_NAMES = tuple(dict.fromkeys(layout.name for layout in LAYOUTS))

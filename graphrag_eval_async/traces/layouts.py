@@ -64,6 +64,13 @@ class Shape:
         first_keys = {_keys_of(path)[0] for path in (*self.needs, *self.texts, *self.when)}
         return frozenset(key for key in first_keys if not key.isdecimal())
 
+    @cached_property
+    def keys_at_all_levels(self) -> frozenset[str]:
+        """The keys that an object of this shape and the objects in it have."""
+        paths = (*self.needs, *self.texts, *self.when)
+        keys = (key for path in paths for key in _keys_of(path))
+        return frozenset(key for key in keys if not key.isdecimal())
+
     def fits(self, value: Any) -> bool:
         """Return whether an object has this shape."""
         if isinstance(value, dict):
@@ -242,11 +249,11 @@ class Layout:
     @cached_property
     def signs(self) -> list[frozenset[str]]:
         """Sets of keys, of which a history of this layout has at least one set."""
-        shared_keys = self.message.keys
+        shared_keys = self.message.keys_at_all_levels
         if self.holder is not None:
-            shared_keys |= self.holder.keys
+            shared_keys |= self.holder.keys_at_all_levels
         shapes = (*self.calls, *self.marks, *self.block_marks)
-        return [shared_keys | shape.keys for shape in shapes]
+        return [shared_keys | shape.keys_at_all_levels for shape in shapes]
 
     def fits(self, value: Any) -> bool:
         """Return whether a history, or any message of it, is laid out like this."""
