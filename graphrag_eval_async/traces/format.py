@@ -14,7 +14,6 @@ from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.decoding import InvalidRecord, load
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.records.reject import reject, reject_unread
-from graphrag_eval_async.removed import explain_removed
 from graphrag_eval_async.traces.frameworks import (
     LAYOUT_NAMES,
     LAYOUTS,
@@ -47,15 +46,13 @@ FORMATS = (
 
 OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
 
+# Keys of lines of OpenTelemetry.
 _OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
 # How kinds of items of OpenAI end.
-_ITEMS = (
-    "_call",
-    "_call_output",
-    "_call_item",
-    "_output_item",
-)
+_ITEMS = ("_call", "_call_output", "_call_item", "_output_item")
+# Kinds of messages of LangChain.
 _LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
+# Keys of messages with calls of OpenAI.
 _OPENAI = {"tool_calls", "function_call"}
 
 
@@ -176,43 +173,58 @@ def _detect_other(value: Any) -> str:
     raise TraceError(f"no known format; it has {shown(value)}. Known are {known}")
 
 
-_TEXTS = ("openai", "langchain", "anthropic")  # Messages that are only text look alike there.
+_TEXTS = ("openai", "langchain", "anthropic")
+"""The formats that a message without calls may have, which look alike there."""
 
 
 def _formats_in(value: Any) -> list[tuple[str, ...]]:
-    """The formats, the likeliest first, that each item of a history may have; of text only if
-    all are.
+    """Return the formats that each item of a history may have, the likeliest first.
+
+    Items without calls are left out, unless there are no others.
     """
-    found = [
-        each for item in opened(value)[0] if isinstance(item, dict) and (each := _formats_of(item))
-    ]
-    return [names for names in found if names is not _TEXTS] or found
+    formats = [_formats_of(item) for item in opened(value)[0] if isinstance(item, dict)]
+    formats = [names for names in formats if names]
+    with_calls = [names for names in formats if names is not _TEXTS]
+    return with_calls or formats
 
 
 def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
-    if (
-        len(item) == 2
-        and item.get("role") in ("user", "assistant")
-        and isinstance(item.get("content"), str)
-    ):
-        return _TEXTS  # As most are.
-    item = dict_at(item, "message") or item  # Of a choice of a completion.
-    kind = str(item.get("type"))
-    if "parts" in item:
-        return ("pydantic-ai",) if item.get("kind") in ("request", "response") else ()
-    is_langchain = kind in _LANGCHAIN and ("content" in item or "data" in item)
-    if is_langchain or "lc" in item or str(item.get("event")).startswith("on_"):
+    """Return the formats that an item of a history may have; none if it is not known."""
+    is_text = isinstance(item.get("content"), str)
+    if len(item) == 2 and is_text and item.get("role") in ("user", "assistant"):
+        return _TEXTS  # Most items are like this.
+
+    message = dict_at(item, "message") or item  # In a choice of a completion.
+    kind = str(message.get("type"))
+    if "parts" in message:
+        if message.get("kind") in ("request", "response"):
+            return ("pydantic-ai",)
+        return ()
+    if _is_of_langchain(message, kind):
         return ("langchain",)
-    if "blocks" in item:
+    if "blocks" in message:
         return ()  # A message of LlamaIndex: without its blocks, it would say nothing.
-    blocks = [block for block in list_at(item, "content") if isinstance(block, dict)]
-    if any(str(block.get("type")).endswith(("tool_use", "tool_result")) for block in blocks):
+
+    block_kinds = [
+        str(block.get("type")) for block in list_at(message, "content") if isinstance(block, dict)
+    ]
+    if any(block_kind.endswith(("tool_use", "tool_result")) for block_kind in block_kinds):
         return ("anthropic",)
-    if item.get("object") in ("trace", "trace.span") or "raw_item" in item or kind.endswith(_ITEMS):
+    is_of_agents = message.get("object") in ("trace", "trace.span") or "raw_item" in message
+    if is_of_agents or kind.endswith(_ITEMS):
         return ("openai",)
-    if item.get("role") == "tool" or not _OPENAI.isdisjoint(item):
+    if message.get("role") == "tool" or not _OPENAI.isdisjoint(message):
         return ("openai", "langchain")  # LangChain takes dicts of OpenAI, too.
-    return _TEXTS if "role" in item or kind == "message" else ()
+    if "role" in message or kind == "message":
+        return _TEXTS
+    return ()
+
+
+def _is_of_langchain(message: dict[str, Any], kind: str) -> bool:
+    """Return whether a message or event has a key or kind that only LangChain writes."""
+    if kind in _LANGCHAIN and ("content" in message or "data" in message):
+        return True
+    return "lc" in message or str(message.get("event")).startswith("on_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,10 +241,9 @@ class TraceFormat:
     ``model`` and ``error``. A ``status`` other than "success" and "error" becomes ``trace_status``.
 
     Attributes:
-        name: "openai", "responses", "agents", "langchain", "anthropic", "pydantic-ai", "otlp",
-            "text2sparql" for answers of that benchmark or "plain" for responses with `question` in
-            place of an id, both also in an array, or "auto", which recognises all but these, line
-            by line.
+        name: one of `FORMATS`, such as "openai", "langchain" or "vercel"; "otlp"; "text2sparql" for
+            answers of that benchmark or "plain" for responses with `question` in place of an id,
+            both also in an array; or "auto", which recognises all of `FORMATS`, line by line.
         select: path to the trace in a line, of keys and indices, such as ``payload.messages``. None
             means that the whole line is the trace.
         question_id: path to the question's id in a line; with "otlp", the name of the attribute
@@ -266,8 +277,7 @@ class TraceFormat:
         """Check the values."""
         names = ["auto", *FORMATS, OTLP, *TAKEN]
         if self.name not in names:
-            expected = f"format: expected one of {', '.join(names)}, got {self.name!r}"
-            raise UsageError(explain_removed(f"--format {self.name}") or expected)
+            raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
         for key in ("select", "question_id"):
             path = getattr(self, key)
             if path is not None and (not isinstance(path, str) or not all(path.split("."))):
@@ -293,112 +303,192 @@ class TraceFormat:
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
     ) -> dict[str, Any]:
-        """The response that the trace in the JSON value of a line makes; to a question, where that
-        is known.
+        """Return the response that the trace in the JSON value of a line makes.
 
         Keys beside the trace are the response's own, and override what the trace says.
+
+        Args:
+            value: the JSON value of a line.
+            questions: where the question is found by its text, if its id is not known.
+            question_id: id of the question, if it is known.
+
+        Raises:
+            TraceError: nothing is at the path of the trace, or it cannot be read.
         """
-        place = (self.select or "").partition(".")[0]
-        if place and isinstance(value, dict) and value.get("error") and not value.get(place):
-            # It failed before it had a trace.
-            value = value | {"question": _asked(value.get("inputs"))}
-            return replace(self, name=PLAIN, select=None).convert(
-                value, questions, question_id=question_id
-            )
-        way = [] if self.select is None else _way(value, self.select, "the trace")
-        trace = way[-1][0][way[-1][1]] if way else value
-        trace = history_of(trace) if isinstance(trace, str) else trace
+        if self._has_failed_before(value):
+            line = value | {"question": _question_of_inputs(value.get("inputs"))}
+            plain = replace(self, name=PLAIN, select=None)
+            return plain.convert(line, questions, question_id=question_id)
+
+        path, trace = self._select_trace(value)
         if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
-            return trace if question_id is None else trace | {"question_id": question_id}
+            if question_id is not None:
+                trace = trace | {"question_id": question_id}
+            return trace  # It is a response already.
         if not trace and (self.is_listed or self.select is not None):
             raise TraceError("it is empty")
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
-        own = self._beside(way, trace)
+
+        own_keys = self._keys_beside(path, trace)
         if self.question_id is not None and question_id is None:
-            holder, key = _way(value, self.question_id, "the question id")[-1]
+            holder, key = _follow(value, self.question_id, "the question id")[-1]
             question_id = str(holder[key])
+        if question_id is None:
+            question_id = own_keys.get("question_id")
+
         read = read_listed if self.is_listed else read_trace
         response = read(
             trace,
             self.name,
-            question_id=own.get("question_id") if question_id is None else question_id,
+            question_id=question_id,
             questions=questions,
             failed=self.failed,
             step_names=self.step_names or {},
             turn=self.turn,
         )
-        return response | {key: each for key, each in own.items() if key not in _OF_TRACES}
+        for key, own_value in own_keys.items():
+            if key not in _OF_TRACES:
+                response[key] = own_value
+        return response
 
-    def _beside(self, way: list[tuple[Any, Any]], trace: Any) -> dict[str, Any]:
-        """What the objects on the way to a trace, and the trace itself, have beside the trace."""
-        own: dict[str, Any] = {}
-        if self.is_listed:
-            taken_whole = list(TAKEN[self.name])
-        else:
-            layout = layout_of(trace) if isinstance(trace, dict) else None
-            taken_whole = opened(trace)[1] if layout is None else layout.holder_keys
-        for holder, *taken in (*way, (trace, *taken_whole)):
-            if isinstance(holder, dict) and taken:  # Objects of APIs have settings of theirs.
-                is_api = not self.is_listed and holder.keys() & _APIS
-                keys = holder.keys() & _OF_APIS if is_api else holder.keys() - taken
-                own |= {
-                    key: holder[key] for key in keys if key[:1] != "_" and holder[key] is not None
-                }
+    def _select_trace(self, value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        """Return the path to the trace in a line, as `_follow` does, and the trace."""
+        path: list[tuple[Any, Any]] = []
+        trace = value
+        if self.select is not None:
+            path = _follow(value, self.select, "the trace")
+            holder, key = path[-1]
+            trace = holder[key]
+        if isinstance(trace, str):
+            trace = history_of(trace)
+        return path, trace
+
+    def _has_failed_before(self, value: Any) -> bool:
+        """Return whether a line has an error where `select` has its trace otherwise."""
+        place = (self.select or "").partition(".")[0]
+        if not place or not isinstance(value, dict):
+            return False
+        return bool(value.get("error")) and not value.get(place)
+
+    def _keys_beside(self, path: list[tuple[Any, Any]], trace: Any) -> dict[str, Any]:
+        """Return the keys beside a trace, with their values, which are the response's own.
+
+        They are those of the objects on the path to the trace, and of an object that holds it.
+        """
+        own_keys: dict[str, Any] = {}
+        for holder, key in path:
+            if isinstance(holder, dict):
+                own_keys |= self._keys_but(holder, [key], _APIS)
+        read_keys = self._keys_that_are_read(trace)
+        if isinstance(trace, dict) and read_keys:
+            own_keys |= self._keys_but(trace, read_keys, _APIS | _OF_FRAMEWORKS)
+
         if self.question_id is not None:
-            own.pop(self.question_id.partition(".")[0], None)
-        if own.get("status") not in (None, "success", "error"):  # Another is none of a response.
-            own["trace_status"] = own.pop("status")
-        return own
+            own_keys.pop(self.question_id.partition(".")[0], None)
+        if own_keys.get("status") not in (None, "success", "error"):
+            # A response has no other status.
+            own_keys["trace_status"] = own_keys.pop("status")
+        return own_keys
+
+    def _keys_that_are_read(self, trace: Any) -> list[str]:
+        """Return the keys of an object that holds a history, which are no others' own."""
+        if self.is_listed:
+            return list(TAKEN[self.name])
+        layout = None
+        if isinstance(trace, dict):
+            layout = layout_of(trace)
+        if layout is not None:
+            return layout.holder_keys
+        return opened(trace)[1]
+
+    def _keys_but(
+        self, holder: dict[str, Any], read_keys: list[str], of_apis: set[str]
+    ) -> dict[str, Any]:
+        """Return the keys of an object but those that are read, private, or without a value.
+
+        Of an object of an API, which has settings of its own, few are kept.
+        """
+        if not self.is_listed and not of_apis.isdisjoint(holder):
+            keys = holder.keys() & _OF_APIS
+        else:
+            keys = holder.keys() - set(read_keys)
+        return {
+            key: holder[key] for key in keys if not key.startswith("_") and holder[key] is not None
+        }
 
 
-# The last are keys of samples of Inspect, sessions of ADK and runs of LangSmith.
-_APIS = {"object", "class", "$schemaVersion", "epoch", "app_name", "appName", "run_type"}
+# Keys by which an object of an API is told.
+_APIS = {"object", "class", "$schemaVersion"}
+# Keys of samples of Inspect, sessions of ADK and runs of LangSmith.
+_OF_FRAMEWORKS = {"epoch", "app_name", "appName", "run_type"}
+# Keys of these objects that are the response's own.
 _OF_APIS = {"id", "model", "error"}
+# Keys of a response that only its trace tells.
 _OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
 
 
-def _asked(inputs: Any) -> Any:
-    """The text of the question in what a run was given; None if it is not found."""
-    text = first(inputs, "question", "input", "query") if isinstance(inputs, dict) else None
+def _question_of_inputs(inputs: Any) -> Any:
+    """Return the text of the question in what a run was given; None if it is not found."""
+    if isinstance(inputs, dict):
+        text = first(inputs, "question", "input", "query")
+        if text:
+            return text
     with suppress(TraceError):
-        return text or read_trace(inputs, "auto").get("question")
+        return read_trace(inputs, "auto").get("question")
     return None
 
 
-def _way(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
-    """The objects and lists down to what stands at a path, each with its key, which may itself
-    have dots.
+def _follow(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
+    """Return the objects and lists on a path, each with the key or index of the next.
+
+    A key may itself have dots: the longest that is there counts.
+
+    Raises:
+        TraceError: the path leads nowhere; the message begins with `what`.
     """
-    way = []
-    here, parts = value, path.split(".")
+    steps: list[tuple[Any, Any]] = []
+    here = value
+    parts = path.split(".")
     while parts:
         key: Any = None
         if isinstance(here, list) and parts[0].isdecimal() and int(parts[0]) < len(here):
             key = int(parts[0])
         elif isinstance(here, dict):
-            names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-            key = next((name for name in names if here.get(name) is not None), None)
+            key = _longest_key(here, parts)
         if key is None:
-            keys = (
-                ", ".join(map(repr, list(value)[:10]))
-                if isinstance(value, dict)
-                else type(value).__name__
-            )
+            keys = type(value).__name__
+            if isinstance(value, dict):
+                keys = ", ".join(map(repr, list(value)[:10]))
             raise TraceError(f"{what} is not at {path!r}; the line has {keys}")
-        way.append((here, key))
-        here, parts = here[key], parts[str(key).count(".") + 1 :]
-    return way
+
+        steps.append((here, key))
+        here = here[key]
+        parts = parts[str(key).count(".") + 1 :]
+    return steps
+
+
+def _longest_key(holder: dict[str, Any], parts: list[str]) -> str | None:
+    """Return the longest key with a value that is a beginning of the rest of a path, or None."""
+    for count in range(len(parts), 0, -1):
+        key = ".".join(parts[:count])
+        if holder.get(key) is not None:
+            return key
+    return None
 
 
 def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> TraceFormat:
-    """The given format; a `UsageError` if it needs a reference set, and there is none."""
-    found = given if isinstance(given, TraceFormat) else TraceFormat(name=given)
-    if isinstance(questions, AnyQuestion) and found.name != PLAIN:
+    """Return the format of a log.
+
+    Raises:
+        UsageError: it needs a reference set, and there is none.
+    """
+    traces = given if isinstance(given, TraceFormat) else TraceFormat(name=given)
+    if isinstance(questions, AnyQuestion) and traces.name != PLAIN:
         raise UsageError(
-            f"format: without a reference set, expected {PLAIN}; {found.name} needs one"
+            f"format: without a reference set, expected {PLAIN}; {traces.name} needs one"
         )
-    return found
+    return traces
 
 
 class UnreadTrace(Line):
@@ -430,7 +520,7 @@ def convert_record(
 def record_reader(
     traces: TraceFormat, questions: Mapping[str, Question]
 ) -> Callable[[Record], Response | Reject]:
-    """What makes a response of a record that holds a trace."""
+    """Return a function that makes a response of a record that holds a trace."""
     read = partial(read_record, questions=questions)
     is_searched = traces.question_id is None and not isinstance(questions, AnyQuestion)
     texts = QuestionTexts(questions.values()) if is_searched else None
@@ -440,10 +530,10 @@ def record_reader(
         if isinstance(response, Reject):
             return response if response.reason == "not_a_trace" else read(record)
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
-        found = read(record._replace(data=orjson.dumps(response)))
-        if not isinstance(found, Reject):
-            return found
+        result = read(record._replace(data=orjson.dumps(response)))
+        if not isinstance(result, Reject):
+            return result
         problems = response.get("trace_problems", ())
-        return reject(record, found.reason, "; ".join([found.message, *problems]))
+        return reject(record, result.reason, "; ".join([result.message, *problems]))
 
     return read_traced
