@@ -1,6 +1,4 @@
-"""Asks an agent the questions of a reference set, several at a time, and makes responses of its
-answers.
-"""
+"""Asks an agent the questions of a reference set and converts its answers to responses."""
 
 from __future__ import annotations
 
@@ -49,14 +47,15 @@ SEED = 0
 
 
 class Questions:
-    """The questions of a reference set as lines that name the question and the repeat, and their
-    answers.
+    """The questions for an agent, read like the lines of a file, and the agent's answers.
 
-    A journal recognizes answered questions by these lines. A question is read only when there is a
-    slot for it, so whatever stops the reading stops the asking.
+    Each line names a question and the number of its repeat, such as
+    ``{"question_id": "q1", "repeat": 1}``. A journal recognizes answered questions by these lines.
+    At most `max_concurrency` calls of the agent run at a time: each takes a slot, and the next line
+    is read when a slot is free. So whatever stops the reading also stops the asking.
 
     Attributes:
-        lines: how many questions there are, repeats included.
+        lines: number of lines: the number of questions times `repeats`.
         retry_errors: whether to ask again the questions whose responses in the journal failed.
         http_agent: the agent, if its connections are to be closed at the end.
     """
@@ -108,36 +107,48 @@ class Questions:
     # The lines
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield a line for each question, all once before any repeats, when there is a slot for
-        it.
+        """Yield the lines one by one, each as soon as a slot is free.
+
+        All questions come once, then all come again for the second repeat, and so on. Shuffled
+        lines come in random order, so a question may be repeated before another one is asked.
         """
         numbers: Sequence[int] = range(1, self.lines + 1)
         if self._is_shuffled:
-            generator = random.Random(SEED)  # noqa: S311  (no secret)
-            numbers = generator.sample(numbers, self.lines)
+            random_order = random.Random(SEED)  # noqa: S311  (no secret)
+            numbers = random_order.sample(numbers, k=self.lines)
         for number in numbers:
+            # `answer` or `skip` releases the slot.
             await self._slots.acquire()
-            question, repeat = self.at(number)
+            question, repeat = self.question_of_line(number)
             content = json.dumps({"question_id": question.id, "repeat": repeat})
-            yield [Line(number, 0, content.encode())]
+            yield [Line(number=number, offset=0, data=content.encode())]
 
-    def at(self, number: int) -> tuple[Question, int]:
-        """Return the question of a line, and the repeat, from 1."""
-        repeat, index = divmod(number - 1, len(self._questions))
-        return self._questions[index], repeat + 1
+    def question_of_line(self, number: int) -> tuple[Question, int]:
+        """Return the question that a line stands for, and the number of the repeat, from 1.
+
+        Args:
+            number: number of the line, from 1.
+        """
+        finished_rounds, index = divmod(number - 1, len(self._questions))
+        return self._questions[index], finished_rounds + 1
 
     def skip(self) -> None:
-        """Give back the slot of a question that was read and is not asked."""
+        """Release the slot of a line that was read but whose question is not asked."""
         self._slots.release()
 
     # The answers
 
     async def answer(self, number: int) -> Record:
-        """Ask the question of a line; return the agent's response as a line of this number.
+        """Ask the agent the question of a line, and release the slot of the line.
 
-        A response that cannot be written as JSON, or is none, is returned as an `Unwritable`.
+        Args:
+            number: number of the line.
+
+        Returns:
+            the agent's response as a line with the same number; an `Unwritable`, which is rejected
+            later, if the agent returned no response or one that cannot be written as JSON.
         """
-        question, _ = self.at(number)
+        question, _ = self.question_of_line(number)
         call = _Call(
             self._agent,
             question,
@@ -148,22 +159,35 @@ class Questions:
         try:
             response = await call.response(self._timeout)
         except _NoResponse as error:
-            return Unwritable(number, 0, error.data, error.reason, str(error))
+            return Unwritable(
+                number=number,
+                offset=0,
+                data=error.data,
+                reason=error.reason,
+                message=str(error),
+            )
         if call.holds_slot:
+            # The call timed out, but its thread or coroutine still runs.
             LOGGER.warning(SLOT_IS_TAKEN, question.id, self._max_concurrency)
         if response.get("elapsed_sec") is None:
             response["elapsed_sec"] = call.seconds
 
-        record = write_line(response, number, 0)
+        record = write_line(response, number, offset=0)
         if isinstance(record, Unwritable):
             return record
-        return line_of(record.data, number, 0)  # It may be too long.
+        # A response over the limit of a line becomes a `LongLine`, which is rejected later.
+        return line_of(record.data, number, offset=0)
 
     def _to_response(self, answer: Any, *, question_id: str) -> dict[str, Any]:
-        """Return the response for what an agent returned.
+        """Convert what an agent returned to a response.
+
+        Args:
+            answer: a str, which is the answer; a list of steps; a response as a dict; or, if the
+                evaluator has a trace format, a history in this format.
+            question_id: id of the question that the agent was asked.
 
         Raises:
-            _NoResponse: it cannot be a response.
+            _NoResponse: `answer` is nothing of this, or names another question.
         """
         if isinstance(answer, str):
             return {"question_id": question_id, "actual_answer": answer}
@@ -197,9 +221,10 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a call of an agent came to: a response or an error.
+    """How a call of an agent ended: with a response or with an error.
 
-    An error is kept as a value, since a future cannot hold every exception that an agent may raise.
+    The error is a value here, since an `asyncio.Task` does not keep every exception that an agent
+    may raise: it refuses `StopIteration`, and lets `SystemExit` end the event loop.
     """
 
     response: dict[str, Any] = field(default_factory=dict)
@@ -207,7 +232,7 @@ class _Outcome:
 
 
 class _Call:
-    """One call of an agent, which takes a slot until the agent has returned.
+    """One call of an agent. It occupies a slot until the agent has returned, even after a timeout.
 
     Attributes:
         seconds: how long `response` waited for the agent.
@@ -241,7 +266,10 @@ class _Call:
         self._release_slot = release_slot
 
     async def response(self, timeout: float | None) -> dict[str, Any]:  # noqa: ASYNC109  (the call goes on)
-        """Call the agent, and wait for its answer up to so many seconds.
+        """Call the agent, and wait for its answer.
+
+        Args:
+            timeout: maximum time to wait in seconds; None for no limit.
 
         Returns:
             the response; one with an `error` if the agent raised an exception or took too long.
@@ -256,14 +284,15 @@ class _Call:
             self.seconds = perf_counter() - started
             is_late = not task.done()
         finally:
-            # It took too long, or the stream is left.
+            # The agent took too long, or this coroutine was cancelled because the stream ends.
             if not task.done():
                 task.cancel()
                 await outlast(task, CLOSING_SECONDS)
 
         if is_late:
             return self._failed(f"TimeoutError: the agent gave no answer within {timeout:g} s")
-        if task.cancelled():  # By itself: nobody else has.
+        if task.cancelled():
+            # Nobody else has cancelled it, since it was done in time.
             return self._failed("CancelledError: the agent cancelled its call")
         outcome = task.result()
         if isinstance(outcome.error, _NoResponse):
@@ -275,43 +304,55 @@ class _Call:
         return outcome.response
 
     def _failed(self, error: str) -> dict[str, Any]:
-        """Return the response of an agent that has failed."""
+        """Return the response that stands for a failed call."""
         return {"question_id": self._question.id, "error": error}
 
     async def _outcome(self) -> _Outcome:
-        """Call the agent, and return what that came to. A cancellation passes through."""
+        """Call the agent, and return how the call ended; release the slot when it has.
+
+        Raises:
+            CancelledError: this task was cancelled.
+        """
+        # Only of a blocking agent.
         thread: asyncio.Future[tuple[Any, BaseException | None]] | None = None
         try:
             if self._is_blocking:
-                # Context variables have the values that they would have in an async agent.
+                # The thread sees the same values of context variables as an async agent would.
                 run_in_context = copy_context().run
                 thread = run_abandonable(
                     partial(run_in_context, _result_or_error, self._agent, self._question)
                 )
-                # A cancellation ends the waiting, not the thread.
-                result, error = await asyncio.shield(thread)
+                # A cancellation of this task ends the waiting, but cannot end the thread.
+                answer, error = await asyncio.shield(thread)
                 if error is not None:
                     return _Outcome(error=error)
             else:
-                result = self._agent(self._question)
-            answer = await result if isawaitable(result) else result
+                answer = self._agent(self._question)
+            if isawaitable(answer):
+                answer = await answer
             return _Outcome(self._to_response(answer))
         except Exception as error:  # noqa: BLE001  (whatever an agent raises is an answer)
             return _Outcome(error=error)
         finally:
-            if thread is None or thread.done():
-                self._end()
+            is_thread_running = thread is not None and not thread.done()
+            if thread is not None and is_thread_running:
+                thread.add_done_callback(lambda _: self._return_slot())
             else:
-                thread.add_done_callback(lambda _: self._end())
+                self._return_slot()
 
-    def _end(self) -> None:
-        """Give back the slot."""
+    def _return_slot(self) -> None:
+        """Release the slot, since the agent has returned."""
         self.holds_slot = False
         self._release_slot()
 
 
 class _NoResponse(Exception):  # noqa: N818
-    """The agent returned something that is not a response."""
+    """Raised if an agent returns something that cannot be a response.
+
+    Attributes:
+        data: what it returned, as bytes that a reject can quote.
+        reason: the reason of the reject.
+    """
 
     def __init__(self, answer: Any, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -320,15 +361,15 @@ class _NoResponse(Exception):  # noqa: N818
 
 
 def _is_asynchronous(agent: Callable[[Question], Any]) -> bool:
-    """Return whether an agent is an async function, or an object that is called like one."""
-    method = getattr(agent, "__call__", None)  # noqa: B004  (of an object, what is called)
-    return iscoroutinefunction(agent) or iscoroutinefunction(method)
+    """Return whether an agent is an async function, or an object with an async `__call__`."""
+    call_method = getattr(agent, "__call__", None)  # noqa: B004
+    return iscoroutinefunction(agent) or iscoroutinefunction(call_method)
 
 
 def _result_or_error(
     function: Callable[[Question], Any], question: Question
 ) -> tuple[Any, BaseException | None]:
-    """Return what a function returns and None, or else None and what it raises."""
+    """Call a function; return its result and None, or None and the exception that it raises."""
     try:
         return function(question), None
     except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever an agent raises is an answer)
@@ -336,13 +377,16 @@ def _result_or_error(
 
 
 def _message_of(error: BaseException) -> str:
-    """Return the type and the message of an exception; of a group, with those of its first one."""
+    """Return the type and the message of an exception, such as "ValueError: no such table".
+
+    For an exception group, add the type and the message of the first exception in it.
+    """
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001  (it is the agent's)
+    except Exception:  # noqa: BLE001  (`__str__` of an agent's exception may raise anything)
         message = ""
 
-    # A group by itself says only how many exceptions there are.
+    # The message of a group says only how many exceptions are in it.
     first_error = error
     while isinstance(first_error, BaseExceptionGroup):
         first_error = first_error.exceptions[0]

@@ -1,4 +1,4 @@
-"""Reads, numbers and evaluates each record of a stream, or rejects it."""
+"""Evaluates the records of a stream one by one, or rejects them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import Evaluation, part_of
 from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
-from graphrag_eval_async.stream.read_ahead import Held
+from graphrag_eval_async.stream.read_ahead import Deferred
 from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
@@ -34,21 +34,36 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Intake:
-    """Turns records into results; does not know the stream, so that dropping the stream ends the
-    work.
+    """Evaluates the records of a stream.
+
+    It has no reference to the stream: otherwise work in progress would keep a stream alive that
+    the caller has dropped.
+
+    Attributes:
+        evaluator: what evaluates the records.
+        session: the session with the judge; None if nothing is judged.
+        execution: the session that runs queries; None if none are run.
+        counts: the counts of the stream, which also number the samples of each question.
+        done: the lines that are already evaluated, which are skipped; None without a journal and
+            `dedupe`.
+        questions: the questions that an agent answers; None if the records are responses.
+        until: the condition that ends the stream; None without one.
+        options: the options of the stream.
+        stores_rejects: whether rejects are returned, so that a journal stores them.
     """
 
     evaluator: Evaluator
     session: JudgeSession | None
     execution: ExecutionSession | None
     counts: Counts
-    done: Done | None  # Which records are passed over.
-    questions: Questions | None  # The records, if an agent is to answer them.
+    done: Done | None
+    questions: Questions | None
     until: UntilDecided | None
     options: StreamOptions
-    hands_on_rejects: bool  # To be stored with the results.
+    stores_rejects: bool
 
     def __post_init__(self) -> None:
+        # None if responses need more than the fast path can do.
         self._evaluate_fast: Callable[[Line, ResultSource | None], Evaluation | None] | None = None
         if self.questions is None:
             fast_path = self.evaluator.fast_path(self.counts.take_sample)
@@ -56,20 +71,23 @@ class Intake:
                 self._evaluate_fast = fast_path.evaluate
         self._read = self.evaluator.reader()
 
-    def evaluate(self, record: Record) -> Outcome | Held:
-        """Return the evaluation of a record, or work for it, or None if it has no result.
+    def evaluate(self, record: Record) -> Outcome | Deferred:
+        """Evaluate a record, or return the work that will; the function of a `ReadAhead`.
 
-        Of a large record, return what finds one of these, which the records after it wait for.
+        Returns:
+            the evaluation, if it needs no waiting; a `partial` if it does; a `Deferred` for a large
+            record; a `Rejected` or None if the record has no evaluation.
         """
         is_short_line = type(record) is Line and len(record.data) < LARGE_BYTES
         if not is_short_line and is_large(record):
-            return Held(partial(self._evaluate_large, record))
+            return Deferred(partial(self._evaluate_large, record))
 
-        # With a journal or with `dedupe`, it may have been evaluated before.
+        # With a journal or with `dedupe`, the record may already be evaluated.
         source = None
         if self.done is not None:
             source = self.done.admit(record)
-            if source is None:
+            is_already_evaluated = source is None
+            if is_already_evaluated:
                 return self._skip(record)
 
         if self._evaluate_fast is not None and is_short_line:
@@ -81,41 +99,68 @@ class Intake:
         return self._evaluate(record, self._read(record), source)
 
     def _skip(self, record: Record) -> Outcome:
-        """Pass over a record that an earlier run evaluated."""
+        """Return the outcome of a record that was already evaluated.
+
+        With `until`, it is the sample that an earlier run took. `until` counts it in its turn and
+        then drops it, so the consumer never sees it.
+        """
         if self.questions is not None:
             self.questions.skip()
         if self.until is None:
             return None
-        return cast("Outcome", self.until.restored(record))  # Only `until` sees it.
+        return cast("Outcome", self.until.take_restored(record))
 
     async def _evaluate_large(self, record: Record) -> Outcome:
-        """Do what `evaluate` does, for a record that is read and rejected in a thread."""
+        """Evaluate a record that is too large to be hashed, read or written on the event loop.
+
+        Returns:
+            the same as `evaluate`, except a `Deferred`.
+        """
         source = None
         if self.done is not None:
             source = await run_in_thread(partial(self.done.admit, record))
-            if source is None:
+            is_already_evaluated = source is None
+            if is_already_evaluated:
                 return self._skip(record)
         response = await run_in_thread(partial(self._read, record))
+        if not isinstance(response, Reject):
+            return self._evaluate(record, response, source)
+
         writer = self.options.on_reject
-        if isinstance(response, Reject) and isinstance(writer, RejectWriter):
-            self.counts.rejects.add(response, keep=False)  # Before anything can be cancelled.
-            await write_in_thread(partial(writer, response))  # Its content is as large.
-            return Rejected(response, source) if self.hands_on_rejects else None
-        return self._evaluate(record, response, source)
+        if not isinstance(writer, RejectWriter):
+            return self._reject(response, source)
+        # The reject quotes the whole record, so it is written in a thread, too. It is counted
+        # before that, since a cancellation may end this coroutine after the write.
+        self.counts.rejects.add(response, keep=False)
+        await write_in_thread(partial(writer, response))
+        return self._outcome_of_reject(response, source)
 
     async def _ask(
         self, questions: Questions, number: int, source: ResultSource | None, hand_out: HandOut
     ) -> Evaluation | Rejected | None:
-        """Ask a question and evaluate the answer."""
+        """Ask the agent a question and evaluate its answer.
+
+        Args:
+            questions: the questions.
+            number: number of the line that stands for the question.
+            source: the line, as results name it; None without a journal and `dedupe`.
+            hand_out: delivers an evaluation that is not judged yet; see `stages` of
+                `evaluate_stream`.
+        """
         record = await questions.answer(number)
-        known = self.evaluator.reference.questions
-        read = partial(read_record, record, known)
-        response = await run_in_thread(read) if is_large(record) else read()
-        question, repeat = questions.at(number)
+        read = partial(read_record, record, self.evaluator.reference.questions)
+        if is_large(record):
+            response = await run_in_thread(read)
+        else:
+            response = read()
+
+        question, repeat = questions.question_of_line(number)
         if isinstance(response, Reject):
             response = replace(response, message=f"question {question.id!r}: {response.message}")
         outcome = self._evaluate(record, response, source, repeat)
-        return await outcome(hand_out) if isinstance(outcome, partial) else outcome
+        if isinstance(outcome, partial):
+            return await outcome(hand_out)
+        return outcome
 
     def _evaluate(
         self,
@@ -124,10 +169,18 @@ class Intake:
         source: ResultSource | None,
         repeat: int | None = None,
     ) -> Outcome:
-        """Evaluate or reject a record that was read; `repeat` is its sample number, if known."""
+        """Evaluate a response without waiting, or return the work that will; reject a reject.
+
+        Args:
+            record: the record.
+            response: what was read from it.
+            source: the record, as results name it; None without a journal and `dedupe`.
+            repeat: number of the sample, if an agent was asked; otherwise, samples are counted.
+        """
         if isinstance(response, Reject):
-            self.counts.reject(response)
-            return Rejected(response, source) if self.hands_on_rejects else None
+            return self._reject(response, source)
+
+        # This also counts the response as an answer, so it is called for an agent, too.
         sample = self.counts.take_sample(response.question_id)
         if repeat is not None:
             sample = repeat
@@ -135,10 +188,25 @@ class Intake:
         if self.execution is None:
             evaluation = self.evaluator.score_at_once(record, response, sample)
             if evaluation is not None:
-                self._note(evaluation, source)
+                self._record_source(evaluation, source)
                 if not self.evaluator.pending(evaluation):
                     return evaluation
         return partial(self._finish, evaluation, response, sample, source)
+
+    def _reject(self, reject: Reject, source: ResultSource | None) -> Rejected | None:
+        """Count a reject, and return its outcome.
+
+        Raises:
+            RejectedResponse: `on_reject` is "raise".
+        """
+        self.counts.reject(reject)
+        return self._outcome_of_reject(reject, source)
+
+    def _outcome_of_reject(self, reject: Reject, source: ResultSource | None) -> Rejected | None:
+        """Return what a journal stores of a reject; None without a journal."""
+        if self.stores_rejects:
+            return Rejected(reject, source)
+        return None
 
     async def _finish(
         self,
@@ -148,22 +216,34 @@ class Intake:
         source: ResultSource | None,
         hand_out: HandOut,
     ) -> Evaluation | Rejected | None:
-        """Run queries, score large steps, and judge; None if the judge's calls must not be sent."""
+        """Finish an evaluation that needs queries, a thread or a judge.
+
+        Args:
+            evaluation: the evaluation before judging; None if it is not scored yet.
+            response: the response.
+            sample: number of the sample.
+            source: the record, as results name it; None without a journal and `dedupe`.
+            hand_out: delivers the evaluation before it is judged, if `stages` asks for that.
+
+        Returns:
+            the evaluation; None if it needs a judge and `drop_unsent` has been called.
+        """
         if evaluation is None:
             executed = await self.evaluator.execute(response, self.execution)
             evaluation = await self.evaluator.score_in_thread(response, sample, executed)
-            self._note(evaluation, source)
+            self._record_source(evaluation, source)
             if not self.evaluator.pending(evaluation):
                 return evaluation
         if self.options.stages:
             hand_out(part_of(evaluation, self.evaluator.pending(evaluation)))
-        if await self.evaluator.judge(evaluation, self.session):
-            return evaluation
-        self.counts.give_back_sample(response.question_id)
-        return None
+        is_judged = await self.evaluator.judge(evaluation, self.session)
+        if not is_judged:
+            self.counts.give_back_sample(response.question_id)
+            return None
+        return evaluation
 
-    def _note(self, evaluation: Evaluation, source: ResultSource | None) -> None:
-        """Note where a new evaluation comes from, and what its plan leaves out."""
+    def _record_source(self, evaluation: Evaluation, source: ResultSource | None) -> None:
+        """Set the source of a new evaluation, and count the judge's calls that its plan skips."""
         evaluation.source = source
         if evaluation.plan is not None and self.session is not None:
             self.session.usage.outcomes["skipped"] += evaluation.plan.skipped

@@ -50,7 +50,8 @@ class StreamOptions:
             raise UsageError(f"aggregates: expected a RunningAggregates, got {self.aggregates!r}")
         on_reject = self.on_reject
         is_plain_function = callable(on_reject) and not iscoroutinefunction(on_reject)
-        if not is_plain_function and on_reject not in ("collect", "raise"):
+        is_known_word = on_reject in ("collect", "raise")
+        if not is_plain_function and not is_known_word:
             raise UsageError(
                 f'on_reject: expected "collect", "raise" or a plain function, got {on_reject!r}'
             )

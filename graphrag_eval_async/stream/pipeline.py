@@ -151,7 +151,7 @@ class EvaluationStream:
             questions=questions,
             until=self._until,
             options=options,
-            hands_on_rejects=self._journal is not None,
+            stores_rejects=self._journal is not None,
         )
         agent = None if questions is None else questions.http_agent
         return ReadAhead(

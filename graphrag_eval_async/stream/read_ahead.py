@@ -1,4 +1,7 @@
-"""Reads ahead of a consumer and maps what was read; it knows nothing of evaluation."""
+"""An iterator that reads items ahead of its consumer and processes them concurrently.
+
+Nothing here depends on evaluation.
+"""
 
 from __future__ import annotations
 
@@ -22,66 +25,74 @@ if TYPE_CHECKING:
 
     Work: TypeAlias = "partial[Coroutine[Any, Any, R | None]]"
     Outcome: TypeAlias = "R | Work[R] | None"
-    Function: TypeAlias = "Callable[[Any], Outcome[R] | Held]"
+    Function: TypeAlias = "Callable[[Any], Outcome[R] | Deferred]"
     Commit: TypeAlias = "Callable[[Sequence[R]], Awaitable[Sequence[R | None]]]"
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Stands for the outcome of an item that a task finds; the items after it wait for that."""
+class Deferred:
+    """Returned by a `ReadAhead` function that cannot process an item on the event loop.
+
+    `find` is awaited in a task and returns what the function would have returned. No later item is
+    processed before that.
+    """
 
     find: Callable[[], Awaitable[Any]]
 
 
-class _Ending(IntEnum):
-    """What a `ReadAhead` has ceased to do. Each value includes those before it, and stays."""
+class _Phase(IntEnum):
+    """How far a `ReadAhead` has come to its end. It never returns to an earlier phase."""
 
-    NONE = 0
-    READING = 1  # What was read is mapped, worked on and handed out.
-    WORKING = 2  # What is complete is handed out.
-    HANDING_OUT = 3
+    READING = 0  # Reads the source, or will begin to.
+    FINISHING = 1  # Reads no more. Items that were read are still processed and delivered.
+    DELIVERING = 2  # Starts no more work. Complete results are still delivered.
+    CLOSED = 3  # Delivers nothing more.
 
 
 class ReadAhead(Generic[R]):
-    """Maps `function` over the items of `source`, as an asynchronous iterator of results.
+    """Calls `function` with each item of `source` and yields the results.
 
-    One owner task reads up to `limit` items ahead of what was handed out, so a slow consumer stops
-    the reading, too. Items are mapped in their order, by whoever asks for a result: one that is
-    there at once needs no hand-over between tasks. While nobody asks, the event loop maps what was
-    read, so that work that takes time begins as soon as its item is read.
+    A main task reads items until `limit` of them are read and not yet delivered to the consumer.
+    So a slow consumer also stops the reading. `function` is called in the order of the items, by
+    `__anext__` itself if possible: that is faster than a switch to another task. While no
+    `__anext__` is in progress, a callback of the event loop calls it, so that slow work begins
+    early.
 
-    `function` returns the result of an item; None for none; or a `partial` for work in a task of
-    its own, which is called with a function that hands out one more result at once, regardless of
-    the order. It may also return a `Held` that finds one of these in a task; the next item is
-    mapped after that.
+    `function` returns one of these:
 
-    An item passes these stages, of which `in_flight` is the sum:
+    - a result;
+    - None, if the item has no result;
+    - a `partial` of a coroutine function that returns a result or None. It runs in a task. Its
+      argument is a function that delivers one more result at once, regardless of the order;
+    - a `Deferred`, whose `find` returns one of these.
 
-    - `_unmapped`, from when it is read until it is mapped;
-    - `_workers`, if it needs a task;
-    - `_order`, if results come in the order of their items, until those before it are complete.
-      Then `until` sees it and may end all work;
-    - `_commits`, until `commit` returns its result, or None in place of one that is not to come
-      out. If `commit` raises, all work ends;
-    - `_ready`, until it is handed out.
+    An item passes these stages. `in_flight` is the number of items in all of them.
 
-    It ends in one of these ways; then `finish` is awaited:
+    1. `_unprocessed`: it is read; `function` is not yet called.
+    2. `_workers`: its work runs in a task, if it needs one.
+    3. `_order`: with `ordered`, its result waits for the results of all earlier items. `until`
+       counts the result when it leaves this stage, and may end all work.
+    4. `_commits`: with `commit`, its result waits until `commit` has returned it, or None to drop
+       it. If `commit` raises, all work ends.
+    5. `_ready`: its result waits for the consumer.
 
-    - the source is exhausted, or `stop` is called: the results of what was read come out;
-    - the source, the function or work raises: the results of all items before come out, then the
-      exception;
-    - `until` is decided, or `commit` raises: work in progress is cancelled, what is complete comes
-      out, then the exception, if there is one;
-    - `aclose` or `drop` is called, or the owner is cancelled: work is cancelled, nothing comes out.
+    A `ReadAhead` ends in one of these ways, and then awaits `finish`:
 
-    Nothing but `__anext__`, `aclose` and the owner waits, so a cancelled `__anext__` loses nothing;
-    `aclose` may come from any task. Whoever drops the iterator without `aclose` calls `drop`.
+    - The source is exhausted, or `stop` is called: items that were read are still processed.
+    - The source, `function` or work raises: the results of all earlier items are delivered, and
+      then the exception is raised.
+    - `until` is decided, or `commit` raises: work in progress is cancelled, complete results are
+      delivered, and then the exception is raised, if there is one.
+    - `aclose` or `drop` is called, or the main task is cancelled: work is cancelled, and no more
+      results are delivered.
+
+    A cancelled `__anext__` loses no result. `aclose` may be called from any task. If the iterator
+    is discarded without `aclose`, `drop` must be called.
 
     Attributes:
-        is_exhausted: whether the source was read to its end, nobody asked to stop, and nothing
-            failed.
+        is_exhausted: whether the source was read to its end without `stop` or an error.
     """
 
     def __init__(
@@ -95,53 +106,67 @@ class ReadAhead(Generic[R]):
         commit: Commit[R] | None = None,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """Prepare to read. Nothing is read before the first `__anext__`.
+
+        Args:
+            source: the items, in batches; it is closed at the end.
+            function: called with each item; see the class.
+            limit: maximum number of items that are read and not yet delivered.
+            ordered: whether results are delivered in the order of their items.
+            until: counts each result in order, and ends all work once its condition is decided.
+            commit: stores results before they are delivered, and returns those to deliver.
+            finish: awaited once everything has ended, for example to close files.
+        """
         self._source = source
         self._function = function
         self._limit = limit
-        # Once the reading has waited for room, so many items are mapped before it goes on: reading
-        # a few at a time would let the owner run once for each.
+        # A full `ReadAhead` reads on once fewer items than this are unprocessed. With a higher
+        # number, the main task would wake up for every item or two.
         self._refill_below = limit // 2 + 1
+        # Any, since `UntilDecided` is typed for evaluations, and R may be any type.
         self._until: Any = until
         self._finish = finish
 
         # The stages that an item passes.
-        self._unmapped: deque[Any] = deque()
+        self._unprocessed: deque[Any] = deque()
         self._workers: set[asyncio.Task[R | None]] = set()
         self._order = _Order(self._deliver_in_order) if ordered else None
         self._commits = (
             None if commit is None else _Commits(commit, publish=self._publish, fail=self._abort)
         )
         self._ready: deque[R] = deque()
-        self._is_direct = self._order is None and self._commits is None
+        self._publishes_at_once = self._order is None and self._commits is None
 
-        # Mapping.
-        self._place = 0  # Number of the item that was mapped last.
-        self._held: Held | None = None  # Until it has an outcome, nothing else is mapped.
-        self._askers = 0  # Number of calls that wait for a result.
-        self._is_mapping_due = False  # The event loop is to map what was read.
-        self._slice_end = 0.0  # When the consumer lets other tasks run.
+        # The calls of `function`.
+        self._last_place = 0  # Place of the last processed item in the input, from 1.
+        self._deferred: Deferred | None = None  # All later items wait for it.
+        self._calls_of_anext = 0  # Number of calls of `__anext__` in progress.
+        self._is_processing_scheduled = False  # Whether the event loop will call `function`.
+        self._yield_at = 0.0  # Time at which the consumer must let other tasks run.
 
-        # The owner, its end, and who waits for a change of all this.
-        self._owner: asyncio.Task[None] | None = None
-        self._reading: asyncio.Timeout | None = None
-        self._ending = _Ending.NONE
-        self._error: BaseException | None = None  # Raised after the results before it.
+        # The reading, and how it ends.
+        self._main_task: asyncio.Task[None] | None = None
+        self._reading_timeout: asyncio.Timeout | None = None  # Expires when `stop` is called.
+        self._phase = _Phase.READING
+        self._error: BaseException | None = None  # Raised after the results of earlier items.
         self.is_exhausted = False
+
+        # Done when anything above changes; see `_wait_for_change`.
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def state(self) -> Literal["not started", "running", "ended"]:
         """Whether reading has begun, and whether it has ended."""
-        if self._ending is _Ending.HANDING_OUT:
+        if self._phase is _Phase.CLOSED:
             return "ended"
-        if self._owner is None:
+        if self._main_task is None:
             return "not started"
-        return "ended" if self._owner.done() else "running"
+        return "ended" if self._main_task.done() else "running"
 
     @property
     def in_flight(self) -> int:
-        """Number of items that are read and not yet handed out."""
-        count = len(self._unmapped) + len(self._workers) + len(self._ready)
+        """Number of items that are read and not yet delivered to the consumer."""
+        count = len(self._unprocessed) + len(self._workers) + len(self._ready)
         if self._order is not None:
             count += len(self._order)
         if self._commits is not None:
@@ -154,219 +179,253 @@ class ReadAhead(Generic[R]):
         return self
 
     async def __anext__(self) -> R:
-        self._askers += 1
+        self._calls_of_anext += 1
         try:
             while (result := self.take()) is None:
                 await self._wait_for_result()
-                self._slice_end = monotonic() + SLICE_SECONDS
+                self._yield_at = monotonic() + SLICE_SECONDS
             return result
         finally:
-            self._askers -= 1
-            self._map_soon()
+            self._calls_of_anext -= 1
+            self._process_soon()
 
     def take(self) -> R | None:
-        """Return a result that is ready, or that an item read ahead has at once.
+        """Return the next result without waiting.
 
-        Return None if there is none, or if other tasks are to run first.
+        Processes items until one gives a result.
+
+        Returns:
+            the result; None if there is none yet, or if other tasks should run first.
         """
         while not self._ready:
-            # The same as `_can_map`, which would be called for each result.
-            if not self._unmapped or self._held is not None or monotonic() >= self._slice_end:
+            # The same test as `_can_process`, without the cost of a call for each result.
+            if not self._unprocessed or self._deferred is not None or monotonic() >= self._yield_at:
                 return None
-            self._map_next()
-        if self._waiters and len(self._unmapped) < self._refill_below:
+            self._process_next()
+        if self._waiters and len(self._unprocessed) < self._refill_below:
+            # The main task may wait for room to read more.
             self._wake()
         return self._ready.popleft()
 
     async def _wait_for_result(self) -> None:
-        """Wait until there may be a result; raise what is raised in place of one at the end."""
-        if self._can_map():
-            await asyncio.sleep(0)  # The slice is over.
-        elif self._ending is _Ending.HANDING_OUT:
+        """Wait until `take` may return a result; start the main task if necessary.
+
+        Raises:
+            StopAsyncIteration: no more results will come.
+            BaseException: what the source, the function or work has raised, or the cancellation of
+                the main task.
+        """
+        if self._can_process():
+            # `take` only returned None to let other tasks run.
+            await asyncio.sleep(0)
+        elif self._phase is _Phase.CLOSED:
             raise StopAsyncIteration
-        elif self._owner is None:
-            self._owner = asyncio.create_task(self._run(), name="graphrag-eval-async")
-            self._owner.add_done_callback(lambda _: self._wake())
-        elif self._owner.done():
-            self._owner.result()  # Raises the cancellation of the owner.
-            error, self._error = self._error, None
+        elif self._main_task is None:
+            self._main_task = asyncio.create_task(self._run(), name="graphrag-eval-async")
+            self._main_task.add_done_callback(lambda _: self._wake())
+        elif self._main_task.done():
+            self._main_task.result()  # Raises if the main task was cancelled.
+            error = self._error
+            self._error = None  # Later calls raise `StopAsyncIteration`.
             raise error or StopAsyncIteration
         else:
             await self._wait_for_change()
 
     def stop(self) -> None:
-        """End the reading; the results of what was read come out."""
-        if self._ending is _Ending.NONE and self._reading is not None:
-            self._reading.reschedule(-inf)
-        self._end(_Ending.READING)
+        """Stop reading. Items that were already read are still processed and delivered."""
+        if self._phase is _Phase.READING and self._reading_timeout is not None:
+            self._reading_timeout.reschedule(-inf)
+        self._advance_to(_Phase.FINISHING)
 
     async def aclose(self) -> None:
-        """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
+        """Stop reading, cancel all work, and wait until it has ended."""
         self._abandon()
-        if self._owner is None:
+        if self._main_task is None:
             await self._source.aclose()
-        elif self._owner is not asyncio.current_task():
-            await outlast(self._owner, CLOSING_SECONDS)
+        elif self._main_task is not asyncio.current_task():
+            await outlast(self._main_task, CLOSING_SECONDS)
 
     def drop(self) -> None:
-        """End all work soon; safe to call from any thread."""
-        if self._owner is not None and not (loop := self._owner.get_loop()).is_closed():
+        """Cancel all work without waiting for its end. Safe to call from any thread."""
+        if self._main_task is None:
+            return
+        loop = self._main_task.get_loop()
+        if not loop.is_closed():
             loop.call_soon_threadsafe(self._abandon)
 
-    # What the owner does
+    # What the main task does
 
     async def _run(self) -> None:
+        """Read the source, wait for all work, and then clean up, even after a cancellation."""
         try:
             await self._read()
-            await self._work_off()
+            await self._finish_work()
         finally:
-            # After a cancellation of the owner, work is still in progress.
+            # If this task was cancelled, work is still in progress.
             self._abort(None)
             try:
                 try:
-                    await self._work_off()
+                    await self._finish_work()
                     if self._commits is not None:
                         await self._commits.wait()
                 finally:
-                    # Also if the end of the event loop cancels the waiting: it releases locks.
+                    # `finish` releases locks, so it also runs if the waiting was cancelled.
                     if self._finish is not None:
                         await self._finish()
             except Exception as error:  # noqa: BLE001  (the consumer gets it)
-                self._note(error)
+                self._keep_error(error)
 
     async def _read(self) -> None:
-        """Read until the source is exhausted or raises, or until `stop`."""
+        """Read until the source is exhausted or raises, or until `stop` is called."""
         try:
             async with aclosing(self._source) as source:
                 try:
-                    if self._ending is _Ending.NONE:
-                        # `stop` ends its time. Unlike a cancel scope, that lets the source clean
-                        # up.
-                        async with asyncio.timeout(None) as self._reading:
-                            await self._admit(source)
-                        self.is_exhausted = self._ending is _Ending.NONE
+                    if self._phase is _Phase.READING:
+                        # `stop` lets this timeout expire. Unlike an anyio cancel scope, a timeout
+                        # cancels only once, so the source can await something while it cleans up.
+                        async with asyncio.timeout(None) as self._reading_timeout:
+                            await self._read_items(source)
+                        self.is_exhausted = self._phase is _Phase.READING
                 except TimeoutError:
-                    if self._ending is _Ending.NONE:
+                    is_from_source = self._phase is _Phase.READING
+                    if is_from_source:
                         raise
                 finally:
-                    self._reading = None
+                    self._reading_timeout = None
         except (Exception, asyncio.CancelledError) as error:
             is_cancellation = isinstance(error, asyncio.CancelledError)
-            if is_cancellation and self._owner is not None and self._owner.cancelling():
+            if is_cancellation and self._main_task is not None and self._main_task.cancelling():
                 raise
+            # Anything else comes from the source, even a cancellation.
             self._fail(error)
 
-    async def _admit(self, source: Source | AsyncGenerator[Sequence[Any]]) -> None:
-        """Read items as long as there is room for them."""
+    async def _read_items(self, source: Source | AsyncGenerator[Sequence[Any]]) -> None:
+        """Read all items, and pause while `limit` of them are not yet delivered."""
         slice_end = monotonic() + SLICE_SECONDS
         async for items in source:
             while items:
-                if self._ending is not _Ending.NONE:
-                    return  # Reading that never waits is not cancelled.
+                if self._phase is not _Phase.READING:
+                    # The timeout that `stop` sets cannot end a source that never waits.
+                    return
                 room = max(0, self._limit - self.in_flight)
                 is_full = room <= len(items)
-                self._unmapped.extend(items[:room])
+                self._unprocessed.extend(items[:room])
                 items = items[room:]
                 if self._waiters:
                     self._wake()
-                if not self._askers:
-                    self._map_soon()
+                if not self._calls_of_anext:
+                    self._process_soon()
                 if is_full:
                     await self._wait_for_room()
             if monotonic() >= slice_end:
+                # Let other tasks run, even if the source never waits.
                 await asyncio.sleep(0)
                 slice_end = monotonic() + SLICE_SECONDS
 
     async def _wait_for_room(self) -> None:
-        """Wait until items were handed out, and many of those that were read are mapped."""
-        while self._ending is _Ending.NONE and (
-            self.in_flight >= self._limit or len(self._unmapped) >= self._refill_below
+        """Wait until fewer than `limit` items are in flight and at most half are unprocessed."""
+        while self._phase is _Phase.READING and (
+            self.in_flight >= self._limit or len(self._unprocessed) >= self._refill_below
         ):
             await self._wait_for_change()
 
-    async def _work_off(self) -> None:
-        """Wait until all that was read is mapped, and all work is done."""
-        while self._workers or self._unmapped:
+    async def _finish_work(self) -> None:
+        """Wait until all items that were read are processed and no worker runs."""
+        while self._workers or self._unprocessed:
             await self._wait_for_change()
 
     # How an item becomes a result
 
-    def _can_map(self) -> bool:
-        """Return whether an item can be mapped now."""
-        return bool(self._unmapped) and self._held is None
+    def _can_process(self) -> bool:
+        """Return whether the next item can be processed now."""
+        return bool(self._unprocessed) and self._deferred is None
 
-    def _map_soon(self) -> None:
-        """Let the event loop map what was read, unless somebody asks for a result by then."""
-        if self._can_map() and not self._is_mapping_due:
-            self._is_mapping_due = True
-            asyncio.get_running_loop().call_soon(self._map_unasked)
+    def _process_soon(self) -> None:
+        """Schedule a callback that processes items while no `__anext__` is in progress."""
+        if self._can_process() and not self._is_processing_scheduled:
+            self._is_processing_scheduled = True
+            asyncio.get_running_loop().call_soon(self._process_unasked)
 
-    def _map_unasked(self) -> None:
-        """Map what was read for a slice of time, and then again, while nobody asks."""
-        self._is_mapping_due = False
+    def _process_unasked(self) -> None:
+        """Process items while no `__anext__` does, letting other tasks run in between."""
+        self._is_processing_scheduled = False
         slice_end = monotonic() + SLICE_SECONDS
-        while self._can_map() and not self._askers:
+        while self._can_process() and not self._calls_of_anext:
             if monotonic() >= slice_end:
-                self._map_soon()
+                self._process_soon()
                 return
-            self._map_next()
+            self._process_next()
         self._wake()
 
-    def _map_next(self) -> None:
-        """Map the item that was read first."""
-        item = self._unmapped.popleft()
+    def _process_next(self) -> None:
+        """Call the function with the oldest unprocessed item, and handle what it returns."""
+        item = self._unprocessed.popleft()
         try:
             outcome: Any = self._function(item)
         except Exception as error:  # noqa: BLE001  (the consumer gets it, after the results before it)
-            self._unmapped.clear()
+            # No later item has a result.
+            self._unprocessed.clear()
             self._fail(error)
             return
 
-        self._place += 1
+        self._last_place += 1
         if type(outcome) is partial:
             self._start(outcome(self._publish))
-        elif type(outcome) is Held:
-            self._held = outcome
-            worker = self._start(self._finish_held(outcome))
-            # Its result is passed on before those of the items after it.
-            worker.add_done_callback(lambda _: self._release(outcome))
-        elif self._is_direct and outcome is not None:
-            self._ready.append(outcome)  # As of most lines; `_put` would do the same.
+        elif type(outcome) is Deferred:
+            self._deferred = outcome
+            worker = self._start(self._run_deferred(outcome))
+            # Its result is passed on before those of later items.
+            worker.add_done_callback(lambda _: self._end_deferral(outcome))
+        elif self._publishes_at_once and outcome is not None:
+            # `_put` would do the same, but this is the usual case and runs for every line.
+            self._ready.append(outcome)
         else:
-            self._put(self._place, outcome)
+            self._put(self._last_place, outcome)
 
     def _start(self, work: Coroutine[Any, Any, R | None]) -> asyncio.Task[R | None]:
-        """Work on the item that was mapped last in a task of its own."""
+        """Run `work`, which returns the result of the last processed item, in a task."""
         worker = asyncio.create_task(work)
         self._workers.add(worker)
-        worker.add_done_callback(partial(self._complete, self._place))
+        worker.add_done_callback(partial(self._complete, self._last_place))
         return worker
 
-    async def _finish_held(self, held: Held) -> R | None:
-        """Find the outcome of an item. If that is work, do it while the next ones are mapped."""
+    async def _run_deferred(self, deferred: Deferred) -> R | None:
+        """Return the result of a deferred item; later items are processed once it is found.
+
+        If `find` returns a `partial`, its work is part of this task, but later items do not wait
+        for it.
+        """
         try:
-            outcome: Any = await held.find()
+            outcome: Any = await deferred.find()
         except Exception:
-            self._unmapped.clear()
+            # No later item has a result.
+            self._unprocessed.clear()
             raise
         if type(outcome) is partial:
-            self._release(held)
+            self._end_deferral(deferred)
             outcome = await outcome(self._publish)
         return outcome  # type: ignore[no-any-return]
 
-    def _release(self, held: Held) -> None:
-        """Let the items after a held one be mapped, unless they are already."""
-        if self._held is held:
-            self._held = None
+    def _end_deferral(self, deferred: Deferred) -> None:
+        """Process the items after a deferred one, unless that has begun."""
+        if self._deferred is deferred:
+            self._deferred = None
             self._wake()
-            self._map_soon()
+            self._process_soon()
 
     def _complete(self, place: int, worker: asyncio.Task[R | None]) -> None:
-        """Take the result of a worker that has ended, or its error."""
+        """Pass on the result of a worker that has ended, or handle its error.
+
+        Args:
+            place: place of the worker's item in the input.
+            worker: the task.
+        """
         self._workers.remove(worker)
         result = None
         if worker.cancelled():
-            if self._ending < _Ending.WORKING:  # Nobody has asked for it.
+            was_cancelled_here = self._phase >= _Phase.DELIVERING
+            if not was_cancelled_here:
+                # The work has raised the cancellation itself.
                 self._fail(asyncio.CancelledError())
         elif (error := worker.exception()) is not None:
             self._fail(error)
@@ -376,63 +435,71 @@ class ReadAhead(Generic[R]):
         self._wake()
 
     def _put(self, place: int, result: R | None) -> None:
-        """Pass on the result of the item at `place`; None for an item without one."""
+        """Pass on the result of the item at a place in the input; None if it has no result."""
         if self._order is not None:
             self._order.put(place, result)
         else:
             self._deliver(result)
 
     def _deliver_in_order(self, result: R | None) -> None:
-        """Let `until` count the result of the next item, and pass it on."""
+        """Pass on a result after `until` has counted it; end all work once `until` is decided."""
         if self._until is not None:
             result = self._until.count(result, failed=self._error is not None)
-            if self._until.is_over and self._ending < _Ending.WORKING:
+            is_work_running = self._phase < _Phase.DELIVERING
+            if self._until.is_over and is_work_running:
                 self._abort(None)
         self._deliver(result)
 
     def _deliver(self, result: R | None) -> None:
-        """Pass on a result; it is committed before it is ready."""
+        """Pass on a result to be committed, or directly to the consumer if nothing is committed."""
         if self._commits is not None and result is not None:
             self._commits.add(result)
         else:
             self._publish(result)
 
     def _publish(self, result: R | None) -> None:
-        """Make a result ready to be handed out; None stands for one that does not come out."""
-        if result is not None and self._ending is not _Ending.HANDING_OUT:
+        """Add a result to those that the consumer gets next.
+
+        None takes the place of a dropped result: nothing is added, but an item less is in flight.
+        """
+        if result is not None and self._phase is not _Phase.CLOSED:
             self._ready.append(result)
         if self._waiters:
             self._wake()
 
     # How it ends
 
-    def _end(self, ending: _Ending) -> None:
-        """Cease to do something."""
-        self._ending = max(self._ending, ending)
+    def _advance_to(self, phase: _Phase) -> None:
+        """Enter a phase, unless this one or a later one has begun."""
+        self._phase = max(self._phase, phase)
         self._wake()
 
     def _fail(self, error: BaseException) -> None:
-        """Read nothing more; raise the error once the results of what was read have come out."""
-        self._note(error)
+        """Stop reading, and raise the error after the results of the items that were read."""
+        self._keep_error(error)
         self.stop()
 
     def _abort(self, error: BaseException | None) -> None:
-        """End all work; what is complete comes out, and then the exception, unless it is None."""
-        self._note(error)
+        """Cancel all work. Complete results are still delivered, and then the error is raised.
+
+        Args:
+            error: the error; None if nothing has failed.
+        """
+        self._keep_error(error)
         self.stop()
-        self._unmapped.clear()
-        self._end(_Ending.WORKING)
+        self._unprocessed.clear()
+        self._advance_to(_Phase.DELIVERING)
         for worker in self._workers:
             worker.cancel()
 
     def _abandon(self) -> None:
-        """End all work; nothing more comes out."""
+        """Cancel all work, and drop all results."""
         self._abort(None)
         self._ready.clear()
-        self._end(_Ending.HANDING_OUT)
+        self._advance_to(_Phase.CLOSED)
 
-    def _note(self, error: BaseException | None) -> None:
-        """Keep the first error, to be raised once all results before it are handed out."""
+    def _keep_error(self, error: BaseException | None) -> None:
+        """Keep an error for the consumer, unless it is None or an earlier one is kept."""
         if error is not None:
             self._error = self._error or error
             self.is_exhausted = False
@@ -440,13 +507,13 @@ class ReadAhead(Generic[R]):
     # How tasks wait for each other
 
     async def _wait_for_change(self) -> None:
-        """Wait until anything changes that a task may wait for."""
+        """Wait for the next `_wake`, after which the caller checks its condition again."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
 
     def _wake(self) -> None:
-        """Let all who wait look again."""
+        """Wake all tasks in `_wait_for_change`, since something they may wait for has changed."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -454,18 +521,24 @@ class ReadAhead(Generic[R]):
 
 
 class _Order(Generic[R]):
-    """Holds back the results of items until those of all items before them are there."""
+    """Puts results into the order of their items: each is kept until all earlier ones are there."""
 
     def __init__(self, deliver: Callable[[R | None], None]) -> None:
         self._deliver = deliver
-        self._early: dict[int, R | None] = {}  # By the place of the item.
+        # Results that came before that of an earlier item, by the place of their item.
+        self._early: dict[int, R | None] = {}
         self._delivered = 0  # Place of the last item whose result was delivered.
 
     def __len__(self) -> int:
         return len(self._early)
 
     def put(self, place: int, result: R | None) -> None:
-        """Take the result of the item at `place`, and deliver those whose turn it is."""
+        """Add the result of the item at `place`, and deliver all results that are next in order.
+
+        Args:
+            place: place of the item in the input, from 1.
+            result: its result; None if it has none.
+        """
         self._early[place] = result
         while self._delivered + 1 in self._early:
             self._delivered += 1
@@ -473,7 +546,10 @@ class _Order(Generic[R]):
 
 
 class _Commits(Generic[R]):
-    """Commits complete results before they are published, all that are there at a time."""
+    """Commits results and then publishes them. One `commit` runs at a time.
+
+    Results that are added meanwhile are committed together by the next one.
+    """
 
     def __init__(
         self,
@@ -493,12 +569,13 @@ class _Commits(Generic[R]):
         return len(self._uncommitted) + self._committing
 
     def add(self, result: R) -> None:
-        """Commit a result as soon as those before it are committed."""
+        """Commit a result once the running `commit` has ended, or at once if none runs."""
         self._uncommitted.append(result)
         if self._task is None:
             self._task = asyncio.create_task(self._commit_all())
 
     async def _commit_all(self) -> None:
+        """Commit and publish results until there are no more."""
         try:
             while results := self._uncommitted:
                 self._uncommitted = []
@@ -514,6 +591,6 @@ class _Commits(Generic[R]):
             self._fail(error)
 
     async def wait(self) -> None:
-        """Wait for the last commit: complete results have been paid for."""
+        """Wait until all results are committed. Even an aborted run must not lose paid results."""
         if self._task is not None:
             await asyncio.wait([self._task])

@@ -56,19 +56,24 @@ class Decision:
 
 
 class Restored(NamedTuple):
-    """The sample of a line that an earlier run evaluated; stands for it in an ordered stream."""
+    """Takes the place of a line's result in an ordered stream if an earlier run evaluated it.
 
-    sample: Sample | None  # None if the result is of another template, or the line was rejected.
+    Attributes:
+        sample: what the result counts for the condition. None if it counts nothing: it is of
+            another template, or the line was rejected.
+    """
+
+    sample: Sample | None
 
 
 class UntilDecided:
-    """Counts the results of an ordered stream until they decide, and drops those after the one that
-    decides.
+    """Counts the results of an ordered stream until they decide its condition.
 
-    Quick answers are not a fair sample, so results count in the order of their lines.
+    Later results are dropped. Results count in the order of their lines, since those that come
+    first are of quick answers, which are not a fair sample.
 
     Attributes:
-        answered: ids of the questions that the results answer, those of earlier runs included.
+        answered: ids of the questions that have an answer in this run or an earlier one.
     """
 
     def __init__(self, until: str | Until, evaluator: Evaluator) -> None:
@@ -86,7 +91,8 @@ class UntilDecided:
         _check_condition(self._deciding.condition, evaluator)
         self.answered: set[str] = set()
 
-        # What earlier runs have of a line, by its content and by which line of this content it is.
+        # Samples of earlier runs whose lines are not read again yet, by the hash of the line and
+        # its occurrence: 1 for the first of several equal lines.
         self._samples_of_earlier_runs: dict[str, dict[int, Sample | None]] = {}
         self._lines_of_earlier_runs = 0
         self._lines_of_this_run = 0
@@ -99,9 +105,12 @@ class UntilDecided:
     def restore(self, line: DoneLine, result: dict[str, Any] | None) -> None:
         """Keep the sample of a line of an earlier run until the line is read again.
 
-        `result` is None if the line was rejected.
+        Args:
+            line: the line.
+            result: its result; None if it was rejected.
         """
-        assert line.occurrence is not None  # noqa: S101  (a part of a file has no condition)
+        # Only lines of a part of a larger run have no occurrence, and `until` refuses these.
+        assert line.occurrence is not None  # noqa: S101
         sample = None
         if result is not None:
             sample = self._deciding.read(result)
@@ -110,10 +119,10 @@ class UntilDecided:
         samples[line.occurrence] = sample
         self._lines_of_earlier_runs += 1
 
-    def restored(self, record: Record) -> Restored | None:
-        """Return what an earlier run has of a line that was skipped; None if it has nothing.
+    def take_restored(self, record: Record) -> Restored | None:
+        """Remove and return the kept sample of a line that was skipped; None if there is none.
 
-        Of equal lines, the first that was kept is taken first.
+        If several lines are equal, the samples come in the order of the earlier run.
         """
         if not self._samples_of_earlier_runs:
             return None
@@ -126,37 +135,47 @@ class UntilDecided:
     def count(
         self, result: Evaluation | Rejected | Restored | None, *, failed: bool
     ) -> Evaluation | Rejected | None:
-        """Count the outcome of the next line.
+        """Count the result of the next line, and return it if it is to be delivered.
 
         Args:
-            result: the outcome; None if the line has none.
-            failed: whether the stream has failed, so that lines before this one may be missing.
+            result: the result; a `Restored` if an earlier run evaluated the line; None if the line
+                has none.
+            failed: whether the stream has failed. Then lines before this one may be missing, so
+                the result no longer counts for the condition.
 
         Returns:
-            the outcome, unless an earlier run has it, or the condition is already decided.
+            the result; None if an earlier run has delivered it, or if the condition was already
+            decided.
         """
         if self.is_over:
             return None
+
         if isinstance(result, Restored):
             if not failed:
                 self._deciding.add(result.sample)
+            # The earlier run has delivered the result.
             return None
 
-        if isinstance(result, Evaluation):
-            self.answered.add(result.question_id)
         if not failed:
             self._lines_of_this_run += 1
-            if isinstance(result, Evaluation):
-                self._deciding.add(self._deciding.read(result))
+        if isinstance(result, Evaluation):
+            self.answered.add(result.question_id)
+            if not failed:
+                sample = self._deciding.read(result)
+                self._deciding.add(sample)
         return result
 
     def decision(self, lines: int | None) -> Decision:
-        """Return the decision so far, given the number of lines of the source, if it is known."""
+        """Return the decision so far.
+
+        Args:
+            lines: number of lines of the source; None if it is not known.
+        """
         deciding = self._deciding
         low, high = deciding.interval
         remaining = None
         if lines is not None:
-            # All lines of earlier runs are subtracted, whether they were read again by now or not.
+            # Lines of earlier runs need no evaluation, even if they have not been read again yet.
             unread = lines - self._lines_of_earlier_runs - self._lines_of_this_run
             remaining = max(0, unread)
         return Decision(
@@ -177,8 +196,8 @@ def _check_condition(condition: Condition, evaluator: Evaluator) -> None:
     """Check that the results of an evaluator can decide a condition.
 
     Raises:
-        UsageError: its template does not exist, its metric has no range from 0 to 1, or nothing
-            computes the metric.
+        UsageError: the template of the condition does not exist, the metric does not range from 0
+            to 1, or the evaluator does not compute the metric.
     """
     template = condition.template
     templates = evaluator.reference.templates

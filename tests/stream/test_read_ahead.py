@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.stream.read_ahead import Held, ReadAhead
+from graphrag_eval_async.stream.read_ahead import Deferred, ReadAhead
 from tests.support import virtual_time
 from tests.support.journals import Gates
 from tests.support.loop import leaving_nothing, settle
@@ -232,7 +232,9 @@ async def test_a_held_item_comes_out_when_the_reading_ends() -> None:
         yield ["a", "b"]
         await asyncio.Event().wait()
 
-    results: ReadAhead[str] = ReadAhead(source(), lambda item: Held(partial(wait, item)), limit=9)
+    results: ReadAhead[str] = ReadAhead(
+        source(), lambda item: Deferred(partial(wait, item)), limit=9
+    )
     async with leaving_nothing(), asyncio.timeout(10):
         first = asyncio.ensure_future(anext(results))
         await settle()
@@ -253,7 +255,7 @@ async def test_a_held_item_ends_with_the_rest(end: str) -> None:
 
     results: ReadAhead[int] = ReadAhead(
         batches([1, 2, 3]),
-        lambda item: 1 if item == 1 else Held(wait),
+        lambda item: 1 if item == 1 else Deferred(wait),
         limit=9,
         commit=commit if end == "fail" else None,
     )
@@ -284,7 +286,7 @@ async def test_work_begins_while_the_consumer_is_away(is_held: bool, read_later:
     def function(item: str) -> Any:
         if item == "quick":
             return item
-        return Held(work) if is_held else partial(work)
+        return Deferred(work) if is_held else partial(work)
 
     async def source() -> AsyncGenerator[Sequence[str]]:
         yield ["quick"] if read_later else ["quick", "quick", "slow"]
