@@ -166,6 +166,7 @@ def evaluate_agent(
     Returns:
         a stream of results, which raises the same errors as `evaluate_stream`.
     """
+    # `options` has those of the evaluator and those of the stream.
     stream_keywords: dict[str, Any] = dict(options)
     evaluator_keywords: dict[str, Any] = {}
     for name in EvaluatorOptions.__annotations__:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.options import OnReject
     from graphrag_eval_async.stream.until import UntilDecided
 
-RESULTS_BEFORE_NAMES = 20
+RESULTS_BEFORE_NAME_CHECK = 20
 """Number of results after which the names of steps are checked for the first time."""
 
 LOGGER = logging.getLogger("graphrag_eval_async")
@@ -33,8 +33,9 @@ LOGGER = logging.getLogger("graphrag_eval_async")
 
 @dataclass(eq=False)
 class Observers:
-    """Functions that see results besides the consumer of a stream. They must not raise, and are
-    added before the first result is asked for.
+    """Functions that are called with each result, besides the consumer of a stream.
+
+    They must not raise, and must be added before the first result is asked for.
 
     Attributes:
         of_results: called with the evaluation of each result that is handed out, after it is
@@ -58,12 +59,13 @@ class Counts:
         on_reject: what to do with a reject; see `evaluate_stream`.
         is_numbered: whether results have the number of their sample. Those of a part of a larger
             run have none.
-        retries_failed: whether results of earlier runs in which a metric failed count only in what
-            was spent, as their lines are evaluated again.
-        observers: functions that see each result.
+        retries_failed: whether lines in which a metric failed are evaluated again. The results of
+            earlier runs for these lines then count only in the costs.
+        observers: functions that are called with each result.
         rejects: the rejects so far.
-        samples: number of the last sample of each answered question; with gaps, of the last before
-            a gap.
+        samples: number of the last sample of each answered question, by id. The answers to a
+            question are its samples 1, 2 and so on. If earlier runs have left a gap in these
+            numbers, it is the number before the first gap.
         rejects_are_read: whether the caller has asked for the rejects, or gets them anyway.
         warns_at_close: whether to warn of rejects when the stream is closed instead of after the
             last result, as the caller may still ask for them in between.
@@ -84,73 +86,86 @@ class Counts:
 
     def __post_init__(self) -> None:
         self.rejects_are_read = self.on_reject != "collect"
-        # Samples of earlier runs beyond a gap, by question.
+        # Numbers of samples of earlier runs that follow a gap, by question.
         self._samples_beyond_gaps: dict[str, set[int]] = {}
-        self._results_before_names = RESULTS_BEFORE_NAMES
-        self._has_warned_of_names = False
-        self._is_watched = True
+        self._results_before_name_check = RESULTS_BEFORE_NAME_CHECK
+        self._has_warned_of_step_names = False
+        # Whether results still have to be counted for the name check, or shown to observers.
+        self._needs_watching = True
 
     # Results of this run
 
     def add(self, result: Evaluation) -> None:
-        """Count a result that is handed out, and show it to the observers."""
+        """Count a result that is delivered to the consumer, and call the observers with it."""
         self.aggregates.add(result)
-        if self._is_watched:
-            self._watch(result)
+        if self._needs_watching:
+            self._check_names_and_notify(result)
 
-    def _watch(self, result: Evaluation) -> None:
-        """Check names after the first results, and show a result to the observers."""
-        if self._results_before_names:
-            self._results_before_names -= 1
-            if not self._results_before_names:
-                self._warn_of_names("so far, ")
+    def _check_names_and_notify(self, result: Evaluation) -> None:
+        """Call the observers with a result; check the names of steps if enough results came."""
+        if self._results_before_name_check > 0:
+            self._results_before_name_check -= 1
+            if self._results_before_name_check == 0:
+                self._warn_of_step_names("so far, ")
         for observer in self.observers.of_results:
             observer(result)
-        # For most results, nothing is left to do here, and nothing is called.
-        self._is_watched = bool(self._results_before_names or self.observers.of_results)
+        # Once the names are checked and if there are no observers, `add` need not call this.
+        is_check_due = self._results_before_name_check > 0
+        self._needs_watching = is_check_due or bool(self.observers.of_results)
 
     def finish(self, *, is_complete: bool) -> None:
-        """Note that the last result was handed out, and warn of what the caller may not have seen.
+        """Finish the aggregates, and warn of unknown step names and of unread rejects.
+
+        Called after the last result.
 
         Args:
             is_complete: whether all responses were read and evaluated.
         """
         if is_complete and self.until is None:
             self.aggregates.finish()
-        self._warn_of_names()
+        self._warn_of_step_names()
         if not self.warns_at_close:
             self.warn_of_rejects()
 
-    def _warn_of_names(self, when: str = "") -> None:
-        """Warn once if the agent's tools seem to have other names than the reference steps."""
-        if self._has_warned_of_names:
+    def _warn_of_step_names(self, when: str = "") -> None:
+        """Warn once if the agent's tools seem to have other names than the reference steps.
+
+        Args:
+            when: the beginning of the warning, such as "so far, ".
+        """
+        if self._has_warned_of_step_names:
             return
         warning = misnamed_steps(self.reference, self.aggregates._step_names())
         if warning is not None:
-            self._has_warned_of_names = True
+            self._has_warned_of_step_names = True
             warn_or_log(when + warning)
 
     # Rejects of this run
 
     def reject(self, reject: Reject) -> None:
-        """Count a reject and give it to the caller."""
+        """Count a reject, and then keep it, raise it or call the caller's function with it.
+
+        Raises:
+            RejectedResponse: `on_reject` is "raise".
+        """
         if self.on_reject == "collect":
             is_first_of_reason = reject.reason not in self.rejects.counts
             if is_first_of_reason and not self.rejects_are_read:
                 LOGGER.warning("rejected: %s", reject.described())
             self.rejects.add(reject)
             return
+
         self.rejects.add(reject, keep=False)
         if self.on_reject == "raise":
             raise RejectedResponse(reject)
         self.on_reject(reject)
 
     def warn_of_rejects(self) -> None:
-        """Warn once of rejects that the caller has not looked at; log them if warnings are
-        errors.
-        """
-        if self.rejects_are_read or not len(self.rejects):
+        """Warn once of rejects that the caller has not asked for."""
+        has_rejects = len(self.rejects) > 0
+        if self.rejects_are_read or not has_rejects:
             return
+        # Further calls do not warn again.
         self.rejects_are_read = True
         counts = ", ".join(
             f"{reason} {count}" for reason, count in self.rejects.counts.most_common()
@@ -166,8 +181,10 @@ class Counts:
     # Samples
 
     def take_sample(self, question_id: str) -> int | None:
-        """Return the number of the next sample of a question, the lowest that is free, if it has
-        one.
+        """Assign the lowest free sample number of a question to its next answer.
+
+        Returns:
+            the number; None if samples are not numbered.
         """
         if not self.is_numbered:
             return None
@@ -179,11 +196,13 @@ class Counts:
         return sample
 
     def _add_sample(self, question_id: str, sample: int) -> None:
-        """Record the number of a sample; those of earlier runs may leave gaps."""
+        """Record that a sample number is taken. Samples of earlier runs may come in any order."""
         last = self.samples.setdefault(question_id, 0)
         if sample != last + 1:
             self._samples_beyond_gaps.setdefault(question_id, set()).add(sample)
             return
+
+        # The sample may fill a gap. Then the last number before a gap is higher.
         beyond_gap = self._samples_beyond_gaps.get(question_id, set())
         last = sample
         while last + 1 in beyond_gap:
@@ -192,12 +211,19 @@ class Counts:
         self.samples[question_id] = last
 
     def give_back_sample(self, question_id: str) -> None:
-        """Undo counting one answer to a question; its samples keep their numbers."""
-        # With samples beyond a gap, the journal has other answers to the question.
-        if not self.is_numbered or question_id in self._samples_beyond_gaps:
+        """Count one answer less to a question, whose response was dropped.
+
+        Samples that were delivered keep their numbers.
+        """
+        if not self.is_numbered:
+            return
+        # Then earlier runs have answered the question, so it must stay among `samples`.
+        has_other_answers = question_id in self._samples_beyond_gaps
+        if has_other_answers:
             return
         self.samples[question_id] -= 1
-        if not self.samples[question_id]:
+        if self.samples[question_id] == 0:
+            # The question is without an answer again.
             del self.samples[question_id]
 
     # Earlier runs
@@ -205,12 +231,14 @@ class Counts:
     def restore_result(self, line: DoneLine, result: dict[str, Any]) -> bool:
         """Count a result of an earlier run.
 
+        If a metric failed and `retries_failed` is set, only the cost of the result is counted.
+
         Args:
-            line: the line that the result is of.
-            result: the result, unchecked.
+            line: the line that was evaluated.
+            result: its result, as read from a journal and not yet checked.
 
         Returns:
-            whether a metric failed. With `retries_failed`, only what it cost is counted then.
+            whether a metric failed.
 
         Raises:
             ValueError: it is not a complete result. Nothing is counted.
@@ -219,9 +247,10 @@ class Counts:
         """
         question_id = result["question_id"]
         sample = result["sample"] if self.is_numbered else 1
-        is_named = type(question_id) is str
-        is_numbered = type(sample) is int and sample >= 1
-        if not is_named or not is_numbered or "pending" in result:
+        has_question = type(question_id) is str
+        has_sample = type(sample) is int and sample >= 1
+        is_complete = "pending" not in result
+        if not (has_question and has_sample and is_complete):
             raise ValueError("no whole result")
 
         evaluation = observe(result)
@@ -244,8 +273,12 @@ class Counts:
     def restore_reject(self, line: DoneLine, reason: Any) -> None:
         """Count a reject of an earlier run.
 
+        Args:
+            line: the line that was rejected.
+            reason: the reason, as read from a journal and not yet checked.
+
         Raises:
-            ValueError: `reason` is not that of a reject.
+            ValueError: there is no such reason.
         """
         if reason not in get_args(Reason):
             raise ValueError("no reject")
@@ -255,13 +288,16 @@ class Counts:
 
 
 def _dollars_of(result: Mapping[str, Any]) -> float:
-    """Return what the judge's calls for a result cost, in US dollars."""
+    """Return the cost of the judge's calls for a result, in US dollars."""
     values = observe(result, include_errors=True).values
     return sum(value for name, value in values if is_counted_cost(name))
 
 
 def warn_or_log(text: str) -> None:
-    """Warn; log it if warnings are errors."""
+    """Issue a warning, or log it if the caller has turned warnings into errors.
+
+    An exception would end the stream.
+    """
     try:
         warn_caller(text)
     except GraphragEvalWarning:

@@ -82,19 +82,26 @@ _OPTIONS = {"execute.timeout_sec": "timeout", "execute.max_bytes": "max_reply_by
 
 
 class _Reply(NamedTuple):
+    """What the server replied to a request."""
+
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
 class _Attempt(NamedTuple):
-    """What came of asking a question once."""
+    """The outcome of one request.
+
+    Attributes:
+        response: the response for the evaluator, with an `error` if the attempt failed.
+        seconds: how long the attempt took.
+        pause_before_retry: seconds that the server asks to wait before another attempt, 0 if it
+            asks for no wait; None if another attempt is useless or not needed.
+    """
 
     response: dict[str, Any]
     seconds: float
-    # Minimum seconds before another attempt, 0 if the server asks for none; None if no other
-    # attempt can succeed.
-    wait: float | None = None
+    pause_before_retry: float | None = None
 
 
 class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing` is)
@@ -162,12 +169,14 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._config = _config(headers or {}, timeout_sec=timeout, max_bytes=max_reply_bytes)
         self._connections: dict[asyncio.AbstractEventLoop, Connections] = {}
 
-        # Of all that is sent but headers and login, which may change between runs.
+        # Identifies the agent in a journal. Headers and login may change between runs, so they are
+        # no part of it.
         address_without_login = _LOGIN.sub("//", address)
         sent = [method, address_without_login, self._template.json, self._paths]
         self.fingerprint = sha256(f"{sent}".encode()).hexdigest()
 
-        # What no answer shows, and what no error shows.
+        # `_hide` replaces secrets in answers. `_scrub` replaces more in errors: also the user, all
+        # headers and all values of variables.
         user, secrets_of_login = _secrets_of_login(self._template.url)
         values_of_variables = {*self._template.variables.values()}
         hidden = secrets_of_login | _secrets_of_headers(self._config.headers)
@@ -177,85 +186,107 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         self._scrub = Scrubber(all_headers | hidden | values_of_variables | {user})
 
     async def __call__(self, question: Question) -> dict[str, Any]:
-        """Ask a question; return a response."""
+        """Ask the server a question; return a response for the evaluator."""
+        # Connections cannot be used in another event loop.
         loop = asyncio.get_running_loop()
         connections = self._connections.get(loop)
         if connections is None:
-            connections = self._connections[loop] = Connections(self._config)
+            connections = Connections(self._config)
+            self._connections[loop] = connections
         connections.calls += 1
         try:
-            attempt = await self._ask(connections, question)
+            attempt = await self._ask_with_retries(connections, question)
         finally:
             connections.calls -= 1
         return {"question_id": question.id, **attempt.response, "elapsed_sec": attempt.seconds}
 
-    async def _ask(self, connections: Connections, question: Question) -> _Attempt:
-        """Ask a question, again and again as long as that may help; return the last attempt."""
+    async def _ask_with_retries(self, connections: Connections, question: Question) -> _Attempt:
+        """Ask a question, and retry failures that may be temporary; return the last attempt.
+
+        Attempts after a pause that the server asked for (``Retry-After``) do not count as retries
+        until these pauses add up to `MAX_WAIT_SECONDS`.
+        """
         retries = 0
-        seconds_asked_for = 0.0  # Of all pauses that the server has asked for.
+        requested_seconds = 0.0  # Sum of the pauses that the server has asked for.
         while True:
-            attempt = await self._attempt(connections, question)
-            if attempt.wait is None:
+            attempt = await self._ask_once(connections, question)
+            if attempt.pause_before_retry is None:
                 return attempt
-            is_asked_for = attempt.wait > 0 and seconds_asked_for < MAX_WAIT_SECONDS
-            if not is_asked_for and retries == self._retries:
+            is_free_retry = attempt.pause_before_retry > 0 and requested_seconds < MAX_WAIT_SECONDS
+            if not is_free_retry and retries == self._retries:
                 return attempt
 
             usual_pause = PAUSES[min(retries, len(PAUSES) - 1)]
-            pause = max(attempt.wait, usual_pause)
-            # Otherwise calls that failed at the same time would come back at the same time.
+            pause = max(attempt.pause_before_retry, usual_pause)
+            # Jitter: calls that failed together should not all be repeated at the same time.
             pause += min(pause, 1.0) * random()  # noqa: S311  (no secret)
-            if is_asked_for:
-                seconds_asked_for += pause
+            if is_free_retry:
+                requested_seconds += pause
             else:
                 retries += 1
             await asyncio.sleep(pause)
 
-    async def _attempt(self, connections: Connections, question: Question) -> _Attempt:
-        """Ask a question once."""
+    async def _ask_once(self, connections: Connections, question: Question) -> _Attempt:
+        """Ask a question once; a failure becomes the `error` of the attempt's response."""
         started = perf_counter()
         try:
             reply = await self._template.send(connections, question, self._config.timeout_sec)
             seconds = perf_counter() - started
             read = partial(self._read, question.id, reply)
-            response = await run_in_thread(read) if len(reply.body) > LARGE else read()
+            is_large = len(reply.body) > LARGE
+            if is_large:
+                response = await run_in_thread(read)
+            else:
+                response = read()
         except QueryFailed as failure:
             error = failure.message
             if failure.kind == "unavailable":
                 error = f"{self._host_and_port}: {error}"
-            return _Attempt({"error": error}, perf_counter() - started, failure.wait)
+            return _Attempt(
+                response={"error": error},
+                seconds=perf_counter() - started,
+                pause_before_retry=failure.wait,
+            )
         return _Attempt(response, seconds)
 
     def _read(self, question_id: str, reply: _Reply) -> dict[str, Any]:
-        """Return the response that a reply stands for.
+        """Convert a reply to a response for the evaluator.
 
         Raises:
             QueryFailed: the reply has no answer, or one that would be rejected.
         """
-        if not 200 <= reply.status < 300:
+        is_success = 200 <= reply.status < 300
+        if not is_success:
             raise self._failure_of_status(reply)
         try:
             response = self._response(_decode(reply.body))
-            # So that what is invalid is an error of this question instead of a reject.
+            # Check the response here, so that an invalid one is an error of the agent. Otherwise it
+            # would be rejected, and the question would stay without a result.
             record = {"question_id": question_id, **response}
             read_response(reply.body, {question_id: None}, decoded=record)
         except InvalidRecord as error:
-            raise QueryFailed("failed", self._problem_of_body(error, reply.body)) from None
+            raise QueryFailed("failed", self._describe_invalid_body(error, reply.body)) from None
         return response
 
     def _failure_of_status(self, reply: _Reply) -> QueryFailed:
-        """Return the error for a reply whose status says that there is no answer."""
+        """Return the error for a reply with a status other than success."""
         message = self._scrub(reply.body.decode(errors="replace"), limit=ERROR_CHARACTERS)
-        wait = None
+        pause_before_retry = None
         if reply.status in RETRIED:
-            wait = retry_after(reply.headers) or 0.0
-            if wait > MAX_WAIT_SECONDS:
-                message = f"it asks to wait for {wait:.0f} s: {message}"
-                wait = None
-        return QueryFailed("failed", f"HTTP {reply.status}: {message}", wait=wait)
+            pause_before_retry = retry_after(reply.headers) or 0.0
+            if pause_before_retry > MAX_WAIT_SECONDS:
+                # Rather than wait that long, give up.
+                message = f"it asks to wait for {pause_before_retry:.0f} s: {message}"
+                pause_before_retry = None
+        return QueryFailed("failed", f"HTTP {reply.status}: {message}", wait=pause_before_retry)
 
-    def _problem_of_body(self, error: InvalidRecord, body: bytes) -> str:
-        """Return what is wrong with the body of a reply that is no response."""
+    def _describe_invalid_body(self, error: InvalidRecord, body: bytes) -> str:
+        """Explain why the body of a reply cannot be read; quote its beginning if it is not JSON.
+
+        Args:
+            error: the error that reading the body, or the response in it, has raised.
+            body: the body.
+        """
         if error.reason in _LIMITS:
             return _LIMITS[error.reason]
         problem = self._scrub(str(error))
@@ -267,38 +298,46 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         return f"not JSON: {problem}: {beginning}"
 
     def _response(self, document: Any) -> dict[str, Any]:
-        """Return what stands at the paths of a document, as a response, with the document's
-        `error`, if it has one.
+        """Build a response from the values at the agent's paths in a JSON document.
+
+        If the document has an `error`, the response has it, too.
 
         Raises:
-            QueryFailed: the document has neither an answer nor an error.
+            QueryFailed: the document has neither an answer nor an error, or a value of a wrong
+                type.
         """
+        # Read the values. Only default paths may be missing.
         values: dict[str, Any] = {}
-        missing_path = ""  # The last one that is missing although the caller has named it.
+        missing_path = ""
         for name, path in self._paths.items():
             try:
                 values[name] = _value_at(document, path)
             except LookupError:
-                if path != PATHS[name]:
+                is_default_path = path == PATHS[name]
+                if not is_default_path:
                     missing_path = f"{name} at {path}"
 
+        # Check that there is an answer or an error.
         response: dict[str, Any] = {}
         members = document if isinstance(document, dict) else {}
         error = members.get("error")
-        # A TEXT2SPARQL endpoint that found no query only repeats the question.
-        has_no_query = "query" in self._paths and ("question" in members or "dataset" in members)
+        # A TEXT2SPARQL endpoint that found no query replies with the question alone.
+        repeats_question = "question" in members or "dataset" in members
+        is_reply_without_query = "query" in self._paths and repeats_question
+        has_answer = bool(values) or is_reply_without_query
         if error:
             response["error"] = self._scrub(_text(error), limit=ERROR_CHARACTERS)
-        elif missing_path or not (values or has_no_query):
+        elif missing_path or not has_answer:
             missing = missing_path or " or ".join(self._paths)
-            raise QueryFailed("failed", self._missing(missing, document))
+            raise QueryFailed("failed", self._missing_message(missing, document))
 
-        for name, kind in (("query", str), ("steps", list)):
+        for name, expected_type in (("query", str), ("steps", list)):
             value = values.get(name)
-            if not isinstance(value, kind | None):
-                problem = f"expected {kind.__name__}, got {type(value).__name__}"
+            if not isinstance(value, expected_type | None):
+                problem = f"expected {expected_type.__name__}, got {type(value).__name__}"
                 raise QueryFailed("failed", f"{name}: {problem}")
 
+        # Build the response, without secrets.
         values = _change_texts(values, lambda text, _: self._hide(text))
         answer = values.get("answer")
         if answer is not None:
@@ -308,8 +347,8 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
             response["actual_steps"] = [*steps, *steps_of_query(values.get("query"))]
         return response
 
-    def _missing(self, missing: str, document: Any) -> str:
-        """Return the error for a document without what is `missing`: what it has instead."""
+    def _missing_message(self, missing: str, document: Any) -> str:
+        """Describe a document that lacks an answer: what is missing, and what it has instead."""
         contents = f"is {_text(document)}"
         if isinstance(document, dict) and document:
             contents = f"has the keys {', '.join(document)}"
@@ -317,28 +356,38 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         return f"the reply has no {missing}; it {shown_contents}"
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop, unless in use; later calls open new
-        ones.
+        """Close the connections of the running event loop, unless a call still uses them.
+
+        Later calls open new connections.
         """
         loop = asyncio.get_running_loop()
         connections = self._connections.get(loop)
-        if connections is not None and not connections.calls:
+        is_idle = connections is not None and connections.calls == 0
+        if connections is not None and is_idle:
             del self._connections[loop]
             await connections.aclose()
 
 
 class _Template:
-    """A request, whose texts have tokens: ``{NAME}`` of a question and ``${NAME}`` of the
-    environment.
+    """A request with placeholders, which are called tokens.
+
+    ``{NAME}`` stands for the text, an id or a tag of a question, ``${NAME}`` for an environment
+    variable.
 
     Attributes:
         json: `params` and `body` as JSON, with their tokens.
-        url: the address, with values of the environment in place of tokens.
-        variables: the values of the environment by token.
+        url: the address; its tokens are replaced.
+        variables: the values of environment variables, by token.
     """
 
     def __init__(self, method: str, url: str, params: Mapping[str, Any], body: Any) -> None:
-        """Check the parts of a request; see `http_agent`.
+        """Check the parts of a request, and replace the tokens of its address.
+
+        Args:
+            method: "GET" or "POST".
+            url: the address.
+            params: the parameters of the query, by name.
+            body: a JSON value; None if no body is sent.
 
         Raises:
             UsageError: a part is invalid.
@@ -353,28 +402,35 @@ class _Template:
             raise UsageError(f"params, body: expected JSON values: {error}") from None
         self._method = method
         self.variables: dict[str, str] = {}
-        self._names: set[str] = set()  # Of the tokens of a question.
+        self._names: set[str] = set()  # Names in tokens of the form {NAME}.
 
-        self._note_tokens(url, "url")
+        # The address may have variables, but nothing of a question.
+        self._collect_tokens(url, "url")
         if self._names:
             raise UsageError("url: placeholders belong in params")
         self.url = self._fill(url, {})
         problem = wrong_with_url(self.url)
-        # Other problems, such as a password, are none here.
-        if problem is not None and problem.startswith("expected"):
+        # `wrong_with_url` also refuses a password, which is allowed here.
+        is_invalid_address = problem is not None and problem.startswith("expected")
+        if is_invalid_address:
             raise UsageError(f"url: {problem}")
 
-        self._content = _change_texts(json.loads(self.json), self._note_tokens)
+        # Parameters and body. `_collect_tokens` leaves their texts as they are.
+        self._content = _change_texts(json.loads(self.json), self._collect_tokens)
         _check_params(self._content["params"])
         parameters_of_url = parse_qs(urlsplit(self.url).query, keep_blank_values=True)
-        self._check_asks({*params, *parameters_of_url}, body)
-        # What is added to the request if it has no {question}, unless the address has it.
+        self._check_asks_question({*params, *parameters_of_url}, body)
+        # Parameters, or keys of the body, that `send` adds if the request has no {question}.
         self._added_names = [
             name for name in ("dataset", "question") if name not in parameters_of_url
         ]
 
-    def _note_tokens(self, text: str, place: str) -> str:
-        """Note the names and the variables in a text, which is returned as it is.
+    def _collect_tokens(self, text: str, place: str) -> str:
+        """Add the tokens of a text to `_names` and `variables`; return the text unchanged.
+
+        Args:
+            text: the text.
+            place: where the text is, such as ``params.query``; messages of errors begin with it.
 
         Raises:
             UsageError: a brace is no part of a token, or a variable is not set.
@@ -392,26 +448,32 @@ class _Template:
                 self._names.add(name)
         return text
 
-    def _check_asks(self, parameters: set[str], body: Any) -> None:
-        """Check that a request differs from question to question.
+    def _check_asks_question(self, parameters: set[str], body: Any) -> None:
+        """Check that a request contains the question, or that `send` can add it.
 
         Args:
-            parameters: the names of all parameters.
+            parameters: the names of all parameters, including those in the address.
             body: the body, with its tokens.
 
         Raises:
-            UsageError: there is no place for the question, or another text is there.
+            UsageError: `question` cannot be added to the body, or has a fixed text.
         """
-        if "question" not in self._names and not isinstance(body, Mapping | None):
+        has_question = "question" in self._names
+        can_add_to_body = isinstance(body, Mapping | None)
+        if not has_question and not can_add_to_body:
             raise UsageError("body: expected a mapping, unless it has {question}")
-        if not self._names.isdisjoint({"question", "id"}):
+        if has_question or "id" in self._names:
             return
-        if "question" in parameters or "question" in (body or {}):
+        has_fixed_question = "question" in parameters or "question" in (body or {})
+        if has_fixed_question:
             raise UsageError("question: every question would send the same text; write {question}")
 
     def _fill(self, value: Any, values: Mapping[str, str]) -> Any:
-        """Return a JSON value whose tokens are replaced by `values` and by those of the
-        environment.
+        """Return a JSON value with its tokens replaced.
+
+        Args:
+            value: the JSON value.
+            values: the texts for tokens of the form {NAME}, by name.
         """
         text_by_token = {"{{": "{", "}}": "}", **self.variables}
         text_by_token |= {f"{{{name}}}": text for name, text in values.items()}
@@ -422,10 +484,15 @@ class _Template:
         return _change_texts(value, fill_text)
 
     async def send(self, connections: Connections, question: Question, seconds: float) -> _Reply:
-        """Ask a question once, within so many seconds.
+        """Send the request for a question, and return the server's reply.
+
+        Args:
+            connections: the connections to use.
+            question: the question.
+            seconds: timeout of the request.
 
         Raises:
-            QueryFailed: there is no reply, or the question lacks a tag.
+            QueryFailed: there is no reply, or a token names a tag that the question lacks.
         """
         values = dict(question.tags)
         values |= {"question": question.text, "id": question.id, "template": question.template_id}
@@ -436,7 +503,8 @@ class _Template:
             raise QueryFailed("failed", f"the question has no tag {name!r}; {hint}")
 
         content = self._fill(self._content, values)
-        if "question" not in self._names:
+        is_question_missing = "question" not in self._names
+        if is_question_missing:
             target = "body" if self._method == "POST" else "params"
             added = {name: values[name] for name in self._added_names if name in values}
             content[target] = added | (content[target] or {})
@@ -480,7 +548,11 @@ def _check_params(params: Mapping[str, Any]) -> None:
 
 
 def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
-    """Return the configuration of the connections.
+    """Return the configuration of the connections, checked like the section `execute` of a file.
+
+    Args:
+        headers: HTTP headers.
+        limits: other keys of the section, such as `timeout_sec`.
 
     Raises:
         UsageError: a header or a limit is invalid.
@@ -495,7 +567,10 @@ def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
 
 
 def _secrets_of_login(url: str) -> tuple[str, set[str]]:
-    """Return the user that an address has, and the texts that give its password away."""
+    """Return the user in an address, and all texts that must be hidden to hide the password.
+
+    Besides the password, these are ``user:password`` and the value of the header for it.
+    """
     login = unquote(urlsplit(url).netloc.rpartition("@")[0])
     user, _, password = login.partition(":")
     as_header = b64encode(f"{user}:{password}".encode()).decode()
@@ -503,13 +578,15 @@ def _secrets_of_login(url: str) -> tuple[str, set[str]]:
 
 
 def _secrets_of_headers(headers: Mapping[str, object]) -> set[str]:
-    """Return the texts of headers that replies may not show."""
+    """Return the texts in headers that must be hidden: tokens, and values of the environment."""
     hidden: set[str] = set()
     for name, value in headers.items():
-        hidden.update(getattr(value, "read", ()))  # Values of the environment.
+        # The values of the environment variables in a header.
+        hidden.update(getattr(value, "read", ()))
         if _SECRET_HEADER.search(name):
             text = str(value)
-            # Such as "Bearer TOKEN", or "NAME=TOKEN; NAME=TOKEN" of cookies.
+            # The header may be "Bearer TOKEN", or "NAME=TOKEN; NAME=TOKEN" for cookies. A server
+            # may repeat only the token.
             words = [part.rpartition(" ")[2] for part in text.split(";")]
             values_of_cookies = [word.partition("=")[2] for word in words]
             hidden.update([text, *words, *values_of_cookies])
@@ -529,14 +606,20 @@ def _decode(body: bytes) -> Any:
 
 
 def _integer_or_text(digits: str) -> int | str:
-    """Return the integer that digits spell, or the digits if it has more than 64 bits."""
+    """Return the integer with these digits; the digits themselves if it has more than 64 bits."""
     number = orjson.loads(digits)
+    # orjson returns larger integers as floats, which lose digits.
     return number if type(number) is int else digits
 
 
 def _change_texts(value: Any, change: Callable[[str, str], str], place: str = "") -> Any:
-    """Return a JSON value with its texts changed, keys included; `change` gets each, and its
-    place.
+    """Return a copy of a JSON value in which all texts, including keys, are changed.
+
+    Args:
+        value: the JSON value.
+        change: called with each text and its place, such as ``params.filters[0]``; returns the new
+            text.
+        place: the place of the value itself.
     """
     if isinstance(value, dict):
         return {
@@ -551,25 +634,30 @@ def _change_texts(value: Any, change: Callable[[str, str], str], place: str = ""
 
 
 def _text_of_answer(answer: Any) -> str:
-    """Return an answer as text: a list of texts as lines, anything else but text as JSON."""
+    """Return an answer as text: a list of texts as lines, any other list or value as JSON."""
     if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
         return "\n".join(answer)
     return _text(answer)
 
 
 def _text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _value_at(value: Any, path: str) -> Any:
-    """Return the value at a path of a JSON value.
+def _value_at(document: Any, path: str) -> Any:
+    """Return the value at a path of a JSON document, such as ``$.choices[0].text``.
 
     Raises:
-        LookupError: there is none.
+        LookupError: there is no such value.
     """
+    value = document
+    # Each part of the path is a key or an index; the other one is empty.
     for key, index in _PATH_PART.findall(path):
-        container = dict if key else list
-        if not isinstance(value, container):
+        if key and isinstance(value, dict):
+            value = value[key]
+        elif index and isinstance(value, list):
+            value = value[int(index)]
+        else:
             raise LookupError
-        value = value[key or int(index)]
     return value

@@ -58,8 +58,7 @@ class EvaluationStream:
     def __init__(
         self, evaluator: Evaluator, responses: Responses | Questions, options: StreamOptions
     ) -> None:
-        """Wire the parts of a stream. Nothing is opened or read before the first result is asked
-        for.
+        """Create and connect the parts of a stream. None of them opens or reads a file yet.
 
         Args:
             evaluator: what evaluates the responses.
@@ -69,6 +68,7 @@ class EvaluationStream:
         Raises:
             UsageError: the options cannot be combined with these responses.
         """
+        # Whether other runs evaluate the rest of the responses. Only `JsonlFiles` tells.
         self._is_part = getattr(responses, "is_part", False)
         _check_combination(responses, options, is_part=self._is_part)
         journal = options.journal
@@ -78,17 +78,19 @@ class EvaluationStream:
         if options.until is not None and isinstance(responses, str | os.PathLike):
             responses = _shuffled(responses)
 
-        # What the caller may look at while the stream runs.
+        # What the caller may read while the stream runs.
         self.reference = evaluator.reference
         self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
-        self._session = evaluator.session()  # With the judge; None if nothing is judged.
+        self._session = (
+            evaluator.session()
+        )  # The session with the judge; None if nothing is judged.
         self.usage = JudgeUsage(FREE) if self._session is None else self._session.usage
         late_file = None if evaluator.trace_format is None else evaluator.trace_format.late
         self.late = LateSpans(late_file)
 
-        # What is counted.
+        # What is counted. Only shuffled files and questions know their number of lines.
         self._until = None if options.until is None else UntilDecided(options.until, evaluator)
         self._counted_source = responses if isinstance(responses, JsonlFiles | Questions) else None
         self._observers = Observers()
@@ -103,7 +105,7 @@ class EvaluationStream:
             observers=self._observers,
         )
 
-        # What earlier runs, or earlier lines, have evaluated.
+        # Which lines are already evaluated: those in the journal, or equal lines of this run.
         done = Done(options.dedupe)
         must_know_lines = journal is not None or options.dedupe == "content"
         self._done = done if must_know_lines else None
@@ -119,7 +121,7 @@ class EvaluationStream:
             )
 
         # From the source to the results.
-        source = _open(
+        source = _open_responses(
             responses, evaluator=evaluator, journal=journal, done=self._done, late=self.late
         )
         if journal is not None and self._journal is not None:
@@ -140,7 +142,14 @@ class EvaluationStream:
         options: StreamOptions,
         questions: Questions | None,
     ) -> ReadAhead[Evaluation | Rejected]:
-        """Return what reads the lines of a source, and has each of them evaluated."""
+        """Return an iterator of the results of a source's lines, which are evaluated concurrently.
+
+        Args:
+            source: the lines.
+            evaluator: what evaluates them.
+            options: the options of the stream.
+            questions: the questions, if the lines are those of an agent.
+        """
         execution = evaluator.execution_session()
         intake = Intake(
             evaluator=evaluator,
@@ -172,7 +181,10 @@ class EvaluationStream:
 
     @property
     def missing(self) -> list[str]:
-        """Ids of questions without a response so far; none if others may have the responses."""
+        """Ids of questions without a response so far.
+
+        Empty if other runs read other parts of the responses, since these may answer the questions.
+        """
         if self._is_part:
             return []
         answered: Collection[str] = self._counts.samples
@@ -188,22 +200,32 @@ class EvaluationStream:
     @property
     def journal(self) -> OpenJournal | None:
         """The journal, once its results are counted; None before that, and without a journal."""
-        return self._journal if self._journal is not None and self._journal.is_restored else None
+        if self._journal is None or not self._journal.is_restored:
+            return None
+        return self._journal
 
     @property
     def is_restored(self) -> bool:
-        """Whether the results of earlier runs are counted; without a journal, there are none."""
+        """Whether the results of earlier runs are counted; always true without a journal."""
         return self._journal is None or self._journal.is_restored
 
     def tell_restored(self, call: Callable[[Mapping[str, Any]], object]) -> None:
-        """Call a function, which must not raise, with each result of an earlier run of the
-        journal. Call this before the first result is asked for.
+        """Register a function that is called with each result of an earlier run.
+
+        Must be called before the first result is asked for.
+
+        Args:
+            call: the function; it must not raise.
         """
         self._observers.of_restored.append(call)
 
     def _observe(self, call: Callable[[Evaluation], object]) -> None:
-        """Call a function, which must not raise, with the evaluation of each result that is
-        handed out. Call this before the first result is asked for.
+        """Register a function that is called with the evaluation of each yielded result.
+
+        Must be called before the first result is asked for.
+
+        Args:
+            call: the function; it must not raise.
         """
         self._observers.of_results.append(call)
 
@@ -219,7 +241,9 @@ class EvaluationStream:
         """What is known so far about the condition of `until`; None without one."""
         if self._until is None:
             return None
-        lines = None if self._counted_source is None else self._counted_source.lines
+        lines = None
+        if self._counted_source is not None:
+            lines = self._counted_source.lines
         return self._until.decision(lines)
 
     def stop(self) -> None:
@@ -227,10 +251,10 @@ class EvaluationStream:
         self._results.stop()
 
     def drop_unsent(self) -> None:
-        """Drop the responses for which no request was sent to the judge yet, now and later.
+        """Send no further requests to the judge; drop the responses that still need one.
 
-        A later run with the journal evaluates them. With `until`, which needs all, nothing is
-        dropped.
+        A later run with the same journal evaluates them. With `until`, nothing is dropped, since
+        its condition needs all results in order.
         """
         if self._session is not None and self._until is None:
             self._session.drop_unsent()
@@ -255,8 +279,13 @@ class EvaluationStream:
     async def __anext__(self) -> dict[str, Any]:
         results = self._results
         counts = self._counts
-        del self  # The traceback of a cancellation, kept by anyone, must not keep the work going.
-        result: Any = results.take()  # Never a reject: none comes out of `commit`.
+        # Whoever keeps the traceback of a cancellation keeps this frame. Without this `del`, the
+        # frame would keep the stream alive, and so the work that ends when the stream is dropped.
+        del self
+
+        # Always an evaluation: `commit` drops rejects once they are stored. `take` is tried first,
+        # since it needs no coroutine.
+        result: Any = results.take()
         if result is None:
             try:
                 result = await anext(results)
@@ -267,7 +296,7 @@ class EvaluationStream:
         return result.result or result.as_dict()  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
-        """Stop reading, cancel the work in progress, and wait until nothing of it is left."""
+        """Stop reading, cancel the work in progress, and wait until it has ended."""
         await self._results.aclose()
         self._counts.warn_of_rejects()
 
@@ -279,7 +308,7 @@ class EvaluationStream:
         await self.aclose()
 
     def __del__(self) -> None:
-        # Without results if `__init__` raised.
+        # There is no such attribute if `__init__` raised.
         results = getattr(self, "_results", None)
         if results is not None:
             results.drop()
@@ -288,16 +317,23 @@ class EvaluationStream:
 def _check_combination(responses: object, options: StreamOptions, *, is_part: bool) -> None:
     """Check that responses of this kind can be read with these options.
 
+    Args:
+        responses: the responses, as `evaluate_stream` takes them, or the questions of an agent.
+        options: the options.
+        is_part: whether other runs read other parts of the responses.
+
     Raises:
         UsageError: they cannot.
     """
-    if is_part and (options.until is not None or options.stages):
-        name = "stages" if options.stages else "until"
-        raise UsageError(
-            f"{name}: cannot be combined with responses that are a part of a larger run"
-        )
-    is_resumed = options.journal is not None
-    if options.until is not None and is_resumed and isinstance(responses, Follower):
+    part_message = "cannot be combined with responses that are a part of a larger run"
+    if is_part and options.stages:
+        raise UsageError(f"stages: {part_message}")
+    if is_part and options.until is not None:
+        raise UsageError(f"until: {part_message}")
+
+    has_journal = options.journal is not None
+    is_followed = isinstance(responses, Follower)
+    if options.until is not None and has_journal and is_followed:
         raise UsageError(
             "until: cannot be combined with a journal of followed files, whose old lines are not "
             "read again; read_jsonl reads them from their start"
@@ -305,14 +341,17 @@ def _check_combination(responses: object, options: StreamOptions, *, is_part: bo
 
 
 def _shuffled(path: str | os.PathLike[str]) -> JsonlFiles:
-    """Return the files of a path in random order, if possible: they are often sorted by
-    template.
+    """Return the files of a path, with their lines in random order if possible.
+
+    Files are often sorted by template, so their first lines are not a fair sample.
     """
     files = read_jsonl(path)
-    return read_jsonl(path, shuffle=0) if files.can_be_shuffled else files
+    if files.can_be_shuffled:
+        return read_jsonl(path, shuffle=0)
+    return files
 
 
-def _open(
+def _open_responses(
     responses: Any,
     *,
     evaluator: Evaluator,
@@ -320,14 +359,16 @@ def _open(
     done: Done | None,
     late: LateSpans,
 ) -> Source:
-    """Return the records of responses of any kind; of spans, a record for each trace.
+    """Return a source of records for responses of any kind.
+
+    If the responses are spans, each record is a whole trace.
 
     Args:
         responses: the responses, as `evaluate_stream` takes them, or the questions of an agent.
         evaluator: what evaluates them, which knows their format.
-        journal: the journal, whose own files are not read.
-        done: the lines that earlier runs have evaluated.
-        late: gets the counts of spans that came too late.
+        journal: the journal, whose own files are not read; None without one.
+        done: the lines that are already evaluated; None without a journal and `dedupe`.
+        late: gets the counts of spans that came after their trace was evaluated.
     """
     if isinstance(responses, Questions):
         return Source(responses.batches(), None)
@@ -341,8 +382,15 @@ def _open(
         return source
 
     def was_stopped() -> bool:
-        # A later run with the journal sees the rest of traces that are incomplete.
-        return isinstance(responses, Follower) and (journal is not None or responses._is_stopped())
+        """Return whether incomplete traces at the end are left for a later run."""
+        if not isinstance(responses, Follower):
+            return False
+        # With a journal, a later run reads the rest of these traces.
+        return journal is not None or responses._is_stopped()
+
+    def is_never_known(_identity: bytes) -> bool:
+        """Return False: without a journal, no trace was evaluated by an earlier run."""
+        return False
 
     is_finished = isinstance(responses, str | os.PathLike | JsonlFiles | list)
     return grouped(
@@ -351,7 +399,7 @@ def _open(
         evaluator.reference,
         is_live=not is_finished,
         is_stopped=was_stopped,
-        is_known=(lambda _: False) if done is None else done.knows,
+        is_known=is_never_known if done is None else done.knows,
         late=late,
     )
 
@@ -364,24 +412,26 @@ async def _batches_after_restoring(
     open_journal: OpenJournal,
     done: Done,
 ) -> AsyncGenerator[list[Record]]:
-    """Open a journal and count what it holds, then yield the batches of a source.
+    """Open a journal, which counts its results, and then yield the batches of a source.
 
     Args:
         source: the source.
-        follower: what the source reads, if it follows files. It begins after the lines that the
-            journal has.
+        follower: the follower that the source reads, if it follows files. It starts after the
+            lines that the journal has.
         journal: the options of the journal.
         open_journal: the journal.
-        done: the lines that the journal has, once it is open.
+        done: gets the lines that the journal has.
     """
     await open_journal.open()
     if follower is not None:
         conditions = open_journal.conditions
+        # If all lines are to be read, a first run is like a later one: it also reads files that
+        # were rotated before it began.
+        applies_start = not conditions.followed and follower.start != "beginning"
         await follower.begin(
             done.files(conditions.origins),
             journal.paths,
-            # With a journal, lines rotated before the first run began are read, too.
-            is_first=not conditions.followed and follower.start != "beginning",
+            is_first=applies_start,
             copies=conditions.copies,
             keep=open_journal.note,
         )
@@ -392,11 +442,14 @@ async def _batches_after_restoring(
 def _fingerprints(
     evaluator: Evaluator, responses: object, options: StreamOptions
 ) -> dict[str, str]:
-    """Return what must be the same in all runs of a journal, by name."""
+    """Return texts by name that must be the same in all runs of a journal.
+
+    A run refuses to resume from a journal with other texts, since its results would not fit.
+    """
     fingerprints = evaluator.fingerprints()
     fingerprints["dedupe"] = options.dedupe
-    # The maximum length of a line was an option: journals that were written with another are not
-    # resumed.
+    # The maximum length of a line was an option once. A journal that was written with another
+    # value is refused.
     fingerprints["max_line_bytes"] = str(MAX_LINE_BYTES)
     if isinstance(responses, Questions):
         fingerprints["source"] = "agent"
@@ -408,7 +461,7 @@ def _fingerprints(
 
 
 async def _close_all(parts: Iterable[Any]) -> None:
-    """Close all parts that are not None, the last one first, even if closing one raises."""
+    """Close all parts that are not None, in reverse order, even if closing one of them raises."""
     async with AsyncExitStack() as stack:
         for part in parts:
             if part is not None:

@@ -1,4 +1,4 @@
-"""Turns the spans of a source into responses, each as soon as its trace is complete."""
+"""Groups OpenTelemetry spans by trace and converts each complete trace to a response."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ LISTED_SPANS = 20
 
 
 class TraceLine(Line):
-    """The response of a trace, at the place of its first span.
+    """The response of a trace, with the number and the offset of the trace's first span.
 
     Attributes:
-        identity: what a journal knows the trace by, whatever spans come late.
+        identity: the id of the trace. A journal recognizes the trace by it, since the text of the
+            line changes if more spans come.
     """
 
     identity: bytes
@@ -63,19 +64,22 @@ def grouped(
     is_known: Callable[[bytes], bool] = lambda _: False,
     late: LateSpans | None = None,
 ) -> Source:
-    """Return the source; for formats whose traces span several lines, a source of their responses.
+    """Return a source with one line for each trace of `source`.
+
+    If each line of the format is a whole trace already, return `source` itself.
 
     Args:
         source: the lines.
         format: the format of the traces.
-        questions: the questions, by whose texts traces find their question.
-        is_live: whether spans come as time passes. Of a source that is not live, such as a file,
-            all spans of a trace are waited for.
-        is_stopped: returns whether the source has ended because it was stopped. Then traces without
-            their root span make no response.
-        is_known: returns whether an earlier run has evaluated the trace of this identity, so that
-            its line is skipped later, and needs no response.
-        late: gets the counts of late spans.
+        questions: the questions, to find that of a trace by its text; None if the reference set has
+            none.
+        is_live: whether spans arrive while they are made. Then a trace is complete if no more spans
+            came for some time. Otherwise, as for files, it is complete at the end of the source.
+        is_stopped: returns whether the source ended because it was stopped. Then traces without
+            their root span are dropped, since they are incomplete.
+        is_known: returns whether an earlier run has evaluated the trace with this identity. Then
+            its line is skipped later, so it is left empty.
+        late: gets the counts of spans that came after their trace was complete.
     """
     if not format.is_grouped:
         return source
@@ -95,7 +99,16 @@ def grouped(
 
 @dataclass(eq=False, kw_only=True)
 class _SpanReader:
-    """Groups the spans of a source by trace and turns each trace into a response; see `grouped`."""
+    """Groups the spans of a source by trace and converts each trace to a response.
+
+    Attributes:
+        format: the format of the traces.
+        texts: finds the question of a trace by its text; None if the trace names the question.
+        is_live: whether spans arrive while they are made.
+        is_stopped: returns whether the source ended because it was stopped.
+        is_known: returns whether an earlier run has evaluated the trace with this identity.
+        late: gets the counts of late spans, and has the file for their traces.
+    """
 
     format: TraceFormat
     texts: QuestionTexts | None
@@ -105,7 +118,8 @@ class _SpanReader:
     late: LateSpans
 
     def __post_init__(self) -> None:
-        # Without a clock, the time is always 0, so no wait is ever over.
+        # If the source is not live, the time is always 0 and any grace means: never complete
+        # before the end of the source.
         grace = self.format.grace if self.is_live else 1.0
         self._groups = TraceGroups[Line](
             grace=grace, trace_idle=self.format.trace_idle, late=self.late
@@ -118,21 +132,29 @@ class _SpanReader:
         self._has_spans = False
         self._unfollowed_files: dict[FileId, FileId] = {}
 
-    def _now(self) -> float:
+    def _time(self) -> float:
+        """Return the time for the groups; it stands still if the source is not live."""
         return monotonic() if self.is_live else 0.0
 
     def _seconds_to_next_trace(self) -> float | None:
-        """Return when the next trace is complete if no span comes; None if that never happens."""
+        """Return the seconds until a trace is complete if no more spans come.
+
+        None if no trace is open, or if the source is not live.
+        """
         next_completion = self._groups.next_due
         if next_completion is None or not self.is_live:
             return None
         return max(0.0, next_completion - monotonic())
 
     async def batches(self, source: AsyncIterator[list[Record]]) -> AsyncGenerator[list[Record]]:
-        """Yield batches of responses, and of lines that are not spans, which are rejected later."""
+        """Yield the lines of complete traces in batches, with lines that are not spans.
+
+        The latter are rejected later.
+        """
         reading: asyncio.Future[list[Record] | None] | None = None
         try:
             while True:
+                # Wait for the next batch, but only until a trace is complete without it.
                 if reading is None:
                     reading = asyncio.ensure_future(anext(source, None))
                 await asyncio.wait([reading], timeout=self._seconds_to_next_trace())
@@ -141,46 +163,51 @@ class _SpanReader:
                     reading = None
                     if batch is None:
                         break
-                    records = await self._add(batch)
+                    records = await self._add_batch(batch)
                 else:
-                    records = await self._lines_of(self._groups.due(self._now()))
+                    complete = self._groups.due(self._time())
+                    records = await self._lines_of_groups(complete)
                 if records:
                     yield records
 
+            # At the end of the source, all other traces are complete.
             remaining = self._groups.finish(only_ended=self.is_stopped())
-            records = await self._lines_of(remaining)
+            records = await self._lines_of_groups(remaining)
             records += self._rejected_at_the_end()
             if records:
                 yield records
         finally:
-            # Traces that were evaluated before are written whole, however the stream ends.
-            await self._lines_of(self._groups.finish(only_late=True))
+            # Write traces with late spans to their file, even if the stream was left early.
+            await self._lines_of_groups(self._groups.finish(only_late=True))
             self._warn_of_losses()
             if reading is not None:
                 reading.cancel()
                 with suppress(Exception):
                     await outlast(reading, CLOSING_SECONDS)
 
-    async def _add(self, batch: list[Record]) -> list[Record]:
-        """Add the spans of a batch of lines.
+    async def _add_batch(self, batch: list[Record]) -> list[Record]:
+        """Add the spans of a batch of lines to their traces.
 
         Returns:
-            the lines that are not spans, and then those of the traces that are complete now.
+            the lines that are not spans, followed by a line for each trace that is complete now.
         """
-        no_spans: list[Record] = []
+        not_spans: list[Record] = []
         complete: list[TraceGroup[Line]] = []
         for record in batch:
             if not isinstance(record, Line):
-                no_spans.append(record)
+                # The line is too long to be read.
+                not_spans.append(record)
                 continue
             skipped: Counter[str] = Counter()
             read = partial(spans_of_line, record.data, skipped)
             is_large = len(record.data) >= LARGE_BYTES
             spans: list[Span] = await run_in_thread(read) if is_large else read()
-            if skipped.pop(NOT_JSON, 0):
-                no_spans.append(record)
-            elif skipped.pop(NO_SPANS, 0):
-                no_spans.append(_unread(record, "not a line of OTLP: it has no resourceSpans"))
+            is_json = skipped.pop(NOT_JSON, 0) == 0
+            is_otlp = skipped.pop(NO_SPANS, 0) == 0
+            if not is_json:
+                not_spans.append(record)
+            elif not is_otlp:
+                not_spans.append(_unread(record, "not a line of OTLP: it has no resourceSpans"))
             elif not spans and skipped and self._line_without_spans is None:
                 kind = next(iter(skipped))
                 problem = f"no line has spans (resourceSpans); this is one of the {kind}"
@@ -188,43 +215,56 @@ class _SpanReader:
             if spans:
                 self._has_spans = True
             self._skipped += skipped
-            place = Line(record.number, record.offset, b"", self._unfollowed(record.file))
-            complete += self._groups.add(spans, place, self._now())
-        return [*no_spans, *await self._lines_of(complete)]
 
-    def _unfollowed(self, file: FileId | None) -> FileId | None:
-        """Return a file as one that is not followed.
+            # The line of a trace gets the place of its first span, but not its text.
+            place = Line(
+                number=record.number,
+                offset=record.offset,
+                data=b"",
+                file=self._as_not_followed(record.file),
+            )
+            complete += self._groups.add(spans, place, self._time())
+        return [*not_spans, *await self._lines_of_groups(complete)]
 
-        A trace has lines in many places, so a journal knows it by its identity, not by its place.
+    def _as_not_followed(self, file: FileId | None) -> FileId | None:
+        """Return the id of a file without the mark that it is followed.
+
+        A journal recognizes lines of followed files by their place. A trace has spans in several
+        places, so it must be recognized by its identity instead.
         """
         if file is None or not file.followed:
             return file
         return self._unfollowed_files.setdefault(file, FileId(file.path, file.key))
 
-    async def _lines_of(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
+    async def _lines_of_groups(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
         """Return a line for each trace that is to be evaluated.
 
-        The lines of traces that were evaluated before are written to the file of late traces, if
-        there is one.
+        Traces that are complete again after late spans were evaluated before. Their lines are
+        appended to the file of late traces instead, if there is one.
         """
         lines: list[Record] = []
         for group in groups:
-            if group.reason == "full" and not any(span.is_root for span in group.spans):
-                self._skipped["traces cut because too many were open"] += 1
-            convert = partial(self._line_of, group)
+            if group.reason == "full":
+                has_root = any(span.is_root for span in group.spans)
+                if not has_root:
+                    self._skipped["traces cut because too many were open"] += 1
+            convert = partial(self._line_of_group, group)
             line = await run_in_thread(convert) if group.size >= LARGE_BYTES else convert()
             if line is None:
-                group.reason = None  # Late spans may make it a trace of an agent.
+                # Nothing was evaluated. If late spans include one of an agent, the trace still is.
+                group.reason = None
             elif group.reason != "late":
                 lines.append(line)
             elif self.late.file is not None:
-                with open(self.late.file, "ab") as file:  # noqa: ASYNC230  (as quick as changing threads)
+                # A short write is as quick as a switch to a thread.
+                with open(self.late.file, "ab") as file:  # noqa: ASYNC230
                     file.write(line.data + b"\n")
         return lines
 
-    def _line_of(self, group: TraceGroup[Line]) -> Line | None:
-        """Return the line of a trace; None if the trace has no span of an agent."""
+    def _line_of_group(self, group: TraceGroup[Line]) -> Line | None:
+        """Return a line with the response of a trace; None if the trace has no span of an agent."""
         identity = group.trace_id.encode(errors="surrogatepass")
+        # The line of a known trace is skipped later, so its text does not matter.
         response: dict[str, Any] | None = {}
         if not self.is_known(identity):
             response = response_of_spans(
@@ -262,7 +302,7 @@ class _SpanReader:
         return unread
 
     def _warn_of_losses(self) -> None:
-        """Log which spans were late, and what was skipped."""
+        """Log how many spans were late, and how many spans, lines and traces were skipped."""
         late_facts = self.late.facts()
         if late_facts is not None:
             LOGGER.warning("%s", late_facts["text"])
