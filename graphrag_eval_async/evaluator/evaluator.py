@@ -48,13 +48,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.traces.format import TraceFormat
 
 RESULTS_VERSION = "9"
-"""To be raised with each change by which an equal response gets another result: part of
-`fingerprints`.
+"""Raise this with each change that gives an equal response another result.
+
+It is part of the fingerprints, so a journal of an older version is not resumed.
 """
 
 
 _KEYS_OF_EXECUTION = ("executed_at", "executed_output", "execution_error", "query_facts")
-"""Keys that running the queries of a step adds to it. No agent can say what was run."""
+"""Keys that are added to a step when its query is run. They are removed if an agent sends them."""
 
 
 class EvaluatorOptions(TypedDict, total=False):
@@ -145,31 +146,35 @@ class Evaluator:
         self._judging = configured.judging
         self._executing = configured.executing
         self.in_code = configured.in_code
-        self._opened: _Opened | None = None  # The sessions of `evaluate`, and their event loop.
+        self._open_sessions: _OpenSessions | None = None  # Only `evaluate` needs them.
 
         # The reference set, and the names of its steps.
         if reference is None:
             self.reference: Reference = NoReference()
         else:
             self.reference = load_reference(reference, comparators=comparators)
+        # False if the caller has loaded it, without these comparators.
         is_loaded_here = reference is not None and self.reference is not reference
-        self._known = self.reference.step_names
-        self._aliases = names_by_alias(configured.step_aliases, self._known)
+        self._reference_step_names = self.reference.step_names
+        self._aliases = names_by_alias(configured.step_aliases, self._reference_step_names)
         forbidden = (name for question in self.reference for name in question.forbidden_steps)
-        self._names = step_names(self._aliases, self._known, forbidden)
+        self._step_names = step_names(self._aliases, self._reference_step_names, forbidden)
 
         # How steps are compared.
-        if not is_loaded_here:  # Else loading it has warned.
-            for doubt in idle_comparators(comparators or {}, self._known):
-                warn_caller(doubt)
+        if not is_loaded_here:
+            # `load_reference` gives the same warnings.
+            for warning in idle_comparators(comparators or {}, self._reference_step_names):
+                warn_caller(warning)
         all_comparators = {**self.reference.comparators, **(comparators or {})}
         used_comparators = {
-            name: comparator for name, comparator in all_comparators.items() if name in self._known
+            name: comparator
+            for name, comparator in all_comparators.items()
+            if name in self._reference_step_names
         }
         prepared = self.reference.prepared
-        if comparators and not is_loaded_here:  # It was loaded without them.
+        if comparators and not is_loaded_here:
             prepared = PreparedSteps(self.reference.questions, used_comparators)
-        self._scoring = Scoring(rules, used_comparators, prepared, self._names)
+        self._scoring = Scoring(rules, used_comparators, prepared, self._step_names)
 
         self.trace_format: TraceFormat | None = None
         if format is not None:
@@ -177,7 +182,7 @@ class Evaluator:
 
             self.trace_format = format_for(self.reference.questions, format)
 
-        # What the reference set must have for that.
+        # Check that the reference set has what the metrics and the steps need.
         if rules.match is not None:
             check_matches(self.reference, rules.match, rules.tolerance)
         if self._executing is None or self._executing.config is None:
@@ -219,20 +224,21 @@ class Evaluator:
         else:
             evaluation = self.score_at_once(record, checked, sample)
         if evaluation is None:
+            # It has queries, or is too large for the event loop.
             evaluation = await self.score_in_thread(checked, sample, executed)
 
         # Judge it.
         session = None
         if evaluation.plan is not None:
             session = self._sessions().judges
-            assert session is not None  # noqa: S101  (plans come from a judge)
+            assert session is not None  # noqa: S101  (only with a judge, there is a plan)
             session.usage.outcomes["skipped"] += evaluation.plan.skipped
         if self.pending(evaluation):
             await self.judge(evaluation, session)
         return evaluation.as_dict()  # type: ignore[no-any-return]
 
     def reader(self) -> Callable[[Record], Response | Reject]:
-        """Return a function that reads records into responses."""
+        """Return a function that converts a record to a response, or to a reject if it cannot."""
         questions = self.reference.questions
         if self.trace_format is None:
             return lambda record: read_record(record, questions)
@@ -241,21 +247,27 @@ class Evaluator:
         return record_reader(self.trace_format, questions)
 
     def fast_path(self, take_sample: Callable[[str], int | None]) -> FastPath | None:
-        """Return what evaluates usual responses; None if more than the usual is asked for.
+        """Return the fast path for responses that need nothing but the default scoring of steps.
 
         Args:
             take_sample: returns the number of the next sample of a question.
+
+        Returns:
+            the fast path; None if there is a judge, a metric in code, a query to run, a trace
+            format, or another rule than the default ones.
         """
         if self._judging or self._executing or self.in_code or self.trace_format:
             return None
-        # Types do not matter: a usual output is JSON, or equal as text.
-        if self._scoring.rules._replace(strict_types=False) != Rules():
+        # `strict_types` makes no difference: the fast path only accepts outputs that are equal
+        # under both settings.
+        are_rules_default = self._scoring.rules._replace(strict_types=False) == Rules()
+        if not are_rules_default:
             return None
         return FastPath(
             self.reference.questions,
             comparators=self._scoring.comparators,
-            names=self._names,
-            known_names=self._known,
+            names=self._step_names,
+            known_names=self._reference_step_names,
             take_sample=take_sample,
             keeps_steps=self.reference.prepared.keeps_steps,
         )
@@ -263,7 +275,16 @@ class Evaluator:
     def score_at_once(
         self, record: Record, response: Response, sample: int | None
     ) -> Evaluation | None:
-        """Evaluate the response in `record`; None if that would block an event loop."""
+        """Score a response on the event loop, if that is quick.
+
+        Args:
+            record: the record from which the response was read.
+            response: the response.
+            sample: number of the sample of its question, if it has one.
+
+        Returns:
+            the evaluation; None if the scoring would block the event loop for too long.
+        """
         question = response.question or self.reference.questions[response.question_id]
         if question.size >= LARGE_BYTES or is_large(record):
             return None
@@ -275,8 +296,12 @@ class Evaluator:
     async def score_in_thread(
         self, response: Response, sample: int | None, executed: Executed | None = None
     ) -> Evaluation:
-        """Evaluate a response in a thread; a cancellation ends it. `executed` are its queries'
-        results.
+        """Score a response in a thread; a cancellation ends the comparisons.
+
+        Args:
+            response: the response.
+            sample: number of the sample of its question, if it has one.
+            executed: the results of its queries, if they were run.
         """
         budget = self._scoring.budget()
         return await run_in_thread(
@@ -290,20 +315,21 @@ class Evaluator:
         budget: Budget | None = None,
         executed: Executed | None = None,
     ) -> Evaluation:
-        """Evaluate a response in this thread, and plan what is to be judged.
+        """Score a response in this thread, and plan what is to be judged.
 
         Args:
-            response: the response; its steps get the names of the reference steps.
+            response: the response. Steps whose names are aliases are renamed in place.
             sample: number of the sample of its question, if it has one.
-            budget: how much the comparisons may cost.
-            executed: results of its queries, if they were run.
+            budget: limits the work of the comparisons; default: the usual limit.
+            executed: the results of its queries, if they were run.
 
         Raises:
-            ComparisonBudgetExceeded: the budget is a quick one, and was not enough.
+            ComparisonBudgetExceeded: the budget is a quick one, and was exceeded.
         """
         question = response.question or self.reference.questions[response.question_id]
-        if self._names and not self._known.issuperset(response.usable):
-            rename_steps(response, self._known, self._names)
+        has_other_names = not self._reference_step_names.issuperset(response.usable)
+        if self._step_names and has_other_names:
+            rename_steps(response, self._reference_step_names, self._step_names)
         budget = budget or self._scoring.budget()
         evaluation = self._scoring.score(question, response, sample, budget, executed)
         if response.failed:
@@ -313,7 +339,8 @@ class Evaluator:
         if judging is not None:
             fields = response.fields
             reference_steps = question.reference_steps
-            if executed is not None:  # Judges see what the queries return now.
+            if executed is not None:
+                # Judges see what the queries return now, not what they once returned.
                 reference_steps = evaluation.reference_steps
                 steps = fields.get("actual_steps")
                 if steps:
@@ -326,26 +353,46 @@ class Evaluator:
         if self.in_code is not None:
             is_anything_judged = evaluation.plan is not None and bool(evaluation.plan.due)
             if judging is not None and not is_anything_judged:
-                # Metrics in code read from it which outputs are missing.
+                # Metrics in code look there for the outputs that a judge would have added.
                 evaluation.provenance = judging.provenance()
             if not self.pending(evaluation):
                 self.in_code.add(evaluation)
         return evaluation
 
     def pending(self, evaluation: Evaluation) -> Sequence[str]:
-        """Names of the metrics that `judge` is still to add: judged ones, and then those in
-        code.
+        """Return the names of the metrics that `judge` has to add to an evaluation.
+
+        Metrics in code are among them if they wait for judged metrics, or are async. Otherwise,
+        `score` has added them. They are not computed for a response that is an error.
         """
-        due: Sequence[str] = evaluation.plan.pending if evaluation.plan is not None else ()
-        if self.in_code is None or evaluation.failed or not (due or self.in_code.seconds):
-            return due
-        return [*due, *self.in_code.names]
+        judged_names: Sequence[str] = ()
+        if evaluation.plan is not None:
+            judged_names = evaluation.plan.pending
+        if self.in_code is None or evaluation.failed:
+            return judged_names
+
+        is_code_metric_pending = bool(judged_names) or self._has_async_metrics
+        if not is_code_metric_pending:
+            return judged_names
+        return [*judged_names, *self.in_code.names]
+
+    @property
+    def _has_async_metrics(self) -> bool:
+        """Whether a metric in code is async."""
+        # `seconds` is the timeout of async metrics, or 0 if there are none.
+        return self.in_code is not None and self.in_code.seconds > 0
 
     async def execute(
         self, response: Response, session: ExecutionSession | None
     ) -> Executed | None:
-        """Run the queries of a response and of its reference steps; None if there are none to
-        run.
+        """Run the queries in the steps of a response and in the reference steps of its question.
+
+        Args:
+            response: the response. Keys in its steps that only this library may set are removed.
+            session: the session that runs queries; None if none are run.
+
+        Returns:
+            the results of the queries; None if there is no session or no reference steps.
         """
         question = response.question or self.reference.questions[response.question_id]
         if session is None:
@@ -354,22 +401,25 @@ class Evaluator:
         for step in steps:
             for key in _KEYS_OF_EXECUTION:
                 step.pop(key, None)
-        if question.data is None:
+        has_reference_steps = question.data is not None
+        if not has_reference_steps:
             return None
-        rename_steps(response, self._known, self._names)
+        rename_steps(response, self._reference_step_names, self._step_names)
         executed_steps = () if response.failed else steps
         return await session.run(self._scoring.prepared[question.id].groups, executed_steps)
 
     def fingerprints(self) -> dict[str, str]:
-        """Return words and hashes, by name, that differ if another evaluator could give other
-        results.
+        """Return texts by name that identify this evaluator in a journal.
+
+        They are equal for two evaluators only if these give the same results.
         """
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
         rules = self._scoring.rules
         judging = None if self._judging is None else self._judging.fingerprint
-        # What is not asked for is left out, so that a new option changes no older fingerprint.
+        # Options that are not set are no part of the fingerprint. So a new option does not change
+        # the fingerprints in older journals.
         options = [
             sorted(self._aliases.items()),
             rules.strict_types,
@@ -394,11 +444,13 @@ class Evaluator:
     @property
     def judged(self) -> Sequence[str]:
         """Names of the judged metrics, as in the configuration."""
-        return () if self._judging is None else self._judging.names
+        if self._judging is None:
+            return ()
+        return self._judging.names
 
     @property
     def fractions(self) -> Sequence[str]:
-        """Outputs of custom evaluations and metrics in code that are from 0 to 1 by definition."""
+        """Names of custom metrics whose values are declared to be from 0 to 1."""
         judged: Sequence[str] = ()
         if self._judging is not None:
             judged = self._judging.fractions
@@ -424,32 +476,48 @@ class Evaluator:
 
     @property
     def waits(self) -> bool:
-        """Whether results wait for judges, queries or async metrics, which have limits in one
-        process.
+        """Whether results wait for judges, queries or async metrics.
+
+        These have limits within a process, such as the number of calls at a time.
         """
-        return bool(self._judging or self._executing or (self.in_code and self.in_code.seconds))
+        return bool(self._judging or self._executing or self._has_async_metrics)
 
     def execution_session(self) -> ExecutionSession | None:
-        """A session that runs the queries of one stream; None if nothing is run or parsed."""
-        return self._executing.session() if self._executing is not None else None
+        """Return a session that runs and parses queries for one stream; None if not configured."""
+        if self._executing is None:
+            return None
+        return self._executing.session()
 
     def session(self) -> JudgeSession | None:
         """Return a session with the judge for one stream; None if nothing is judged."""
-        return self._judging.session() if self._judging is not None else None
+        if self._judging is None:
+            return None
+        return self._judging.session()
 
     async def judge(self, evaluation: Evaluation, session: JudgeSession | None) -> bool:
-        """Add what is `pending`; if the session has dropped the evaluation, do nothing and
-        return False.
+        """Add the `pending` metrics to an evaluation: first those of the judge, then those in code.
+
+        Args:
+            evaluation: the evaluation.
+            session: the session with the judge; None if nothing is judged.
+
+        Returns:
+            whether the evaluation is complete. It is not, and is unchanged, if the session sends no
+            more requests.
         """
         if evaluation.plan is not None and evaluation.plan.due:
-            assert self._judging is not None and session is not None  # noqa: PT018, S101  (plans come of them)
+            # Only an evaluator with a judge makes plans.
+            assert self._judging is not None and session is not None  # noqa: PT018, S101
             judged = await self._judging.run(evaluation.plan, session)
             if judged is None:
                 return False
-            keys, evaluation.judged_steps, evaluation.provenance = judged
-            evaluation.judged = {**evaluation.judged, **keys}
+            judged_values, evaluation.judged_steps, evaluation.provenance = judged
+            evaluation.judged = {**evaluation.judged, **judged_values}
             if evaluation.facts is not None:
+                # The class of the failure depends on whether the judge finds the answer right.
                 evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
+
+        # Both branches also count the metrics for the aggregates.
         if self.in_code is not None:
             await self.in_code.complete(evaluation)
         else:
@@ -459,23 +527,27 @@ class Evaluator:
 
     @property
     def usage(self) -> JudgeUsage | None:
-        """Counts of the judge's calls for `evaluate`; None before the first."""
-        return self._opened.judges.usage if self._opened and self._opened.judges else None
+        """Counts of the judge's calls for `evaluate`; None before the first call."""
+        if self._open_sessions is None or self._open_sessions.judges is None:
+            return None
+        return self._open_sessions.judges.usage
 
-    def _sessions(self) -> _Opened:
-        """Return the sessions of `evaluate` in the running event loop; open them if needed."""
+    def _sessions(self) -> _OpenSessions:
+        """Return the sessions of `evaluate` for the running event loop; open them if needed."""
         loop = asyncio.get_running_loop()
-        if self._opened is None or self._opened.loop is not loop:
-            self._opened = _Opened(loop, self.session(), self.execution_session())
-        return self._opened
+        if self._open_sessions is None or self._open_sessions.loop is not loop:
+            self._open_sessions = _OpenSessions(
+                loop=loop, judges=self.session(), execution=self.execution_session()
+            )
+        return self._open_sessions
 
     async def aclose(self) -> None:
-        """Close what the judge and the queries have opened; no `evaluate` may be in progress."""
-        opened = self._opened
-        self._opened = None
-        if opened is None:
+        """Close the sessions with the judge and for queries; no `evaluate` may be in progress."""
+        sessions = self._open_sessions
+        self._open_sessions = None
+        if sessions is None:
             return
-        for session in (opened.execution, opened.judges):
+        for session in (sessions.execution, sessions.judges):
             if session is not None:
                 await session.aclose()
 
@@ -486,8 +558,8 @@ class Evaluator:
         await self.aclose()
 
 
-class _Opened(NamedTuple):
-    """The sessions of `Evaluator.evaluate`, and the event loop they belong to."""
+class _OpenSessions(NamedTuple):
+    """The sessions of `Evaluator.evaluate`, and the event loop to which they belong."""
 
     loop: asyncio.AbstractEventLoop
     judges: JudgeSession | None
@@ -495,5 +567,8 @@ class _Opened(NamedTuple):
 
 
 def is_large(record: Record) -> bool:
-    """Whether reading, scoring or writing a record would block an event loop."""
+    """Return whether a record is so large that work on it would block the event loop.
+
+    Of a line over the limit, only the head is in memory, so it is not large.
+    """
     return not isinstance(record, LongLine) and len(record.data) >= LARGE_BYTES

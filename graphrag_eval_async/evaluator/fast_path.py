@@ -1,12 +1,12 @@
-"""The fast path of a response: from its line to its evaluation and its result.
+"""The fast path: evaluates the line of a usual response in a few microseconds.
 
-Most responses are usual: see `records.usual`. Most of their steps equal those of the reference or
-have other names. Whatever is unusual is left to `records.response`, which says what is wrong, and
-to `steps.matching`, which compares. Both paths give equal evaluations; tests compare them.
+A usual response has known keys, plain types and no nulls (see `records.usual`), and each of its
+steps equals a reference step or has a name that no reference step has. Any other response takes the
+slow path: `records.response` reads it and says what is wrong, and `steps.matching` compares its
+steps. Both paths give equal evaluations; tests compare them.
 
-One pass over the line takes a few microseconds, so its functions are called once for each line, and
-what many lines have in common is kept: the expected steps of a question, the kinds of a step by its
-name, and the outcomes of results that are alike.
+What many lines have in common is computed once and kept: the reference steps of a question, what is
+counted of a step by its name, and what is counted of results that differ only in their numbers.
 """
 
 from __future__ import annotations
@@ -48,21 +48,25 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = dict[str, Any]
     StepKind: TypeAlias = tuple[str, int, int]
-    # The table of each step; False if its output is none, and None if nobody has looked yet.
+    # The table in the output of each step. False if the output is not a table; None if it was not
+    # read yet.
     Tables: TypeAlias = list[TypedTable | Literal[False] | None]
 
 MOST_REMEMBERED = 4096
-"""Maximum number of names of steps, and of shared outcomes, that are kept."""
+"""Maximum number of entries in each cache; a full cache is cleared."""
 
 MOST_SHARED_STEPS = 16
-"""Maximum number of steps of results whose outcomes are kept: longer ones are rarely alike."""
+"""Maximum number of steps of results that are cached: results with more are rarely equal."""
 
 _SCORE_AND_RESOURCES = ("steps_score", *RESOURCES)
-_copy_step = dict.copy  # As a function, it is called without a frame for each step.
+_copy_step = dict.copy  # `map` calls it faster than a Python function.
 
 
 class _KindsOfStep(NamedTuple):
-    """What is counted of a step with some name, by what it returned. See `StepKinds`."""
+    """What is counted of a step with a certain name if it returned data, no data, or failed.
+
+    Each is the name, the kind of the outcome and the number of such steps, as in `StepKinds`.
+    """
 
     returned: StepKind
     empty: StepKind
@@ -70,14 +74,27 @@ class _KindsOfStep(NamedTuple):
 
 
 class _Expected(NamedTuple):
-    """The reference steps of a question."""
+    """The decoded reference steps of a question.
+
+    Attributes:
+        groups: the steps by group.
+        tables: the tables in the outputs of the last group's steps.
+    """
 
     groups: list[list[Step]]
-    tables: Tables  # Of the steps of the last group.
+    tables: Tables
 
 
 class _Shared(NamedTuple):
-    """What results of the same outcomes and kinds of steps have in common."""
+    """What is counted of all results that differ only in their numbers and texts.
+
+    Attributes:
+        alike: lets the aggregates count such results together.
+        metrics: names of the metrics that have a value, in the order of the numbers.
+        steps: what is counted of each step.
+        outcomes: why the other metrics have no value.
+        outcomes_of_error: the same for results that are errors.
+    """
 
     alike: Alike
     metrics: tuple[str, ...]
@@ -102,13 +119,14 @@ class FastPath:
         """Prepare for the questions of a reference set.
 
         Args:
-            comparators: names of reference steps with a comparator of the user's own, whose
-                questions are left to the slow path.
+            questions: the questions by id.
+            comparators: names of reference steps that are compared by a function of the user.
+                Questions with such a step take the slow path.
             names: names of reference steps by their other spellings and aliases.
             known_names: names of reference steps.
             take_sample: returns the number of the next sample of a question.
-            keeps_steps: whether to keep decoded reference steps. Those of a large set are not kept,
-                since the garbage collector would walk them all.
+            keeps_steps: whether to keep decoded reference steps. Those of a large reference set are
+                decoded anew for each response, since they would slow down the garbage collector.
         """
         self._questions: Mapping[str, Question] = questions
         if comparators:
@@ -126,11 +144,16 @@ class FastPath:
         self._shared: dict[tuple[Any, ...], _Shared] = {}
 
     def evaluate(self, line: Line, source: dict[str, Any] | None) -> Evaluation | None:
-        """Return the evaluation of a line below `LARGE_BYTES`; None if anything is unusual.
+        """Evaluate a line if its response is usual.
 
-        A sample is taken only for an evaluation.
+        Args:
+            data: the line, of less than `LARGE_BYTES`.
+            source: the line as results name it; None without a journal and `dedupe`.
+
+        Returns:
+            the evaluation; None if the response is unusual. Then no sample was taken.
         """
-        # What the response says: its types, its question, its answer, its tokens and seconds.
+        # Read the response: its question, its answer, its tokens and seconds.
         try:
             response = line.response or decode_usual(line.data)
             question = self._questions[response.question_id]
@@ -143,14 +166,15 @@ class FastPath:
         state = ABSENT if answer is None else answer_state(answer)
         resources, amounts = _resources(response)
 
-        # What the agent did.
+        # Read its steps.
         steps = response.actual_steps
         usable: list[str | None] = []
         kinds: list[StepKind] = []
         if steps is not None and not self._collect_names_and_kinds(steps, usable, kinds):
             return None
 
-        # What it was to do: either all steps of the last group are plainly matched, or none is.
+        # Score its steps. The fast path knows two cases: each reference step of the last group
+        # equals one of the steps, or none of them has the name of one.
         score: float | None = None
         failure = AGENT_ERROR if failed else None
         groups: list[list[Step]] | None = None
@@ -164,8 +188,10 @@ class FastPath:
                 failure = "no_steps"
             else:
                 is_matched = _match(groups[-1], tables, steps, usable)
-                if is_matched is None or (not is_matched and len(groups) > 1):
-                    return None  # Without a match, it may have taken steps of another group.
+                # Steps of an earlier group change the class of the failure.
+                may_match_other_group = not is_matched and len(groups) > 1
+                if is_matched is None or may_match_other_group:
+                    return None
                 if not is_matched:
                     failure = "no_steps"
                 elif state != ANSWERED and answer_state(question.reference_answer) == ANSWERED:
@@ -177,7 +203,7 @@ class FastPath:
                 metrics = _SCORE_AND_RESOURCES if is_full else ("steps_score", *metrics)
                 numbers = (score, *numbers)
 
-        # What it has in common with other results.
+        # Look up what is counted of all results like this one.
         key = (
             question.template_id,
             question.tags,
@@ -191,7 +217,7 @@ class FastPath:
         )
         shared = self._shared.get(key) or self._remember_shared(*key)
 
-        # The result.
+        # Make the evaluation, with the result that the stream yields.
         sample = self._take_sample(question.id)
         result = _lay_out(
             question,
@@ -224,9 +250,16 @@ class FastPath:
     def _collect_names_and_kinds(
         self, steps: list[Step], usable: list[str | None], kinds: list[StepKind]
     ) -> bool:
-        """Return whether all steps are usual; append their names and kinds to the lists.
+        """Check that all steps are usual, and collect what is compared and counted of them.
 
-        The name of a step that failed is None, since it matches no reference step.
+        Args:
+            steps: the steps.
+            usable: gets the name of each step; None for a failed one, which matches no reference
+                step.
+            kinds: gets what is counted of each step.
+
+        Returns:
+            whether all steps are usual. Otherwise, the lists are incomplete.
         """
         kinds_by_name = self._kinds
         try:
@@ -250,14 +283,16 @@ class FastPath:
                 else:
                     return False
         except (KeyError, TypeError):
-            return False  # A key is missing, or the name is a list or an object.
+            # A key is missing, or the name is a list or an object.
+            return False
         return True
 
     def _remember_kinds(self, name: Any) -> _KindsOfStep | None:
-        """Return what is counted of a step of this name; None if its name is unusual.
+        """Return what is counted of steps with a name, and cache it.
 
-        That is no text, another spelling of a reference step's name, or one that is compared in its
-        own way.
+        Returns:
+            what is counted; None if the name is unusual. It is not a text or too long, it is
+            another spelling of a reference step's name, or its steps need a special comparison.
         """
         if type(name) is not str or len(name) > LONGEST_NAME or compares_by_name(name):
             return None
@@ -273,17 +308,23 @@ class FastPath:
     def _copy_expected_steps(
         self, question: Question, data: bytes
     ) -> tuple[list[list[Step]], Tables]:
-        """Return a copy of a question's reference steps, which its result may change, and the
-        tables of the last group.
+        """Return the reference steps of a question, and the tables of the last group.
+
+        The steps are copies, since they become a part of the result, and `_match` changes them. The
+        tables are shared, so that each is read only once.
+
+        Args:
+            question: the question.
+            data: its reference steps as JSON.
         """
         if not self._keeps_steps:
             groups = decode_steps(data)
             return groups, [None] * len(groups[-1])
-        kept = self._expected.get(question.id)
-        if kept is None:
+        expected = self._expected.get(question.id)
+        if expected is None:
             groups = decode_steps(data)
-            kept = self._expected[question.id] = _Expected(groups, [None] * len(groups[-1]))
-        return [[*map(_copy_step, group)] for group in kept.groups], kept.tables
+            expected = self._expected[question.id] = _Expected(groups, [None] * len(groups[-1]))
+        return [[*map(_copy_step, group)] for group in expected.groups], expected.tables
 
     def _remember_shared(
         self,
@@ -297,7 +338,19 @@ class FastPath:
         metrics: tuple[str, ...],
         steps: tuple[StepKind, ...],
     ) -> _Shared:
-        """Return what results have in common that agree in all arguments; keep it by these."""
+        """Compute and cache what is counted of all results that have these properties.
+
+        Args:
+            template_id: template of the question.
+            tags: tags of the question.
+            has_reference_answer: whether the question has a reference answer.
+            has_reference_steps: whether the question has reference steps.
+            failed: whether the response is an error.
+            answer: the state of the answer, as `answer_state` returns it.
+            failure: the class of the failure; None if the steps are not scored.
+            metrics: names of the metrics that have a value.
+            steps: what is counted of each step.
+        """
         metrics, outcomes, outcomes_of_error = outcomes_of(
             metrics,
             failed,
@@ -336,7 +389,10 @@ class FastPath:
 
 
 def _resources(response: UsualResponse) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Return the names and the amounts of the tokens and seconds that a response has."""
+    """Return the names of the resources that a response lists, and their amounts.
+
+    Resources are tokens and seconds.
+    """
     amounts = (
         response.input_tokens,
         response.output_tokens,
@@ -356,12 +412,22 @@ def _match(
     steps: Sequence[Step],
     usable: list[str | None],
 ) -> bool | None:
-    """Return whether all expected steps are plainly matched, or none.
+    """Match reference steps with the steps of a response, if that is simple.
 
-    An expected step takes the last free step of its name; its `matches` is set to the id of that
-    step. Return None if only some are matched, or if steps must be compared in full.
+    Each reference step is matched with the last unmatched step of its name. Its `matches` is set to
+    the id of that step.
+
+    Args:
+        expected: the reference steps of the last group.
+        tables: the tables in their outputs.
+        steps: the steps of the response.
+        usable: the name of each step of the response; None if it failed.
+
+    Returns:
+        True if all reference steps are matched; False if none is; None if that is not certain
+        without the full comparison of the slow path.
     """
-    taken: list[int] = []
+    taken: list[int] = []  # Indexes of the steps that are matched.
     for place, step in enumerate(expected):
         name = step["name"]
         index = len(usable) - 1 if name in usable else -1
@@ -373,15 +439,29 @@ def _match(
                 return None
             step["matches"] = steps[index].get("id")
             taken.append(index)
-        elif taken or (None in usable and any(actual["name"] == name for actual in steps)):
-            return None  # Some are matched, or one that failed may be to blame.
+        elif taken:
+            # Only some reference steps are matched.
+            return None
+        elif None in usable and any(actual["name"] == name for actual in steps):
+            # A failed step has the name, which decides how the failure is classed.
+            return None
     if not taken:
         return False
     return True if len(taken) == len(expected) else None
 
 
 def _is_same_table(expected: Step, tables: Tables, place: int, output: str) -> bool:
-    """Return whether an output is plainly the table that a step expects; keep that in `tables`."""
+    """Return whether an output is a table with the same rows as that of a reference step.
+
+    Args:
+        expected: the reference step.
+        tables: the tables of the reference steps; gets that of `expected` once it is read.
+        place: index of the reference step.
+        output: the output of a step of the response.
+
+    Returns:
+        True if the tables are the same. False if they are not, or if that takes a full comparison.
+    """
     if expected.get("output_media_type") != SPARQL_RESULTS:
         return False
     table = tables[place]
@@ -394,7 +474,7 @@ def _is_same_table(expected: Step, tables: Tables, place: int, output: str) -> b
 
 
 def _has_step_of(question: Question, names: Container[str]) -> bool:
-    """Return whether a step of the last group of a question has one of these names."""
+    """Return whether a reference step in the last group of a question has one of these names."""
     groups = question.reference_steps or [[]]
     return any(step["name"] in names for step in groups[-1])
 
@@ -410,7 +490,21 @@ def _lay_out(  # noqa: C901 - one `if` for each key that may be absent
     sample: int | None,
     source: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the result of a usual response, its keys in the order of `Evaluation.as_dict`."""
+    """Build the result of a usual response.
+
+    Its keys come in the order of `Evaluation.as_dict`, which builds results on the slow path.
+
+    Args:
+        question: the question.
+        response: the response.
+        groups: the reference steps by group; None if the question has none.
+        failed: whether the response is an error.
+        score: the score of the steps; None if they are not scored.
+        failure: the class of the failure; None if the steps are not scored.
+        resources: names and amounts of the tokens and seconds that were spent.
+        sample: number of the sample of the question; None if samples are not numbered.
+        source: the line as results name it; None without a journal and `dedupe`.
+    """
     # The question, and what it expects.
     result: dict[str, Any] = {
         "template_id": question.template_id,

@@ -1,4 +1,4 @@
-"""Scores the steps and the answers of responses, before a judge does."""
+"""Scores responses without a judge: their steps, and answers that can be matched as text."""
 
 from __future__ import annotations
 
@@ -40,25 +40,46 @@ StepsGroups = Literal["last", "all"]
 
 
 class Rules(NamedTuple):
-    """How a configuration asks for responses to be scored."""
+    """The options that say how responses are scored.
+
+    Attributes:
+        mode: which groups of reference steps count: the last one, or the mean over all.
+        strict_types: whether outputs that differ only in the types of their values are different.
+        tool_calls: whether to compute the metrics of tool calls.
+        match: how to match answers to questions that do not say it themselves; None for not at all.
+        tolerance: the tolerance for numbers in answers to questions without their own; None for
+            the default.
+    """
 
     mode: StepsGroups = "last"
     strict_types: bool = False
     tool_calls: bool = False
-    match: Matching | None = None  # Of questions without their own.
+    match: Matching | None = None
     tolerance: float | None = None
 
 
 class Scoring(NamedTuple):
-    """What scores the steps and answers of responses to the questions of a reference set."""
+    """Scores responses to the questions of a reference set.
+
+    Attributes:
+        rules: the options.
+        comparators: the user's own comparisons of steps, by name of the reference step.
+        prepared: the reference steps, ready to be compared.
+        names: the names of reference steps by their aliases and other spellings.
+    """
 
     rules: Rules
     comparators: Mapping[str, Comparator]
     prepared: PreparedSteps
-    names: Mapping[str, str]  # Of steps, by other names.
+    names: Mapping[str, str]
 
     def budget(self, *, quick: bool = False) -> Budget:
-        """Return a budget for the comparisons of one response; `quick`: on an event loop."""
+        """Return a budget, which limits the work of comparing the steps of one response.
+
+        Args:
+            quick: whether the comparison runs on an event loop. Then the limit is lower, and
+                exceeding it raises an error, so that the comparison can be repeated in a thread.
+        """
         steps = QUICK_STEPS if quick else STEPS
         return Budget(steps, quick=quick, strict_types=self.rules.strict_types)
 
@@ -70,8 +91,17 @@ class Scoring(NamedTuple):
         budget: Budget,
         executed: Executed | None,
     ) -> Evaluation:
-        """Evaluate a response without judging it; a quick budget may raise
-        `ComparisonBudgetExceeded`.
+        """Evaluate a response without a judge.
+
+        Args:
+            question: the question that it answers.
+            response: the response.
+            sample: number of the sample of the question, if it has one.
+            budget: limits the work of the comparisons.
+            executed: the results of the queries in the steps, if they were run.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget is a quick one, and was exceeded.
         """
         steps = response.fields.get("actual_steps")
         answer = answer_state(response.fields.get("actual_answer"))
@@ -85,50 +115,62 @@ class Scoring(NamedTuple):
             question=question,
             response=response,
         )
-        if question.data is not None:
+        has_reference_steps = question.data is not None
+        if has_reference_steps:
             self._score_steps(evaluation, budget, executed)
         elif response.failed:
             evaluation.facts = agent_error(response.fields)
         self._match_answer(evaluation, question, response, budget)
         if evaluation.facts is not None:
             evaluation.failure = failure_of(evaluation.facts, evaluation.judged)
+
+        # What the aggregates count.
         if steps:
             counted_steps = steps if executed is None else executed.judged_steps(steps)
             evaluation.steps = step_outcomes(counted_steps)
-        _count(evaluation, question, response, answer)
+        _count_outcomes(evaluation, question, response, answer)
         return evaluation
 
     def _score_steps(
         self, evaluation: Evaluation, budget: Budget, executed: Executed | None
     ) -> None:
-        """Compare the steps of a response with the reference steps of its question."""
+        """Compare the steps of a response with the reference steps, and set what that gives.
+
+        Args:
+            evaluation: the evaluation of the response; gets the score of the steps, the other
+                metrics of steps and the facts that explain a failure.
+            budget: limits the work of the comparison.
+            executed: the results of the queries in the steps, if they were run.
+        """
         question = evaluation.question
         response = evaluation.response
         assert question is not None and response is not None  # noqa: PT018, S101
 
-        # What is compared: what was returned, or what the executed queries return now.
+        # Find out what is compared: the outputs in the response, or what the queries return now.
         prepared = self.prepared[question.id]
         usable = response.usable
         steps: list[dict[str, Any]] | None = response.fields.get("actual_steps")
         compared = steps or []
         if executed is not None:
-            prepared = self._apply(executed, evaluation, prepared)
+            prepared = self._add_execution(executed, evaluation, prepared)
             compared = executed.actual_steps(compared)
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
 
-        # The metrics of steps that are asked for; these stay if nothing is compared.
+        # Set the other metrics of steps. Means of values are null unless the comparison sets them.
         if self.rules.tool_calls and prepared.groups:
-            called = None if evaluation.failed else steps
-            evaluation.of_steps = tool_calls(prepared.groups, called, mode=self.rules.mode)
+            called_steps = None if evaluation.failed else steps
+            evaluation.of_steps = tool_calls(prepared.groups, called_steps, mode=self.rules.mode)
         if prepared.has_values:
-            nulls = mean_values(prepared.groups, None, mode=self.rules.mode)
-            evaluation.of_steps = {**evaluation.of_steps, **nulls}
+            null_means = mean_values(prepared.groups, None, mode=self.rules.mode)
+            evaluation.of_steps = {**evaluation.of_steps, **null_means}
 
-        # A broken limit comes first, and then why nothing is compared.
+        # A limit of the question, such as its maximum number of steps, may be broken. That explains
+        # a failure before anything else does.
         broken = broken_limit(question, compared, self.names)
-        if evaluation.failed or (steps is None and prepared.groups):
-            evaluation.facts = broken or _not_compared(response)
+        are_steps_missing = steps is None and bool(prepared.groups)
+        if evaluation.failed or are_steps_missing:
+            evaluation.facts = broken or _why_not_compared(response)
             return
         if broken is not None:
             evaluation.score = 0.0
@@ -136,7 +178,7 @@ class Scoring(NamedTuple):
         if steps is None or evaluation.execution_error is not None:
             return
 
-        # The comparison. After a broken limit, it only adds details.
+        # Compare. After a broken limit, this only adds details; the score stays 0.
         invalid = () if executed is None else executed.invalid
         scored = score_steps(
             prepared.groups, compared, budget, mode=self.rules.mode, usable=usable, invalid=invalid
@@ -150,12 +192,26 @@ class Scoring(NamedTuple):
         if prepared.has_values:
             means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **means}
-        if broken is None and scored.facts.reason is None and not evaluation.is_answered:
+        are_steps_right = broken is None and scored.facts.reason is None
+        if are_steps_right and not evaluation.is_answered:
+            # Without a reference answer, no answer was expected.
             has_reference_answer = answer_state(question.reference_answer) == ANSWERED
             evaluation.facts = Facts(unanswered=has_reference_answer)
 
-    def _apply(self, executed: Executed, evaluation: Evaluation, prepared: Prepared) -> Prepared:
-        """Add what the executed queries returned; return the reference steps to compare with."""
+    def _add_execution(
+        self, executed: Executed, evaluation: Evaluation, prepared: Prepared
+    ) -> Prepared:
+        """Add the results of executed queries to an evaluation.
+
+        Args:
+            executed: the results.
+            evaluation: the evaluation; gets the results, and an error if a result cannot be
+                compared.
+            prepared: the reference steps of the question.
+
+        Returns:
+            the reference steps with the outputs that their queries return now.
+        """
         evaluation.execution = executed.provenance
         evaluation.execution_error = executed.error
         evaluation.executed_steps = executed.additions()
@@ -168,7 +224,7 @@ class Scoring(NamedTuple):
                 check_step(steps[group][index], self.comparators)
                 groups[group][index] = prepare_step(steps[group][index], self.comparators)
             except MalformedStep as error:
-                # The data do not have the columns that it requires, for example.
+                # For example, the result lacks a column that the reference step requires.
                 place = f"reference_steps[{group}][{index}]"
                 evaluation.execution_error = f"invalid_reply: {place}: {error}"
         return prepared._replace(steps=steps, groups=groups)
@@ -176,33 +232,55 @@ class Scoring(NamedTuple):
     def _match_answer(
         self, evaluation: Evaluation, question: Question, response: Response, budget: Budget
     ) -> None:
-        """Match the answer with the reference answer, if the question or the configuration says
-        how.
+        """Compare the answer with the reference answer, and set the score `ANSWER_MATCH`.
+
+        Nothing is set unless the question or the configuration says how to match answers.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget is a quick one, and the answer is long.
         """
         match = question.match or self.rules.match
         if match is None or question.reference_answer is None:
             return
+        # Without an answer, the score is null.
         evaluation.judged = {ANSWER_MATCH: None}
-        if question.data is None and not evaluation.failed:
+        if evaluation.failed:
+            return
+        has_reference_steps = question.data is not None
+        if not has_reference_steps:
             evaluation.facts = Facts(unanswered=not evaluation.is_answered, has_steps=False)
-        if not evaluation.failed and evaluation.is_answered:
-            tolerance = self.rules.tolerance if question.tolerance is None else question.tolerance
-            answer = response.fields["actual_answer"]
-            if budget.quick and len(answer) > QUICK_CHARACTERS:
-                raise ComparisonBudgetExceeded
-            score, why = match_answer(match, question.reference_answer, answer, tolerance)
-            evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": why}
+        if not evaluation.is_answered:
+            return
+
+        answer = response.fields["actual_answer"]
+        if budget.quick and len(answer) > QUICK_CHARACTERS:
+            raise ComparisonBudgetExceeded
+        tolerance = self.rules.tolerance if question.tolerance is None else question.tolerance
+        score, reason = match_answer(match, question.reference_answer, answer, tolerance)
+        evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": reason}
 
 
-def _not_compared(response: Response) -> Facts:
-    """Return why no steps were compared: the response is an error, or it does not list its
-    steps.
+def _why_not_compared(response: Response) -> Facts:
+    """Return the facts that explain why the steps of a response were not compared.
+
+    The response is an error, or it does not list its steps.
     """
-    return agent_error(response.fields) if response.failed else Facts("no_steps")
+    if response.failed:
+        return agent_error(response.fields)
+    return Facts(reason="no_steps")
 
 
-def _count(evaluation: Evaluation, question: Question, response: Response, answer: int) -> None:
-    """Set the metrics that need no judge, and record which are missing and why."""
+def _count_outcomes(
+    evaluation: Evaluation, question: Question, response: Response, answer: int
+) -> None:
+    """Set the values of all metrics that need no judge, and the reasons for missing ones.
+
+    Args:
+        evaluation: the scored evaluation; gets the metrics, numbers and outcomes.
+        question: its question.
+        response: its response.
+        answer: the state of the answer, as `answer_state` returns it.
+    """
     scores = {
         "steps_score": evaluation.score,
         **evaluation.of_steps,

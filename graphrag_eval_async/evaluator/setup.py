@@ -1,4 +1,4 @@
-"""What a configuration, and the arguments beside it, turn on in an evaluator."""
+"""Reads the configuration and the arguments of an evaluator, and creates the parts they need."""
 
 from __future__ import annotations
 
@@ -21,11 +21,20 @@ if TYPE_CHECKING:
 
 
 class Configured(NamedTuple):
-    """What scores, judges and runs queries; None is what is off."""
+    """The parts of an evaluator that its configuration and arguments ask for.
+
+    Attributes:
+        config: the checked configuration; None if there is none.
+        rules: how steps and answers are scored.
+        step_aliases: other names of steps by their reference name; not checked yet.
+        judging: plans and runs the judge's calls; None if nothing is judged.
+        executing: runs or parses queries; None if none are.
+        in_code: the metrics in code; None if there are none.
+    """
 
     config: Config | None
     rules: Rules
-    step_aliases: Any  # As given; not checked.
+    step_aliases: Any
     judging: Judging | None = None
     executing: Executing | None = None
     in_code: CodeMetrics | None = None
@@ -41,10 +50,23 @@ def configure(
     step_aliases: Any,
     has_reference: bool,
 ) -> Configured:
-    """Return what the arguments of an `Evaluator` ask for, with their checked configuration."""
+    """Load the configuration, and create the parts that it and the arguments ask for.
+
+    The arguments are those of `Evaluator`.
+
+    Args:
+        has_reference: whether there is a reference set. Otherwise, a warning names what is
+            configured and needs one.
+
+    Raises:
+        ConfigError: the configuration is invalid, or needs a package that is not installed.
+        UsageError: an argument has an invalid value.
+    """
     aliases = {} if step_aliases is None else step_aliases
     if config is None and judge is None and not metrics:
-        return Configured(None, Rules(steps_groups or "last"), aliases)
+        return Configured(
+            config=None, rules=Rules(mode=steps_groups or "last"), step_aliases=aliases
+        )
     # Most streams do not need these modules.
     from graphrag_eval_async.config import LimitsConfig
     from graphrag_eval_async.judge.given import GivenJudges
@@ -56,10 +78,11 @@ def configure(
         {} if config is None else config, metrics_given.ragas_sections
     )
     if not has_reference:
-        idle = _names_that_need_a_reference(checked)
-        if idle:
-            warn_caller(f"without a reference set, these do nothing: {', '.join(idle)}")
+        useless = _names_that_need_a_reference(checked)
+        if useless:
+            warn_caller(f"without a reference set, these do nothing: {', '.join(useless)}")
 
+    # What judges, computes metrics in code and runs queries.
     judging = None
     if checked.judged:
         judging = Judging(checked, judge=judge, on_fatal=on_fatal, ragas=metrics_given.ragas)
@@ -79,8 +102,10 @@ def configure(
 
         executing = Executing(checked.execute, checks=steps.check_queries)
 
+    # How steps and answers are scored. Aliases of another type are refused later.
     if isinstance(aliases, Mapping):
         aliases = {**checked.aliases, **aliases}
+    # `answer_match` is the name of a way to match, or a section with more options.
     match = checked.answer_match
     tolerance = None
     if match is not None and not isinstance(match, str):
@@ -104,10 +129,13 @@ def configure(
 
 
 def check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal: Any) -> None:
-    """Raise a `UsageError` if an argument of an `Evaluator` has an invalid value."""
-    if not isinstance(metrics, Mapping | None) or not all(
-        isinstance(name, str) for name in metrics or ()
-    ):
+    """Check the types and values of arguments of `Evaluator`.
+
+    Raises:
+        UsageError: an argument has an invalid value.
+    """
+    is_dict = isinstance(metrics, Mapping | None)
+    if not is_dict or not all(isinstance(name, str) for name in metrics or ()):
         raise UsageError(f"metrics: expected a dict of functions by name, got {metrics!r}")
     if steps_groups not in (None, "last", "all"):
         raise UsageError(f'steps_groups: expected "last" or "all", got {steps_groups!r}')
@@ -123,7 +151,7 @@ def check_arguments(comparators: Any, steps_groups: Any, metrics: Any, on_fatal:
 
 
 def _names_that_need_a_reference(config: Config) -> list[str]:
-    """Return the names of what is configured but needs a reference set."""
+    """Return the names of configured metrics and sections that need a reference set."""
     reference_inputs = {"reference_answer", "reference_steps"}
     judged = [
         metric.name for metric in JUDGED if metric.needs_reference and metric.name in config.metrics
