@@ -289,14 +289,21 @@ def _count_outcomes(
     present = {name: value for name, value in scores.items() if value is not None}
     metrics = (*present, *response.metrics)
     evaluation.numbers = (*present.values(), *response.numbers)
+
+    has_reference_answer = question.reference_answer is not None
+    has_reference_steps = question.data is not None
+    took_steps = bool(response.usable)
+    has_execution_failed = evaluation.execution_error is not None
+    keys_of_metrics = (*evaluation.of_steps, *evaluation.judged)
+    # The function is cached, which is faster with positional arguments.
     evaluation.metrics, evaluation.outcomes, evaluation.outcomes_of_error = outcomes_of(
         metrics,
         response.failed,
         answer,
-        question.reference_answer is not None,
-        question.data is not None,
-        bool(response.usable),
+        has_reference_answer,
+        has_reference_steps,
+        took_steps,
         evaluation.failure,
-        evaluation.execution_error is not None,
-        (*evaluation.of_steps, *evaluation.judged),
+        has_execution_failed,
+        keys_of_metrics,
     )

@@ -1,4 +1,4 @@
-"""Reading of responses from any source, as batches of lines with their positions."""
+"""Reads responses from any source, as batches of lines with their positions."""
 
 from __future__ import annotations
 
@@ -43,10 +43,21 @@ PATH_SUFFIXES = (".jsonl", ".json", ".ndjson", ".gz")
 
 
 class Source:
-    """Records, in batches of those already available, and what to close at the end."""
+    """Records in batches, and what must be closed after reading them.
 
-    def __init__(self, batches: AsyncGenerator[list[Record]], callers_source: object) -> None:
-        """Read `batches`; at the end, close them and `callers_source`, if it can be closed."""
+    A batch has the records that are available without waiting.
+    """
+
+    def __init__(
+        self, batches: AsyncGenerator[list[Record]], callers_source: object = None
+    ) -> None:
+        """Create a source.
+
+        Args:
+            batches: yields the records; closed by `aclose`.
+            callers_source: what the caller passed to be read; closed by `aclose` if it has such a
+                method. None if there is nothing to close.
+        """
         self._batches = batches
         self._callers_source = callers_source
 
@@ -54,7 +65,7 @@ class Source:
         return self._batches
 
     async def aclose(self) -> None:
-        """Stop reading, and close the caller's source if possible, even under cancellation."""
+        """Close the batches, and then the caller's source, even if this task is cancelled."""
         try:
             await self._batches.aclose()
         finally:
@@ -67,41 +78,46 @@ class Source:
 def open_source(
     responses: Responses, *, exclude: Iterable[str] = (), documents: bool = True
 ) -> Source:
-    """Return the records of any source.
+    """Return a source of records for responses of any kind.
 
     Args:
-        responses: the source.
+        responses: the responses, as `evaluate_stream` takes them.
         exclude: paths of files to skip in directories and globs.
-        documents: whether each object of a text that is an array is a record. Otherwise, each line
-            is one, also if the first line begins an array of objects.
+        documents: how to read a text that is a JSON array of objects: each object as a record, or,
+            if False, each line as a record.
 
     Raises:
-        UsageError: `responses` is no source.
+        UsageError: `responses` are of no known kind.
     """
     # Files.
     if isinstance(responses, str | os.PathLike):
         responses = read_jsonl(responses)
     if isinstance(responses, JsonlFiles):
         responses.exclude(exclude)
-        return Source(responses.batches(documents=documents), None)
+        return Source(responses.batches(documents=documents))
     if isinstance(responses, Follower):
-        return Source(responses.batches(), responses)
+        return Source(responses.batches(), callers_source=responses)
 
     # Streams, and other iterables.
     if isinstance(responses, Stream):
         chunks = _chunks_of(responses)
-        return Source(split_lines(chunks, documents=documents), responses)
+        return Source(split_lines(chunks, documents=documents), callers_source=responses)
     if isinstance(responses, AsyncIterable):
         iterator = aiter(responses)
-        return Source(from_iterable(iterator, documents=documents), iterator)
-    if hasattr(responses, "iloc"):
-        return Source(from_iterable(_rows_of(responses), documents=documents), None)
+        return Source(from_iterable(iterator, documents=documents), callers_source=iterator)
+    is_data_frame = hasattr(responses, "iloc")
+    if is_data_frame:
+        return Source(from_iterable(_rows_of(responses), documents=documents))
     _check_iterable(responses)
-    return Source(from_iterable(responses, documents=documents), None)
+    return Source(from_iterable(responses, documents=documents))
 
 
 def _check_iterable(responses: object) -> None:
-    """Raise a `UsageError` if `responses` is no iterable of responses."""
+    """Check that `responses` is an iterable of responses.
+
+    Raises:
+        UsageError: it is something else, such as a single response or a list of paths.
+    """
     is_one_response = isinstance(responses, Mapping | bytes | bytearray)
     if is_one_response or not isinstance(responses, Iterable):
         raise UsageError(
@@ -114,10 +130,12 @@ def _check_iterable(responses: object) -> None:
 
 
 def _rows_of(frame: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a pandas DataFrame, without cells that are missing, such as NaN."""
+    """Yield the rows of a pandas DataFrame as dicts, without missing cells, such as NaN."""
     for start in range(0, len(frame), FRAME_ROWS):
+        # As objects, so that missing cells of any column can become None.
         part = frame.iloc[start : start + FRAME_ROWS].astype(object)
-        for row in part.where(part.notna(), None).to_dict("records"):
+        part_with_none = part.where(part.notna(), None)
+        for row in part_with_none.to_dict("records"):
             yield {key: value for key, value in row.items() if value is not None}
 
 
@@ -129,7 +147,7 @@ def _is_path(item: Any) -> bool:
 
 
 async def _chunks_of(stream: Stream) -> AsyncGenerator[bytes]:
-    """Yield what comes through a stream, as bytes."""
+    """Yield the bytes of a stream; text is encoded in UTF-8."""
     if isinstance(stream, asyncio.StreamReader):
         while chunk := await stream.read(PIECE_BYTES):
             yield chunk
@@ -145,12 +163,16 @@ async def _chunks_of(stream: Stream) -> AsyncGenerator[bytes]:
 async def from_iterable(
     items: Iterable[Any] | AsyncIterable[Any], *, documents: bool = True
 ) -> AsyncGenerator[list[Record]]:
-    """Yield the records in each item, numbered; lines of files are unchanged.
+    """Yield the records in each item as a batch or as several.
+
+    Records are numbered through all items. Lines of files keep their number and offset.
 
     Args:
-        items: the items; an iterable is advanced on the event loop.
-        documents: whether each object of a text that is an array is a record.
+        items: the responses: dicts, texts of one line or several, or lines of files. A plain
+            iterable is advanced on the event loop, so it should not block.
+        documents: whether each object of a text that is a JSON array is a record.
     """
+    # Only counts the lines, unless an item has several.
     splitter = Splitter()
     async_items = items if isinstance(items, AsyncIterable) else _as_async(items)
     async for item in async_items:
@@ -180,26 +202,43 @@ def _write_dict(item: dict[str, Any], splitter: Splitter) -> Record:
 
 
 def _write_record(item: Any, splitter: Splitter) -> Record:
-    """Return an object as the next record of an iterable, and count it in `splitter`."""
+    """Write an object as a line of JSON, and count the line.
+
+    Args:
+        item: the object, usually a dict.
+        splitter: has the number and the offset of the next line, and is advanced by this line.
+
+    Returns:
+        the line; a `LongLine` if it is over the limit; an `Unwritable` if the object cannot be
+        written as JSON.
+    """
     number = splitter.number
     offset = splitter.offset
     record = write_line(item, number, offset)
     size = len(record.data)
     splitter.number = number + 1
-    splitter.offset = offset + size + 1
-    if size > MAX_LINE_BYTES and not isinstance(record, Unwritable):
+    splitter.offset = offset + size + 1  # Counts a line feed, too.
+    is_too_long = size > MAX_LINE_BYTES
+    if is_too_long and not isinstance(record, Unwritable):
+        # This makes it a `LongLine`.
         return line_of(record.data, number, offset)
     return record
 
 
 def _split_text(text: bytes, splitter: Splitter, *, documents: bool) -> Iterator[list[Record]]:
-    """Yield the next records of an iterable, from a text of one line or of several."""
+    """Yield the records in a text of one line or several, in batches, and count the lines.
+
+    Args:
+        text: the text.
+        splitter: has the number and the offset of the next line, and is advanced by these lines.
+        documents: whether each object is a record if the text is a JSON array.
+    """
     # A newline at the end does not begin another line.
     has_several_lines = text.find(b"\n", 0, -1) >= 0
     if has_several_lines:
         objects = objects_of(text) if documents else None
         yield from splitter.split(text, objects)
-        if splitter.held:
+        if splitter.unfinished_bytes:
             yield splitter.finish()
         return
 
@@ -208,13 +247,15 @@ def _split_text(text: bytes, splitter: Splitter, *, documents: bool) -> Iterator
     offset = splitter.offset
     splitter.number = number + 1
     splitter.offset = offset + len(line) + 1
-    # A line over the limit is a record also if it is blank, so that it is rejected.
-    if len(line) <= MAX_LINE_BYTES and is_blank(line, number):
+    # A line over the limit is rejected, even if it is blank.
+    is_too_long = len(line) > MAX_LINE_BYTES
+    if not is_too_long and is_blank(line, number):
         yield []
     else:
         yield [line_of(line, number, offset)]
 
 
 async def _as_async(items: Iterable[Any]) -> AsyncGenerator[Any]:
+    """Yield the items of a plain iterable."""
     for item in items:
         yield item

@@ -1,4 +1,4 @@
-"""Bytes of files and pipes, in pieces."""
+"""Opens files and pipes, and reads their bytes in pieces."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ STDIN = 0
 
 
 class Piece(NamedTuple):
-    """Text of a file, and the number of bytes that it takes in the file, maybe compressed."""
+    """A part of a file's text.
+
+    Attributes:
+        text: the text, decompressed.
+        stored_bytes: number of bytes that the text takes in the file, where it may be compressed.
+    """
 
     text: bytes
     stored_bytes: int
@@ -51,7 +56,11 @@ class Piece(NamedTuple):
 
 @cache
 def reading_threads() -> ThreadPoolExecutor:
-    """Return the reading threads. Those of the event loop may all be waiting for results."""
+    """Return the threads that read files.
+
+    The event loop's own threads are not used, since they may all be busy with evaluations that wait
+    for more responses to be read.
+    """
     return ThreadPoolExecutor(READERS, thread_name_prefix="graphrag-eval-async-read")
 
 
@@ -64,9 +73,13 @@ async def in_thread(function: Callable[..., R], *args: Any) -> R:
 
 
 def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
-    """Open a file or a named pipe, or standard input for ``-``.
+    """Open a file or a named pipe to read; ``-`` stands for standard input.
 
-    A named pipe is opened without waiting for its writer.
+    Opening a named pipe does not wait for its writer.
+
+    Args:
+        path: the path.
+        buffer_bytes: size of the buffer; 0 for none.
 
     Raises:
         SourceError: it cannot be opened.
@@ -80,15 +93,19 @@ def open_binary(path: str, buffer_bytes: int = PIECE_BYTES) -> BinaryIO:
 
 
 def open_at_once(path: str, flags: int) -> int:
-    """Return a descriptor of a file.
+    """Open a file and return its descriptor, without waiting for anything.
 
-    A named pipe may have replaced the file; it is opened without waiting for its writer.
+    Opening a named pipe normally waits for its writer. Any file may have been replaced by one.
     """
     return os.open(path, flags | open_flags("O_NONBLOCK", "O_NOCTTY"))
 
 
 def read_start(path: str, count: int) -> bytes:
-    """Return the first `count` bytes of a file, or all if it has fewer."""
+    """Return the first `count` bytes of a file, or all if it has fewer.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
     with open_binary(path, count) as file:
         try:
             return file.read(count)
@@ -97,13 +114,21 @@ def read_start(path: str, count: int) -> bytes:
 
 
 def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> SourceError:
-    """Return the error of a file that cannot be opened or read, with the system's reason."""
+    """Return a `SourceError` for a file that cannot be opened or read.
+
+    Args:
+        path: path of the file.
+        error: the error of the system, whose reason the message gives.
+    """
     reason = getattr(error, "strerror", None) or error
     return SourceError(f"{without_secrets(path)}: cannot be read: {reason}")
 
 
 def file_size(path: str) -> int:
-    """Return the size of a file in bytes; for ``-``, what is still to be read of its file.
+    """Return the size of a file in bytes.
+
+    For ``-``, return the size of the part of standard input that is not read yet, if standard input
+    is a file.
 
     Raises:
         SourceError: it is not a regular file on this machine, or its status cannot be read.
@@ -122,7 +147,7 @@ def file_size(path: str) -> int:
 
 
 def cut(data: bytes) -> Iterable[bytes]:
-    """Return bytes in pieces of at most `PIECE_BYTES`."""
+    """Split bytes into pieces of at most `PIECE_BYTES`."""
     return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
@@ -132,16 +157,17 @@ async def read_pieces(
     end: int | None = None,
     on_read: Callable[[int], object] = lambda _: None,
 ) -> AsyncGenerator[bytes]:
-    """Yield the text of an open file, from its position, in pieces of at most `PIECE_BYTES`.
+    """Read an open file from its position, and yield its text in pieces of at most `PIECE_BYTES`.
 
     Args:
         file: the file; the caller closes it afterwards.
         path: its path. A file whose path ends in .gz is decompressed.
-        end: where in the file to stop; its end if that is None.
-        on_read: called with the number of bytes that each piece takes in the file.
+        end: offset at which to stop; None for the end of the file.
+        on_read: called before each piece with the number of bytes that it takes in the file.
 
     Raises:
-        SourceError: the file cannot be read, or is damaged; the text before that comes first.
+        SourceError: the file cannot be read, or is damaged. The text before the damage is yielded
+            first.
     """
     if _is_stream(file, path):
         pieces = _read_stream(file.fileno(), path)
@@ -158,7 +184,7 @@ async def read_pieces(
 
 
 def _is_stream(file: BinaryIO, path: str) -> bool:
-    """Return whether a file is a pipe, a socket or a terminal, which may have nothing to read."""
+    """Return whether a file is a pipe, a socket or a terminal, so that reading it may wait."""
     if is_address(path):
         return False
     mode = os.fstat(file.fileno()).st_mode
@@ -166,9 +192,9 @@ def _is_stream(file: BinaryIO, path: str) -> bool:
 
 
 async def _read_stream(descriptor: int, path: str) -> AsyncGenerator[Piece]:
-    """Yield what comes through a pipe, a socket or a terminal.
+    """Yield the bytes that come through a pipe, a socket or a terminal.
 
-    The event loop waits for it, so a cancellation leaves no thread blocked.
+    Waits on the event loop, not in a thread: a thread would stay blocked after a cancellation.
     """
     while True:
         try:
@@ -185,7 +211,16 @@ async def _read_stream(descriptor: int, path: str) -> AsyncGenerator[Piece]:
 
 
 async def _read_plain(file: BinaryIO, path: str, end: int | None) -> AsyncGenerator[Piece]:
-    """Yield the bytes of a file that is neither compressed nor remote, up to `end`."""
+    """Yield the bytes of a file that is neither compressed nor remote.
+
+    Args:
+        file: the file, which is read from its position.
+        path: its path, for messages.
+        end: offset at which to stop; None for the end of the file.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
     reader = AsyncBufferedReader(file, loop=None, executor=reading_threads())
     place = file.tell()
     while True:
@@ -193,7 +228,8 @@ async def _read_plain(file: BinaryIO, path: str, end: int | None) -> AsyncGenera
         if end is not None:
             size = min(size, end - place)
         try:
-            # A cancellation waits for the thread, so that its caller can close the file.
+            # `run_to_end` waits for the thread even if this task is cancelled. So no thread uses
+            # the file when the caller closes it.
             text = await run_to_end(reader.read(size))
         except OSError as error:
             raise unreadable(path, error) from error
@@ -202,23 +238,35 @@ async def _read_plain(file: BinaryIO, path: str, end: int | None) -> AsyncGenera
         place += len(text)
         for piece in cut(text):
             yield Piece(piece, stored_bytes=len(piece))
-        if len(text) < READ_BYTES:
+        is_at_end = len(text) < READ_BYTES
+        if is_at_end:
             return
 
 
 async def _read_converted(file: BinaryIO, path: str, end: int | None) -> AsyncGenerator[Piece]:
-    """Yield the text of a compressed or a remote file, read and decompressed in a thread."""
-    pieces = _pieces_of(file, end, is_packed=suffix_of(path) == ".gz")
-    # A file must not be closed while a thread reads it; but a server may never answer.
-    patience = CLOSING_SECONDS if is_address(path) else inf
+    """Yield the text of a compressed or a remote file, which is read and decompressed in a thread.
+
+    Args:
+        file: the file, which is read from its position.
+        path: its path.
+        end: offset at which to stop; None for the end of the file.
+
+    Raises:
+        SourceError: the file cannot be read, or is damaged. The text before the damage is yielded
+            first.
+    """
+    pieces = _read_blocking(file, end, is_compressed=suffix_of(path) == ".gz")
+    # After a cancellation, the thread must end before the file is closed. But a server may never
+    # answer, so the wait for a remote file has a limit.
+    max_wait = CLOSING_SECONDS if is_address(path) else inf
     while True:
         batch: list[Piece] = []
         problem = None
-        # Fills the batch even if an error follows the last piece.
+        # `extend` adds piece by piece, so the batch has the text before an error.
         fill_batch = partial(batch.extend, islice(pieces, PIECES_AT_ONCE))
         try:
             filling = asyncio.get_running_loop().run_in_executor(reading_threads(), fill_batch)
-            await run_to_end(filling, seconds=patience)
+            await run_to_end(filling, seconds=max_wait)
         except SourceError as error:
             problem = error
         except (BadGzipFile, EOFError, zlib.error) as error:
@@ -229,15 +277,22 @@ async def _read_converted(file: BinaryIO, path: str, end: int | None) -> AsyncGe
             yield piece
         if problem is not None:
             raise problem
-        if len(batch) < PIECES_AT_ONCE:
+        is_at_end = len(batch) < PIECES_AT_ONCE
+        if is_at_end:
             return
 
 
-def _pieces_of(file: BinaryIO, end: int | None, *, is_packed: bool) -> Iterator[Piece]:
-    """Yield the text of a file, decompressed if it `is_packed`; blocks."""
+def _read_blocking(file: BinaryIO, end: int | None, *, is_compressed: bool) -> Iterator[Piece]:
+    """Yield the text of a file from its position; blocks, so call it in a thread.
+
+    Args:
+        file: the file.
+        end: offset at which to stop; None for the end of the file.
+        is_compressed: whether the file is compressed by gzip.
+    """
     read: Callable[[int], bytes] = file.read
-    if is_packed:
-        # Of a corrupt file, `read1` returns what is before the damage.
+    if is_compressed:
+        # Unlike `read`, `read1` returns the text before the damage of a corrupt file.
         read = GzipFile(fileobj=file).read1
     place = file.tell()
     while True:

@@ -1,4 +1,4 @@
-"""Splitting of text into lines of JSON, and of arrays into objects."""
+"""Splits texts into lines, and JSON arrays into their objects."""
 
 from __future__ import annotations
 
@@ -43,37 +43,41 @@ async def split_lines(
     documents: bool = False,
     may_grow: bool = False,
 ) -> AsyncGenerator[list[Record]]:
-    """Yield the lines that each chunk of a text completes, which may be none.
+    """Split a text into lines, and yield a batch for each piece of it.
 
-    Blank lines are counted, not yielded.
+    A batch has the lines that end in its piece; there may be none. Blank lines are counted, but not
+    yielded.
 
     Args:
         chunks: the text, split anywhere; closed at the end.
         max_line_bytes: maximum length of a line; longer ones are yielded as `LongLine`.
-        file: the file that is read, if any.
-        offset: where in the file the text begins.
-        documents: whether each object of a text that is an array is a line.
-        may_grow: whether the text may be continued later. A last line without a newline is then
-            not `whole`.
+        file: the file that is read; None if the text is from no file.
+        offset: offset of the text in the file.
+        documents: whether to yield each object as a line if the text is a JSON array of objects.
+        may_grow: whether text may be added to the file later. Then a last line without a newline
+            is not `whole`.
     """
     splitter = Splitter(max_line_bytes=max_line_bytes, file=file, offset=offset)
-    document = bytearray()  # A text that is, or may be, an array of objects.
+    # The text so far, as long as it may be an array of objects.
+    document = bytearray()
     may_be_document = documents
     try:
         async for chunk in chunks:
             text = chunk
             if may_be_document:
                 document += chunk
-                may_be_document = len(document) <= MAX_DOCUMENT_BYTES and _may_be_array(document)
+                is_short_enough = len(document) <= MAX_DOCUMENT_BYTES
+                may_be_document = is_short_enough and _may_be_array(document)
                 if may_be_document:
                     continue
-                # It is none, so the text so far is read as lines, and all that follows, too.
+                # It is no array: split the collected text, and all later chunks, into lines.
                 text = bytes(document)
                 document.clear()
             for piece in cut(text):
                 yield splitter.feed(piece)
 
         if document:
+            # The whole text is collected. `objects` is None if it is no valid array.
             text = bytes(document)
             objects = await in_thread(objects_of, text)
             for lines in splitter.split(text, objects):
@@ -84,7 +88,7 @@ async def split_lines(
 
 
 async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]:
-    """Yield the lines of batches one by one; close the batches at the end."""
+    """Yield the lines of all batches one by one, and close the batches at the end."""
     try:
         async for batch in batches:
             for line in batch:
@@ -94,22 +98,26 @@ async def lines_of(batches: AsyncGenerator[list[Record]]) -> AsyncGenerator[Any]
 
 
 def is_array(start: bytes | bytearray) -> bool:
-    """Return whether a text, judged by its start, is an array of objects."""
+    """Return whether a text that begins with `start` is a JSON array of objects.
+
+    Only the first brackets are checked, not whether the whole text is valid JSON.
+    """
     return _ARRAY.match(start) is not None
 
 
 def _may_be_array(text: bytearray) -> bool:
-    """Return whether a text of which only the start is known may be an array of objects."""
+    """Return whether a text may turn out to be an array of objects, judged by its start so far."""
     if is_array(text):
         return True
     if len(text) >= START_BYTES:
         return False
-    # So far it has nothing but what may come before the first brace.
-    return not text.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n[")
+    # An array may begin with white space and a bracket; its first brace may still come.
+    text_after_bracket = text.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n[")
+    return not text_after_bracket
 
 
 def objects_of(text: bytes) -> list[bytes] | None:
-    """Return the objects of an array; None if the text is not one, or has an error."""
+    """Return the objects in a JSON array, as bytes of JSON; None if the text is no valid array."""
     if not is_array(text):
         return None
     try:
@@ -120,14 +128,16 @@ def objects_of(text: bytes) -> list[bytes] | None:
 
 
 class Splitter:
-    """Splits a text, which comes in chunks, into numbered lines.
+    """Splits a text that comes in chunks into numbered lines.
 
-    Between two chunks, it holds an unfinished line, or only the head of one over the limit.
+    A chunk may end within a line. Then the splitter keeps the beginning of that line, which is
+    called the unfinished line, until the next chunk comes. Of a line over the limit, it keeps only
+    the head and a digest.
 
     Attributes:
-        number: number of the next line, from 1.
-        offset: offset of the next line in its file.
-        held: bytes of the unfinished line so far.
+        number: number of the next line, or of the unfinished line, from 1.
+        offset: offset in the file at which this line begins.
+        unfinished_bytes: length of the unfinished line so far.
     """
 
     def __init__(
@@ -138,31 +148,43 @@ class Splitter:
         number: int = 1,
         offset: int = 0,
     ) -> None:
-        """Start at a line with this number and offset."""
+        """Create a splitter for a text that begins with a new line.
+
+        Args:
+            max_line_bytes: maximum length of a line; longer ones are returned as `LongLine`.
+            file: the file that the text is from; None if there is none.
+            number: number of the first line.
+            offset: offset of the first line in the file.
+        """
         self.number = number
         self.offset = offset
-        self.held = 0
+        self.unfinished_bytes = 0
         self._limit = max_line_bytes
         self._file = file
         self._pieces: list[bytes] = []
-        self._long_digest: hashlib._Hash | None = None  # Of an unfinished line over the limit.
-        self._may_begin_with_hole = offset == 0
+        # Of the whole unfinished line, if it is over the limit; otherwise None.
+        self._long_digest: hashlib._Hash | None = None
+        self._may_have_leading_nuls = offset == 0
 
     def feed(self, chunk: bytes) -> list[Record]:
-        """Return the lines that a chunk completes. A line ends only at a line feed."""
-        if self._may_begin_with_hole and self.number == 1:
-            chunk = self._skip_hole(chunk)
+        """Add a chunk of text, and return the lines that it completes, without blank ones.
 
-        # The first line may have begun in an earlier chunk.
+        Lines end at a line feed, and at no other character.
+        """
+        if self._may_have_leading_nuls and self.number == 1:
+            chunk = self._strip_leading_nuls(chunk)
+
+        # Complete the unfinished line, which may have begun in an earlier chunk.
         start = chunk.find(b"\n") + 1
-        if start == 0:
-            self._hold(chunk)
+        has_line_feed = start > 0
+        if not has_line_feed:
+            self._append_to_line(chunk)
             return []
-        self._hold(chunk[: start - 1])
+        self._append_to_line(chunk[: start - 1])
         lines = self.finish()
 
-        # The other lines are whole. This loop runs for every line: finding the line feeds takes
-        # half as long as `split`, and making the tuple half as long as calling `Line`.
+        # The next lines are all in this chunk. The loop runs for every line, so it is written for
+        # speed: `find` takes half as long as `split`, and `tuple.__new__` half as long as `Line`.
         number = self.number
         chunk_offset = self.offset - start
         file = self._file
@@ -179,18 +201,18 @@ class Splitter:
         self.offset = chunk_offset + start
 
         # What follows the last line feed is the beginning of the next line.
-        self._hold(chunk[start:])
+        self._append_to_line(chunk[start:])
         return lines
 
-    def _skip_hole(self, chunk: bytes) -> bytes:
-        """Return a chunk at the start of a file without the hole that it may begin with.
+    def _strip_leading_nuls(self, chunk: bytes) -> bytes:
+        """Return a chunk at the start of a file without the NUL bytes at its beginning.
 
-        A writer without `O_APPEND` leaves a hole of NUL bytes if another process truncates its
-        file.
+        If a log is truncated while its writer has it open without `O_APPEND`, the writer continues
+        at its old offset. The file then begins with NUL bytes.
         """
         text = chunk.lstrip(b"\0")
         self.offset += len(chunk) - len(text)
-        self._may_begin_with_hole = not text
+        self._may_have_leading_nuls = not text
         if text and self.offset > MAX_NULS:
             name = "the input" if self._file is None else self._file.path
             LOGGER.warning(
@@ -200,35 +222,43 @@ class Splitter:
             )
         return text
 
-    def _hold(self, piece: bytes) -> None:
-        """Add a piece to the unfinished line; of one over the limit, keep only the head."""
-        held_before = self.held
-        self.held += len(piece)
+    def _append_to_line(self, piece: bytes) -> None:
+        """Add a piece to the unfinished line. If it is over the limit, keep only its head."""
+        bytes_before = self.unfinished_bytes
+        self.unfinished_bytes += len(piece)
         if self._long_digest is not None:
             self._long_digest.update(piece)
-            self._pieces.append(piece[: max(0, HEAD_BYTES - held_before)])
+            self._pieces.append(piece[: max(0, HEAD_BYTES - bytes_before)])
             return
+
         self._pieces.append(piece)
-        if self.held > self._limit:
+        if self.unfinished_bytes > self._limit:
+            # From now on, it is a long line.
             text = b"".join(self._pieces)
             self._long_digest = hashlib.sha256(text)
             self._pieces = [text[:HEAD_BYTES]]
 
     def finish(self, *, whole: bool = True) -> list[Record]:
-        """Return the line so far, ended by a newline or by the end of the text; none if blank.
+        """End the unfinished line, and return it in a list; an empty list if it is blank.
 
-        The next line begins after it.
+        Called at a line feed or at the end of the text. The next line begins after it.
+
+        Args:
+            whole: whether the line is complete, so that its writer will not add to it.
         """
-        length = self.held
+        length = self.unfinished_bytes
         lines = self.end(whole=whole)
         self.offset += length + 1
         self.number += 1
         return lines
 
     def end(self, *, whole: bool = False) -> list[Record]:
-        """Return the line so far; none if blank.
+        """Remove the unfinished line, and return it in a list; an empty list if it is blank.
 
-        The next line has the same number and offset: it is the same line, read again.
+        The number and offset do not change: the caller reads the same line again later.
+
+        Args:
+            whole: whether the line is complete, so that its writer will not add to it.
         """
         lines: list[Record] = []
         text = b"".join(self._pieces)
@@ -238,7 +268,7 @@ class Splitter:
                     number=self.number,
                     offset=self.offset,
                     head=text,
-                    length=self.held,
+                    length=self.unfinished_bytes,
                     limit=self._limit,
                     sha256=self._long_digest.hexdigest(),
                     file=self._file,
@@ -257,16 +287,16 @@ class Splitter:
             )
         self._pieces.clear()
         self._long_digest = None
-        self.held = 0
+        self.unfinished_bytes = 0
         return lines
 
     def split(self, text: bytes, objects: Iterable[bytes] | None) -> Iterator[list[Record]]:
-        """Yield the lines of a whole text, in batches; no unfinished line may be held.
+        """Yield the lines of a whole text in batches. There must be no unfinished line before.
 
         Args:
             text: the text.
-            objects: the objects of the text if it is an array: each is a line at its place. None
-                if the text has lines.
+            objects: the objects in the text if it is a JSON array. Each becomes a line with its
+                offset in the text. None if the text is not an array.
         """
         if objects is None:
             for piece in cut(text):
@@ -278,6 +308,7 @@ class Splitter:
         for data in objects:
             start = text.index(data, object_end)
             object_end = start + len(data)
+            # In JSON, a line feed is only white space.
             line = data.replace(b"\n", b" ")
             lines.append(line_of(line, self.number, self.offset + start, self._file, self._limit))
             self.number += 1
@@ -289,14 +320,19 @@ class Splitter:
 
 
 MAX_NULS = 3
-"""Maximum number of NULs before a text in UTF-16 or UTF-32."""
+"""Maximum number of NUL bytes with which a text in UTF-16 or UTF-32 begins."""
 
 _RESTS_OF_NEWLINES = (b"\0", b"\0\0\0")
-"""What is left of a newline in UTF-16 or UTF-32 after its byte, at the end of a file."""
+"""NUL bytes that follow the last line feed of a text in UTF-16 or UTF-32. They are no line."""
 
 
 def is_blank(data: bytes, number: int) -> bool:
-    """Return whether a line is only white space. The first line may have a byte order mark."""
+    """Return whether a line has only white space.
+
+    Args:
+        data: the line.
+        number: its number. Line 1 may begin with a byte order mark, which counts as white space.
+    """
     text = data
     if number == 1:
         text = data.removeprefix(BYTE_ORDER_MARK)
@@ -306,7 +342,7 @@ def is_blank(data: bytes, number: int) -> bool:
 def line_of(
     data: bytes, number: int, offset: int, file: FileId | None = None, limit: int = MAX_LINE_BYTES
 ) -> Line | LongLine:
-    """Return the line of a text that is in memory; a `LongLine` if it is over the limit."""
+    """Return a line with this text, or a `LongLine` if the text is over the limit."""
     if len(data) <= limit:
         return Line(number, offset, data, file)
     return LongLine(

@@ -1,4 +1,4 @@
-"""Rows of results in Parquet files, as ``-o results.parquet`` writes them."""
+"""Reads results from Parquet files, as ``-o results.parquet`` writes them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,40 @@ ROWS = 64
 """Rows that are converted together."""
 
 JSON_COLUMNS = ("steps", "actual_steps")
-"""Columns whose text is JSON."""
+"""Columns whose values are JSON, written as text."""
 
 MESSAGE_CHARACTERS = 200
 """Maximum length of what messages quote of an error of pyarrow."""
 
 
 async def lines_of_rows(file: BinaryIO, id_: FileId) -> AsyncGenerator[list[Record]]:
-    """Yield the rows of an open file as lines of JSON, in batches.
+    """Yield the rows of an open Parquet file as lines of JSON, in batches.
 
-    The offset of a line is the number of rows before it.
+    Args:
+        file: the file.
+        id_: the file as its lines name it.
 
     Raises:
         UsageError: pyarrow is missing.
         SourceError: the file cannot be read as Parquet.
     """
     batches = _read_batches(file, id_)
+
+    def next_batch() -> list[Record] | None:
+        return next(batches, None)
+
     while True:
-        lines = await in_thread(next, batches, None)
+        lines = await in_thread(next_batch)
         if lines is None:
             return
         yield lines
 
 
 def _read_batches(file: BinaryIO, id_: FileId) -> Iterator[list[Record]]:
-    """Yield the rows of an open file as lines of JSON; blocks."""
+    """Yield the rows of an open Parquet file as lines of JSON, in batches; blocks.
+
+    Rows have no position in bytes. As its offset, each line has the number of rows before it.
+    """
     check_extra(f"{id_.path}: Parquet", "table", "pyarrow")
     import pyarrow
     from pyarrow import parquet
@@ -54,17 +63,21 @@ def _read_batches(file: BinaryIO, id_: FileId) -> Iterator[list[Record]]:
         for batch in parquet.ParquetFile(file).iter_batches(ROWS):
             lines: list[Record] = []
             for row in batch.to_pylist():
-                line = write_line(_result_in(row), rows_before + 1, rows_before)
+                line = write_line(_result_in(row), number=rows_before + 1, offset=rows_before)
                 lines.append(line._replace(file=id_))
                 rows_before += 1
             yield lines
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        problem = str(error).partition("\n")[0][:MESSAGE_CHARACTERS]
+        first_line = str(error).partition("\n")[0]
+        problem = first_line[:MESSAGE_CHARACTERS]
         raise SourceError(f"{id_.path}: cannot be read as Parquet: {problem}") from None
 
 
 def _result_in(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the result in a row, without the keys that it lacks."""
+    """Return the result that a row of a table stands for.
+
+    Empty cells are left out, since every row has all columns. Columns of JSON are decoded.
+    """
     result = {name: value for name, value in row.items() if value is not None}
     for name in JSON_COLUMNS:
         text = result.get(name)

@@ -1,4 +1,4 @@
-"""The paths that callers give."""
+"""Checks the paths of files that callers pass."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WHY_UNREAD = {".csv": _TABLE, ".tsv": _TABLE, ".xlsx": _TABLE, ".yaml": _YAML, 
 
 
 def as_paths(path: Any, *, tables: bool = False) -> list[str]:
-    """Return the paths in `path`, which is one path or several.
+    """Return a list of paths for one path or several, after checking them.
 
     Args:
         path: a path, or an iterable of paths.
         tables: whether Parquet files are accepted.
 
     Raises:
-        UsageError: `path` is neither, or a file of this kind is not read.
+        UsageError: `path` is neither, or names a file of a kind that cannot be read.
     """
     candidates = [path] if isinstance(path, str | os.PathLike) else path
     try:
@@ -45,7 +45,8 @@ def as_paths(path: Any, *, tables: bool = False) -> list[str]:
     except TypeError:
         # `path` cannot be iterated over, or something in it is no path.
         paths = []
-    if not paths or not all(isinstance(name, str) and name for name in paths):
+    are_all_text = all(isinstance(name, str) and name for name in paths)
+    if not paths or not are_all_text:
         raise UsageError(f"path: expected a path, or a list of paths, got {path!r}")
 
     for name in paths:
@@ -56,7 +57,11 @@ def as_paths(path: Any, *, tables: bool = False) -> list[str]:
 
 
 def _check_kind(path: str) -> None:
-    """Raise a `UsageError` if files of this kind, or addresses of this kind, are not read."""
+    """Check that files with this suffix, or addresses of this kind, can be read.
+
+    Raises:
+        UsageError: they cannot; the message says what to do instead.
+    """
     why_removed = explain_removed_address(path)
     if why_removed:
         raise UsageError(why_removed)
@@ -74,15 +79,19 @@ def check_no_parquet(paths: Iterable[str]) -> None:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Return whether a glob matches a name.
+    """Return whether a glob matches the name of a file.
 
-    Hidden files only match a pattern that begins with a dot.
+    Hidden files, which begin with a dot, only match a pattern that begins with a dot.
     """
-    if name.startswith(".") and not pattern.startswith("."):
+    is_hidden = name.startswith(".")
+    if is_hidden and not pattern.startswith("."):
         return False
     return fnmatchcase(name, pattern)
 
 
 def key_of(status: os.stat_result) -> str:
-    """Return the `FileId.key` of a file that is read from its start."""
+    """Return the `FileId.key` of a file that is read once: its inode number in hex, and 0.
+
+    A followed file gets a higher number than 0 after it was truncated.
+    """
     return f"{status.st_ino:x}-0"

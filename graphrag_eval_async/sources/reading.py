@@ -1,4 +1,4 @@
-"""Lines of finished files, plain or compressed, and of standard input."""
+"""Reads the lines of finished files, plain or compressed, and of standard input."""
 
 from __future__ import annotations
 
@@ -109,11 +109,15 @@ def read_jsonl(
 
 
 def _check_can_be_shuffled(path: str) -> None:
-    """Raise a `UsageError` if a path, by its name, can only be read from start to end.
+    """Check by its name that a file can be read in random order.
 
     Files of directories and globs are checked when they are read.
+
+    Raises:
+        UsageError: the path is standard input or a compressed file.
     """
-    if path == "-" or (path.endswith(".gz") and not os.path.isdir(path)):
+    is_compressed = path.endswith(".gz") and not os.path.isdir(path)
+    if path == "-" or is_compressed:
         raise UsageError(f"shuffle: {path} cannot be shuffled, only files that are not compressed")
 
 
@@ -123,20 +127,25 @@ def read_result_files(path: str | os.PathLike[str]) -> JsonlFiles:
 
 
 class _Part(NamedTuple):
-    """A file to read, or a part of it."""
+    """A file to read, or a part of it.
+
+    Attributes:
+        window: the file, and where to begin and end.
+        unopened: opens the file if it is at an address; None for a local file.
+    """
 
     window: Window
-    unopened: OpenFile | None = None  # The file, if it is at an address.
+    unopened: OpenFile | None = None
 
 
 class JsonlFiles:
     """Lines of files that are read to their ends; made by `read_jsonl`.
 
     Attributes:
-        consumed: bytes on disk read so far.
+        consumed: number of bytes that were read from disk so far.
         lines: number of lines that are not blank; None unless lines are shuffled.
-        shard: the part of all files that is read, if not all.
-        is_part: whether other runs evaluate other parts.
+        shard: the part of all files that is read; None for all of them.
+        is_part: whether other runs evaluate other parts of the same input.
     """
 
     def __init__(
@@ -153,11 +162,12 @@ class JsonlFiles:
 
         Args:
             paths: paths of files, directories and globs.
-            seed: reads lines in random order, by this seed.
-            shard: reads only this part; lines have no numbers.
-            window: reads only the lines in it, whatever `paths` are.
-            is_part: whether several runs evaluate parts of the same input; lines have no numbers.
-            tables: reads Parquet files, too.
+            seed: seed of the random order in which lines are read; None for their own order.
+            shard: the part of all files to read; None for all of them.
+            window: the part of a single file to read, in place of `paths`.
+            is_part: whether other runs evaluate other parts of the same input. Then, as with
+                `shard`, lines have no numbers.
+            tables: whether to read Parquet files, too.
         """
         self.consumed = 0
         self.lines: int | None = None
@@ -171,7 +181,10 @@ class JsonlFiles:
 
     @cached_property
     def size(self) -> int | None:
-        """Size of all files on disk in bytes; None if not known. Reads the status of the files."""
+        """Number of bytes to read from disk; None if it is not known.
+
+        Looks up the sizes of all files.
+        """
         total = 0
         try:
             for window in self._windows():
@@ -185,23 +198,32 @@ class JsonlFiles:
 
     @property
     def can_be_shuffled(self) -> bool:
-        """Whether all files are regular and not compressed. Reads the status of the files."""
+        """Whether lines can be read in random order: all files are regular and not compressed.
+
+        Looks at all files.
+        """
         try:
             return all(cannot_be_cut(path) is None for path in self._files())
         except SourceError:
             return False
 
     def exclude(self, paths: Iterable[str]) -> None:
-        """Skip these files in directories and globs."""
+        """Skip these files where directories and globs include them."""
         self._excluded.update(os.path.realpath(path) for path in paths)
 
     def _files(self) -> list[str]:
-        """Return the paths of all files, without those that are excluded."""
+        """Return the paths of all files to read.
+
+        Raises:
+            UsageError: one of them is a Parquet file, and these are not read.
+            SourceError: a directory or a glob has no file of responses.
+        """
         files = expand(self._paths)
         if not self._reads_tables:
             check_no_parquet(files)
         if not self._excluded:
             return files
+        # A file that the caller names itself is read even if it is excluded.
         return [
             path
             for path in files
@@ -209,7 +231,7 @@ class JsonlFiles:
         ]
 
     def _windows(self) -> list[Window]:
-        """Return what to read, in order."""
+        """Return the parts of files to read, in order."""
         if self._window is not None:
             return [self._window]
         files = self._files()
@@ -227,16 +249,16 @@ class JsonlFiles:
         documents: bool = True,
         may_grow: bool = False,
     ) -> AsyncGenerator[list[Record]]:
-        """Yield the lines, in batches, which may be empty.
+        """Yield the lines in batches, which may be empty.
 
         Args:
             max_line_bytes: maximum length of a line; longer ones are yielded as `LongLine`.
-            documents: whether each object of an array is a line.
-            may_grow: whether a last line without a newline is not `whole`. In files that are
-                compressed or at an address, and in pipes, it always is.
+            documents: whether each object of a file that is a JSON array is a line.
+            may_grow: whether lines may be added to the files later. Then a last line without a
+                newline is not `whole`, except in compressed and remote files and in pipes.
 
         Raises:
-            SourceError: a file cannot be read, after the lines before.
+            SourceError: a file cannot be read. The lines before are yielded first.
         """
         self.consumed = 0
         if self._seed is None:
@@ -262,12 +284,13 @@ class JsonlFiles:
                 await source.aclose()
 
     def _count_consumed(self, size: int) -> None:
+        """Add a number of bytes that were read to `consumed`."""
         self.consumed += size
 
     def _find_parts(self) -> list[_Part]:
-        """Return what to read, in order.
+        """Return the parts of files to read, in order, including those of remote files.
 
-        Asks servers for lists of files: call it in a thread.
+        Asks servers for lists of files, so call it in a thread.
         """
         parts = []
         for window in self._windows():
@@ -283,30 +306,28 @@ class JsonlFiles:
     async def _read_part(
         self, part: _Part, *, max_line_bytes: int, documents: bool, may_grow: bool
     ) -> AsyncGenerator[list[Record]]:
-        """Yield the lines of a file or of a part of it; the arguments are those of `batches`."""
-        path = part.window.path
-        # If opening is cancelled, its thread has still opened the file.
+        """Open a file, yield the lines of a part of it or of all of it, and close it.
+
+        Args:
+            part: the part to read.
+            max_line_bytes: maximum length of a line; longer ones are yielded as `LongLine`.
+            documents: whether each object of a file that is a JSON array is a line.
+            may_grow: whether lines may be added to the file later.
+        """
+        # Also closes the file if this task is cancelled while a thread opens it.
         opened_files = ExitStack()
         try:
-            file, id_ = await in_thread(self._open, part, opened_files)
-            if suffix_of(path) in PARQUET and id_ is not None:
+            file, id_ = await in_thread(self._open_part, part, opened_files)
+            if suffix_of(part.window.path) in PARQUET and id_ is not None:
                 batches = lines_of_rows(file, id_)
             else:
-                # Begins with the newline before a window, so that its first line is read like any
-                # other line of the file, not like the first one.
-                start = max(0, part.window.start - 1)
-                if start > 0:
-                    file.seek(start)
-                is_plain_file = (
-                    id_ is not None and not is_address(path) and suffix_of(path) != ".gz"
-                )
-                batches = split_lines(
-                    read_pieces(file, path, part.window.end, self._count_consumed),
+                batches = self._split_part(
+                    part,
+                    file,
+                    id_,
                     max_line_bytes=max_line_bytes,
-                    file=id_,
-                    offset=start,
-                    documents=documents and start == 0,
-                    may_grow=may_grow and is_plain_file,
+                    documents=documents,
+                    may_grow=may_grow,
                 )
             try:
                 async for lines in batches:
@@ -316,11 +337,55 @@ class JsonlFiles:
         finally:
             opened_files.close()
 
-    def _open(self, part: _Part, opened_files: ExitStack) -> tuple[BinaryIO, FileId | None]:
-        """Open a file, which `opened_files` closes.
+    def _split_part(
+        self,
+        part: _Part,
+        file: BinaryIO,
+        id_: FileId | None,
+        *,
+        max_line_bytes: int,
+        documents: bool,
+        may_grow: bool,
+    ) -> AsyncGenerator[list[Record]]:
+        """Return the lines of an open file of text, or of a part of it, in batches.
+
+        Args:
+            part: the part to read.
+            file: the open file.
+            id_: the file as its lines name it; None for a pipe and for standard input.
+            max_line_bytes: maximum length of a line; longer ones are yielded as `LongLine`.
+            documents: whether each object of a file that is a JSON array is a line.
+            may_grow: whether lines may be added to the file later.
+        """
+        path = part.window.path
+        # A splitter treats the first line that it sees as the first one of the file. So a window
+        # that begins within the file is read from the line feed before it: the splitter then sees
+        # a blank first line, which is not yielded.
+        start = max(0, part.window.start - 1)
+        is_whole_file = start == 0
+        if not is_whole_file:
+            file.seek(start)
+        is_compressed = suffix_of(path) == ".gz"
+        is_plain_file = id_ is not None and not is_address(path) and not is_compressed
+        return split_lines(
+            read_pieces(file, path, end=part.window.end, on_read=self._count_consumed),
+            max_line_bytes=max_line_bytes,
+            file=id_,
+            offset=start,
+            documents=documents and is_whole_file,
+            may_grow=may_grow and is_plain_file,
+        )
+
+    def _open_part(self, part: _Part, opened_files: ExitStack) -> tuple[BinaryIO, FileId | None]:
+        """Open the file of a part.
+
+        Args:
+            part: the part.
+            opened_files: closes the file later.
 
         Returns:
-            the file with its id, which is None if positions in it mean nothing.
+            the file, and its id for the positions of lines. The id is None for a pipe and for
+            standard input, whose lines have no positions.
         """
         path = part.window.path
         if part.unopened is not None:
@@ -331,7 +396,9 @@ class JsonlFiles:
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """Return the files that paths, directories and globs stand for; addresses as they are.
+    """Replace directories and globs by the files in them; keep other paths and addresses.
+
+    Each file is returned once.
 
     Raises:
         SourceError: a directory or a glob has no file of responses.
@@ -339,15 +406,15 @@ def expand(paths: Sequence[str]) -> list[str]:
     files = []
     for path in paths:
         files += _files_at(path)
-    # Each file once, in this order.
+    # Removes repetitions and keeps the order.
     return list(dict.fromkeys(files))
 
 
 def response_files(paths: Any) -> list[str]:
-    """Return the files of responses that one path or several stand for; addresses as they are.
+    """Check one path or several, and return the files of responses in them, as `expand` does.
 
     Raises:
-        UsageError: one of the paths is no path, or of a file that holds no lines of JSON.
+        UsageError: one of the paths is no path, or names a file that has no lines of JSON.
         SourceError: a directory or a glob has no file of responses.
     """
     files = expand(as_paths(paths))
@@ -356,11 +423,15 @@ def response_files(paths: Any) -> list[str]:
 
 
 def _files_at(path: str) -> list[str]:
-    """Return the files that a path stands for."""
+    """Return the files in a directory or a glob; any other path as it is.
+
+    Raises:
+        SourceError: a directory or a glob has no file of responses.
+    """
     if path == "-" or is_address(path):
         return [path]
     if os.path.isdir(path):
-        return _members(path)
+        return _files_in_directory(path)
     if os.path.lexists(path) or not glob.has_magic(path):
         return [path]
 
@@ -371,13 +442,17 @@ def _files_at(path: str) -> list[str]:
     return files
 
 
-def _members(folder: str) -> list[str]:
-    """Return the files of a directory that are read, by name."""
+def _files_in_directory(folder: str) -> list[str]:
+    """Return the files of responses or results in a directory, in the order of their names.
+
+    Raises:
+        SourceError: the directory cannot be read, or has no such file.
+    """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise unreadable(folder, error) from error
-    files = [os.path.join(folder, name) for name in names if _is_member(name)]
+    files = [os.path.join(folder, name) for name in names if _is_read_from_directory(name)]
     if not files:
         raise SourceError(
             f"{folder}: cannot be read: there is no {MEMBERS}, {MEMBERS}.gz or {TABLES} in it"
@@ -385,17 +460,18 @@ def _members(folder: str) -> list[str]:
     return files
 
 
-def _is_member(name: str) -> bool:
-    """Return whether a file of a directory is read."""
+def _is_read_from_directory(name: str) -> bool:
+    """Return whether a file with this name is read if its directory is given."""
     return fits(name.removesuffix(".gz"), MEMBERS) or fits(name, TABLES)
 
 
 def _id_of(file: BinaryIO, path: str, *, is_part: bool) -> FileId | None:
-    """Return the id of an open file.
+    """Return the id of an open file, with which lines name their positions.
 
-    It is None for a pipe, and for standard input, which may begin anywhere in its file.
+    It is None for standard input, which may begin anywhere in a file, and for a pipe.
     """
     status = os.fstat(file.fileno())
-    if path == "-" or not S_ISREG(status.st_mode):
+    is_regular = S_ISREG(status.st_mode)
+    if path == "-" or not is_regular:
         return None
     return FileId(path, key_of(status), is_part=is_part)

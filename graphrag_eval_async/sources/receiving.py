@@ -1,4 +1,4 @@
-"""Receiving of OpenTelemetry spans by OTLP over HTTP, from any instrumented agent."""
+"""Receives OpenTelemetry spans by OTLP over HTTP, from any instrumented agent."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def receive_otlp(
 
 
 class OtlpReceiver:
-    """Lines of OTLP in JSON, one per request, to be iterated over once; made by `receive_otlp`.
+    """An HTTP server that yields the spans of each request as a line of OTLP in JSON.
+
+    Made by `receive_otlp`. It can be iterated over once.
 
     Attributes:
         host: the address that it listens on.
@@ -102,24 +104,35 @@ class OtlpReceiver:
     """
 
     def __init__(self, listening: socket.socket, max_waiting: int, max_bytes: int) -> None:
+        """Create a receiver.
+
+        Args:
+            listening: a socket that listens; closed at the end.
+            max_waiting: maximum number of requests in progress or waiting.
+            max_bytes: maximum size of a request body in bytes.
+        """
         self.host, self.port = listening.getsockname()[:2]
         self._listening = listening
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._requests_in_progress = 0
+        # Without a buffer, so that sending a line waits until it is taken.
         self._send, self._lines = anyio.create_memory_object_stream[bytes](0)
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """Yield the lines. A request is accepted when its line is taken."""
+        """Serve requests, and yield a line for each one. A request is answered once its line is
+        taken.
+        """
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        if self._listening.fileno() < 0:
+        is_closed = self._listening.fileno() < 0
+        if is_closed:
             raise UsageError("the receiver is closed; make another with receive_otlp")
         route = Route("/v1/traces", self._answer, methods=["POST"])
         server = make_server(Starlette(routes=[route]))
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
-        # Ends the lines if the server ends by itself.
+        # If the server ends by itself, end the loop below instead of waiting for ever.
         serving.add_done_callback(lambda _: self._send.close())
         try:
             async for line in self._lines:
@@ -134,13 +147,13 @@ class OtlpReceiver:
             self.close()
 
     def close(self) -> None:
-        """Stop listening; waiting and later requests are answered 503."""
+        """Stop listening. Requests that wait, or that still come, are answered 503."""
         self._lines.close()
         self._send.close()
         self._listening.close()
 
     async def _answer(self, request: Request) -> Response:
-        """Hand over the spans of a request, and return the answer once they are accepted."""
+        """Answer a request: 200 once its spans are taken, or an error."""
         from starlette.requests import ClientDisconnect
         from starlette.responses import JSONResponse, Response
 
@@ -157,21 +170,27 @@ class OtlpReceiver:
                 headers = RETRY
             return JSONResponse({"message": str(error)}, error.status, headers)
         except ClientDisconnect:
-            # Nobody reads this answer.
+            # The client is gone, so nobody reads this answer.
             return Response(status_code=400)
         except TimeoutError:
             return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
         finally:
             self._requests_in_progress -= 1
 
-        # An empty object of the type that was sent: in protobuf, that has no bytes.
+        # OTLP answers with an empty object of the media type of the request. In protobuf, an empty
+        # object has no bytes.
         body = b""
         if media_type == JSON:
             body = b"{}"
         return Response(body, media_type=media_type)
 
     async def _accept(self, request: Request, media_type: str) -> None:
-        """Read a request, and wait until its line is taken."""
+        """Read a request, convert it to a line, and wait until the line is taken.
+
+        Raises:
+            _RefusedRequest: too many requests wait, or this one is invalid.
+            TimeoutError: the body did not arrive in time.
+        """
         if self._requests_in_progress > self._max_waiting:
             raise _RefusedRequest(503, "too many requests wait; try again")
         async with asyncio.timeout(BODY_SECONDS):
@@ -180,7 +199,11 @@ class OtlpReceiver:
         await self._send.send(line)
 
     async def _read_body(self, request: Request) -> bytes:
-        """Return the body of a request, decompressed."""
+        """Return the body of a request, decompressed.
+
+        Raises:
+            _RefusedRequest: the body is too large, damaged, or compressed in another way.
+        """
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
@@ -206,22 +229,27 @@ def _decompress(data: bytes, max_bytes: int) -> bytes:
     """
     decompressor = zlib.decompressobj(ANY_HEADER)
     try:
-        # One byte more shows that there is too much.
+        # Decompress at most one byte over the limit, which shows that there is too much.
         text = decompressor.decompress(data, max_bytes + 1)
     except zlib.error as error:
         raise _RefusedRequest(400, f"neither gzip nor deflate: {error}") from None
     if len(text) > max_bytes:
         raise _RefusedRequest(413, f"more than {max_bytes} bytes once decompressed")
-    if not decompressor.eof or decompressor.unused_data:
+    is_cut_off = not decompressor.eof
+    if is_cut_off or decompressor.unused_data:
         raise _RefusedRequest(400, "compressed data that are cut off, or have more after their end")
     return text
 
 
 def _line_of_json(media_type: str, body: bytes) -> bytes:
-    """Return the body of a request as a line of OTLP in JSON.
+    """Convert the body of a request to a line of OTLP in JSON.
+
+    Args:
+        media_type: the type of the body, without parameters.
+        body: the body, decompressed.
 
     Raises:
-        _RefusedRequest: the body is no request of OTLP, or of a media type that is not known.
+        _RefusedRequest: the body is not a request of OTLP, or the media type is unknown.
     """
     if media_type == JSON:
         try:
@@ -243,7 +271,10 @@ def _line_of_json(media_type: str, body: bytes) -> bytes:
 
 
 def _resource_spans(request: Any) -> Any:
-    """Return the value of ``resourceSpans``, also under its older name; None if there is none."""
+    """Return the ``resourceSpans`` of a request of OTLP; None if it has none.
+
+    Older exporters name this key ``resource_spans``.
+    """
     if not isinstance(request, dict):
         return None
     if not request:
@@ -253,10 +284,10 @@ def _resource_spans(request: Any) -> Any:
 
 
 def _read_protobuf(body: bytes) -> Any:
-    """Return a request of OTLP in protobuf as its JSON object.
+    """Convert a request of OTLP in protobuf to its JSON object.
 
     Raises:
-        _RefusedRequest: the body is no such request, or packages are missing.
+        _RefusedRequest: the body is not such a request, or packages are missing.
     """
     try:
         from google.protobuf.json_format import MessageToDict
@@ -271,6 +302,7 @@ def _read_protobuf(body: bytes) -> Any:
     except (DecodeError, ValueError) as error:
         raise _RefusedRequest(400, f"not a request of OTLP: {error}") from None
 
+    # OTLP in JSON has ids in hex, unlike other protobuf in JSON.
     for resource in request.get("resourceSpans", ()):
         for scope in resource.get("scopeSpans", ()):
             for span in scope.get("spans", ()):
@@ -281,7 +313,7 @@ def _read_protobuf(body: bytes) -> Any:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
+    """Return a socket that listens on an address and a port.
 
     Raises:
         UsageError: the address or the port cannot be used.
@@ -295,19 +327,21 @@ def listen(host: str, port: int) -> socket.socket:
         reason: object = error
         number = getattr(error, "errno", None)
         # Errors of name resolution have negative numbers, which `strerror` does not know.
-        if number is not None and number > 0:
-            # The text of the error repeats the address.
+        is_system_error = number is not None and number > 0
+        if number is not None and is_system_error:
+            # The text of the error itself would repeat the address.
             reason = os.strerror(number)
         raise UsageError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 def make_server(app: Any) -> Any:
-    """Return a uvicorn server for `app` that leaves signals and logging to the program."""
+    """Return a uvicorn server for an ASGI app that does not touch signals and logging."""
     import uvicorn
 
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
+            """Leave the signal handlers as they are."""
             yield
 
     config = uvicorn.Config(

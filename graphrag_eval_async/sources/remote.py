@@ -1,4 +1,4 @@
-"""Files at addresses such as ``s3://bucket/log.jsonl``, read by fsspec."""
+"""Reads files at addresses such as ``s3://bucket/log.jsonl`` with fsspec."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def is_address(path: object) -> bool:
 
 
 def without_secrets(path: str | os.PathLike[str]) -> str:
-    """Return a path as messages and results show it.
+    """Return a path as messages and results may show it.
 
-    An address loses its password, query and fragment; other paths are unchanged.
+    From an address, the user, password, query and fragment are removed. Other paths are unchanged.
     """
     path = os.fspath(path)
     if not is_address(path):
@@ -56,18 +56,23 @@ def without_secrets(path: str | os.PathLike[str]) -> str:
 
 
 def _link_without_secrets(link: str) -> str:
-    """Return a link of a chained address, which may be only the name of a file system."""
+    """Return a part of a chained address without its login, query and fragment.
+
+    Args:
+        link: the part, such as ``https://user:password@host/file?query``, or only the name of a
+            file system, such as ``simplecache``.
+    """
     scheme, separator, location = link.partition("://")
     if not separator:
         return link
-    location = re.split(r"[?#]", location, maxsplit=1)[0]
-    authority, slash, file = location.partition("/")
-    host = authority.rpartition("@")[2]
+    location_without_query = re.split(r"[?#]", location, maxsplit=1)[0]
+    login_and_host, slash, file = location_without_query.partition("/")
+    host = login_and_host.rpartition("@")[2]
     return f"{scheme}://{host}{slash}{file}"
 
 
 def suffix_of(path: str) -> str:
-    """Return the suffix of the file name, without the query of an address."""
+    """Return the suffix of a file's name, such as ``.gz``, for a path or an address."""
     return os.path.splitext(without_secrets(path))[1]
 
 
@@ -82,8 +87,12 @@ class RemoteFile(RawIOBase):
     def __init__(self, name: str, unopened: OpenFile) -> None:
         """Open a file.
 
+        Args:
+            name: what messages and results call the file.
+            unopened: the file, as fsspec found it.
+
         Raises:
-            SourceError: the server refuses it, or it is a directory.
+            SourceError: the server refuses access, or the file is a directory.
         """
         info = _request(name, unopened.fs.info, unopened.path)
         if info["type"] == "directory":
@@ -124,25 +133,35 @@ class RemoteFile(RawIOBase):
 
 
 def _version_key(name: str, info: Mapping[str, Any]) -> str:
-    """Return a digest of a file's name and of what its file system says of its version."""
+    """Return a digest that changes with each version of a remote file.
+
+    Args:
+        name: the address of the file without secrets.
+        info: what its file system says of it: its size, and usually a time or a version.
+    """
     version = [info["size"]]
     version += [f"{key}={info[key]}" for key in VERSION_KEYS if info.get(key) is not None]
     return hashlib.sha256(f"{name} {version}".encode()).hexdigest()[:32]
 
 
 class UnopenedFile(NamedTuple):
-    """A file at an address."""
+    """A file at an address.
 
-    name: str  # The address without secrets.
+    Attributes:
+        name: the address without secrets.
+        file: opens the file.
+    """
+
+    name: str
     file: OpenFile
 
 
 def find_remote(address: str) -> list[UnopenedFile]:
-    """Return the files that an address or a pattern of addresses stands for.
+    """Return the file at an address, or the files that match an address with wildcards.
 
     Raises:
         UsageError: fsspec, or a package for this kind of address, is missing.
-        SourceError: the server refuses it, or no file matches.
+        SourceError: the server refuses access or fails, or no file matches.
     """
     name = without_secrets(address)
     check_extra(f"{name}: a URL", "cloud", "fsspec")
@@ -166,8 +185,9 @@ def find_remote(address: str) -> list[UnopenedFile]:
 
     if not files:
         raise SourceError(f"{name}: no file matches this pattern")
-    if "*" in address:
-        # Each file has an address of its own.
+    is_pattern = "*" in address
+    if is_pattern:
+        # Messages name the address of each file instead of the pattern.
         return [
             UnopenedFile(without_secrets(file.fs.unstrip_protocol(file.path)), file)
             for file in files
@@ -176,10 +196,15 @@ def find_remote(address: str) -> list[UnopenedFile]:
 
 
 def _request(name: str, function: Callable[..., R], *args: Any) -> R:
-    """Return `function(*args)`, which asks the server of the file that messages call `name`.
+    """Return `function(*args)`, and convert the exceptions of fsspec.
+
+    Args:
+        name: what messages call the file.
+        function: a function of fsspec that sends a request to a server.
+        args: its arguments.
 
     Raises:
-        SourceError: the server refuses or fails.
+        SourceError: the function has raised an exception.
     """
     try:
         return function(*args)
@@ -188,20 +213,22 @@ def _request(name: str, function: Callable[..., R], *args: Any) -> R:
 
 
 def _explain(error: Exception) -> str:
-    """Return what is wrong with a request, and what to do.
+    """Return a text that says what is wrong with a request, and what to do.
 
-    The text of `error` is not part of it, since it may quote a password or a query.
+    It does not quote the text of `error`, which may contain a password or a query.
     """
-    # Over HTTP, fsspec raises `FileNotFoundError` for most failures, from what really happened.
+    # Over HTTP, fsspec raises `FileNotFoundError` for most failures. The real failure is its
+    # `__cause__`, such as an error with an HTTP status.
     cause = error.__cause__ or error
     status = getattr(cause, "status", None)
 
+    has_no_credentials = "Credentials" in type(error).__name__
     is_refused = status in _REFUSED or isinstance(error, PermissionError)
-    if is_refused or "Credentials" in type(error).__name__:
+    if is_refused or has_no_credentials:
         return "access was refused; check the credentials in the environment"
 
-    is_missing = cause is error or status in _MISSING
-    if isinstance(error, FileNotFoundError) and is_missing:
+    has_other_cause = cause is not error and status not in _MISSING
+    if isinstance(error, FileNotFoundError) and not has_other_cause:
         return "cannot be read: there is no such file"
 
     problem = type(cause).__name__ if status is None else f"status {status}"

@@ -1,4 +1,4 @@
-"""One of several equal parts of files, for a process that evaluates only that part."""
+"""Divides files into equal shards, each for a process that evaluates only its shard."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A part of the input: `index`, from 0, of `count` parts.
+    """One of several equal parts of the input.
 
-    All files in order are one sequence of bytes. Each shard has an equal share, and reads what
-    begins in it.
+    All files in order form one sequence of bytes, of which each shard has an equal share. A shard
+    reads the lines that begin in its share.
+
+    Attributes:
+        index: number of the shard, from 0.
+        count: number of shards.
     """
 
     index: int
@@ -40,7 +44,13 @@ class Shard:
 
 
 class Window(NamedTuple):
-    """Whole lines of a file, from byte `start` to byte `end`; to its end if that is None."""
+    """A part of a file that consists of whole lines.
+
+    Attributes:
+        path: path of the file.
+        start: offset of the first line in bytes.
+        end: offset after the last line; None for the end of the file.
+    """
 
     path: str
     start: int = 0
@@ -48,10 +58,10 @@ class Window(NamedTuple):
 
 
 def as_shard(shard: object) -> Shard:
-    """Return `shard`, which may be a pair of numbers or text such as ``0/3``, as a `Shard`.
+    """Convert a pair of numbers, or a text such as ``0/3``, to a `Shard`.
 
     Raises:
-        UsageError: it is none of these, or its index is not below its count.
+        UsageError: `shard` is something else, or its index is not below its count.
     """
     parts: object = shard
     if isinstance(shard, Shard):
@@ -71,9 +81,9 @@ def as_shard(shard: object) -> Shard:
 
 
 def windows(files: Sequence[str], shard: Shard) -> list[Window]:
-    """Return what a shard reads of files.
+    """Return the parts of files that a shard reads, in order.
 
-    Reads a little of each file that the shard shares with others.
+    To find where lines begin, this reads a little of each file that the shard shares with another.
 
     Raises:
         SourceError: the size or the start of a file cannot be read.
@@ -96,24 +106,27 @@ def windows(files: Sequence[str], shard: Shard) -> list[Window]:
 
 
 def _window_in(path: str, size: int, *, start: int, end: int) -> Window | None:
-    """Return what a shard reads of one file; None if nothing.
+    """Return the part of one file that a shard reads; None if it reads nothing of the file.
 
     Args:
         path: path of the file.
         size: size of the file in bytes.
-        start: where the shard begins, in bytes from the start of the file; may be outside of it.
-        end: where the shard ends, likewise.
+        start: offset in this file at which the shard begins; negative if the shard begins in an
+            earlier file.
+        end: offset in this file at which the shard ends; more than `size` if it ends in a later
+            file.
     """
-    if start <= 0 and size <= end:
+    contains_whole_file = start <= 0 and size <= end
+    if contains_whole_file:
         return Window(path)
-    if start >= size or end <= 0:
+    is_outside_of_file = start >= size or end <= 0
+    if is_outside_of_file:
         return None
 
     if not can_be_cut(path):
-        # The whole file belongs to the shard in whose bytes it begins.
-        if start > 0:
-            return None
-        return Window(path)
+        # The whole file belongs to the shard in whose share it begins.
+        begins_in_shard = start <= 0
+        return Window(path) if begins_in_shard else None
     with open_binary(path) as file:
         window_start = line_end(file, max(0, start), size)
         window_end = line_end(file, min(end, size), size)
@@ -124,12 +137,14 @@ def _window_in(path: str, size: int, *, start: int, end: int) -> Window | None:
 
 
 def can_be_cut(path: str) -> bool:
-    """Return whether a file is plain, and has one object per line."""
+    """Return whether a file can be read from any line: it is not compressed and not an array."""
     return suffix_of(path) != ".gz" and not is_array(read_start(path, START_BYTES))
 
 
 def cannot_be_cut(path: str) -> str | None:
-    """Return why a file must be read from start to end; None if it need not be.
+    """Return the reason why a file can only be read from its start, such as "it is compressed".
+
+    None means that it can be read from any line.
 
     Raises:
         SourceError: the file cannot be read.
@@ -154,7 +169,7 @@ def cannot_be_cut(path: str) -> str | None:
 
 
 def line_end(file: BinaryIO, place: int, size: int) -> int:
-    """Return where the first line ends that does so at or after `place` in an open file.
+    """Return the first offset, at or after `place`, at which a line of an open file ends.
 
     Args:
         file: the file.
@@ -163,13 +178,13 @@ def line_end(file: BinaryIO, place: int, size: int) -> int:
     """
     if place <= 0 or place >= size:
         return min(place, size)
-    # A line may end at `place` itself, which the byte before tells.
+    # If the byte before `place` is a line feed, a line ends at `place` itself.
     position = place - 1
     file.seek(position)
     while position < size:
         piece = file.readline(PIECE_BYTES)
         position += len(piece)
-        # The file may have become shorter, so that there is no piece.
+        # The piece is empty if the file has become shorter meanwhile.
         if not piece or piece.endswith(b"\n"):
             break
     return min(position, size)

@@ -1,4 +1,4 @@
-"""Lines of finished files in random order."""
+"""Reads the lines of finished files in random order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ OPEN_FILES = 64
 
 
 class _ShuffledFile(NamedTuple):
-    """A file, and the index of its first line among the lines of all files."""
+    """A file whose lines were found.
+
+    Attributes:
+        id: the file, as its lines name it.
+        first_line: index of its first line among the lines of all files.
+    """
 
     id: FileId
     first_line: int
@@ -56,13 +61,18 @@ class ShuffledLines:
     """
 
     def __init__(self, max_line_bytes: int) -> None:
-        """Start without files; lines of more than `max_line_bytes` are read as `LongLine`."""
+        """Start without files.
+
+        Args:
+            max_line_bytes: maximum length of a line; longer ones are read as `LongLine`.
+        """
         self._max_line_bytes = max_line_bytes
         self._files: list[_ShuffledFile] = []
-        # The offset of each line in its file. After the lines of a file comes the offset at which
-        # a line after its last one would start, so that each line ends before the next offset.
+        # Offsets of all lines in their files. After the lines of each file, there is one more
+        # offset: that of a line that would follow. So the line with index i is at
+        # `_starts[i]` to `_starts[i + 1] - 1`.
         self._starts = array("Q")
-        # The indexes in `_starts` of the lines that are not blank.
+        # Indexes in `_starts` of the lines that are not blank, in the order of reading.
         self._order = array("Q")
         self._descriptors: dict[int, int] = {}  # Of open files, by their index in `_files`.
         self._open_files = ExitStack()
@@ -72,7 +82,7 @@ class ShuffledLines:
         return len(self._order)
 
     async def add(self, path: str) -> None:
-        """Find the lines of a file.
+        """Find the lines of a file, in a thread.
 
         Raises:
             SourceError: the file cannot be read, or only from start to end.
@@ -85,7 +95,15 @@ class ShuffledLines:
         )
 
     def _find_lines(self, path: str, is_stopped: Event) -> None:
-        """Find the lines of a file, until `is_stopped` is set; blocks."""
+        """Find the lines of a file; blocks.
+
+        Args:
+            path: path of the file.
+            is_stopped: set by another thread to end this before the end of the file.
+
+        Raises:
+            SourceError: the file cannot be read, or only from start to end.
+        """
         problem = cannot_be_cut(path)
         if problem is not None:
             raise SourceError(f"{without_secrets(path)}: cannot be shuffled: {problem}")
@@ -97,26 +115,33 @@ class ShuffledLines:
                 file.seek(0)
 
             place = file.tell()
-            is_blank = True
+            is_blank = True  # Whether the line so far is only white space.
             while not is_stopped.is_set():
+                # A line of more than `PIECE_BYTES` comes in several pieces.
                 piece = file.readline(PIECE_BYTES)
                 if not piece:
                     break
                 place += len(piece)
                 is_blank = is_blank and piece.isspace()
                 if piece.endswith(b"\n"):
-                    self._end_line(next_start=place, is_blank=is_blank)
+                    self._add_line(next_start=place, is_blank=is_blank)
                     is_blank = True
             if place > self._starts[-1]:
-                # The last line has no newline; the next would start after one.
-                self._end_line(next_start=place + 1, is_blank=is_blank)
+                # The last line has no newline. If it had, the next line would start after that.
+                self._add_line(next_start=place + 1, is_blank=is_blank)
 
-    def _end_line(self, *, next_start: int, is_blank: bool) -> None:
-        """Note that the line that was read last ends before `next_start`."""
+    def _add_line(self, *, next_start: int, is_blank: bool) -> None:
+        """Add the line that begins at the last offset in `_starts`, unless it is blank.
+
+        Args:
+            next_start: offset at which the next line of the file starts.
+            is_blank: whether the line is only white space.
+        """
         length = next_start - 1 - self._starts[-1]
-        # A blank line over the limit is read, so that it is rejected as in files that are read
-        # in order.
-        if not is_blank or length > self._max_line_bytes:
+        # A line over the limit is read even if it is blank, so that it is rejected. That is how
+        # files are read in order, too.
+        is_too_long = length > self._max_line_bytes
+        if not is_blank or is_too_long:
             line = len(self._starts) - 1
             self._order.append(line)
         self._starts.append(next_start)
@@ -141,29 +166,44 @@ class ShuffledLines:
                 batch.append(line)
                 batch_bytes += self._starts[line + 1] - self._starts[line]
                 if batch_bytes >= BATCH_BYTES or len(batch) == BATCH_LINES:
-                    lines: list[Record] = await in_thread(list, map(self._read, batch))
+                    lines: list[Record] = await in_thread(list, map(self._read_line, batch))
                     on_read(batch_bytes)
                     yield lines
                     batch = []
                     batch_bytes = 0
             if batch:
-                lines = await in_thread(list, map(self._read, batch))
+                lines = await in_thread(list, map(self._read_line, batch))
                 on_read(batch_bytes)
                 yield lines
         finally:
             self._open_files.close()
 
-    def _read(self, line: int) -> Record:
-        """Return a line, by its index in `_starts`; blocks."""
-        index = bisect_right(self._files, line, key=attrgetter("first_line")) - 1
+    def _read_line(self, line: int) -> Record:
+        """Read a line; blocks.
+
+        Args:
+            line: index of the line in `_starts`.
+
+        Raises:
+            SourceError: its file cannot be read, or has changed.
+        """
+        # Find its file: the last one that begins at this line or before.
+        files_up_to_line = bisect_right(self._files, line, key=attrgetter("first_line"))
+        index = files_up_to_line - 1
         file = self._files[index]
         number = line - file.first_line + 1
         start = self._starts[line]
         end = self._starts[line + 1] - 1
         if end - start <= self._max_line_bytes:
-            return Line(number, start, self._read_bytes(index, start, end), file.id)
+            return Line(
+                number=number,
+                offset=start,
+                data=self._read_bytes(index, start, end),
+                file=file.id,
+            )
 
-        # Of a line over the limit, only one piece at a time is held in memory.
+        # The line is over the limit: read it piece by piece, to save memory. A splitter keeps only
+        # what a `LongLine` needs.
         splitter = Splitter(
             max_line_bytes=self._max_line_bytes, file=file.id, number=number, offset=start
         )
@@ -173,7 +213,12 @@ class ShuffledLines:
         return splitter.finish()[0]
 
     def _read_bytes(self, index: int, start: int, end: int) -> bytes:
-        """Return bytes of a file, by its index in `_files`, which have no line feed.
+        """Read bytes of a line, and check that the file has not changed.
+
+        Args:
+            index: index of the file in `_files`.
+            start: offset of the first byte.
+            end: offset after the last byte.
 
         Raises:
             SourceError: the file cannot be read, or has changed since its lines were found.
@@ -182,18 +227,23 @@ class ShuffledLines:
         is_same_file = True
         try:
             if index not in self._descriptors:
-                is_same_file = self._open_again(index)
+                is_same_file = self._reopen(index)
             data = os.pread(self._descriptors[index], end - start, start)
         except OSError as error:
             raise unreadable(id_.path, error) from error
-        if not is_same_file or len(data) < end - start or b"\n" in data:
+        is_same_line = len(data) == end - start and b"\n" not in data
+        if not is_same_file or not is_same_line:
             raise SourceError(f"{id_.path}: cannot be shuffled: it changed while being read")
         return data
 
-    def _open_again(self, index: int) -> bool:
-        """Open a file whose lines were found; return whether it is the same file as then.
+    def _reopen(self, index: int) -> bool:
+        """Open a file to read its lines. If too many files are open, close all of them first.
 
-        If many are open, close them first, since there may be more files than can be open.
+        Args:
+            index: index of the file in `_files`.
+
+        Returns:
+            whether it is still the file whose lines were found.
         """
         if len(self._descriptors) == OPEN_FILES:
             self._open_files.close()

@@ -38,7 +38,7 @@ class Observers:
     They must not raise, and must be added before the first result is asked for.
 
     Attributes:
-        of_results: called with the evaluation of each result that is handed out, after it is
+        of_results: called with the evaluation of each result that the stream yields, after it is
             counted.
         of_restored: called with each result of an earlier run, after it is counted.
     """

@@ -560,7 +560,9 @@ def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
     reader = Reader()
     section = {"headers": headers, "max_in_flight": MAX_CONNECTIONS, **limits}
     config: ExecuteConfig = reader.section(ExecuteConfig, section, "execute")
-    for key, problem in reader.problems.items():
+    if reader.problems:
+        # Report the first problem, with the name that the argument has here.
+        key, problem = next(iter(reader.problems.items()))
         option = _OPTIONS.get(key, key.removeprefix("execute."))
         raise UsageError(f"{option}: {problem}")
     return config

@@ -80,18 +80,28 @@ class EvaluationStream:
 
         # What the caller may read while the stream runs.
         self.reference = evaluator.reference
-        self.aggregates = RunningAggregates() if options.aggregates is None else options.aggregates
+        aggregates = options.aggregates
+        if aggregates is None:
+            aggregates = RunningAggregates()
+        self.aggregates = aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
         self._session = (
             evaluator.session()
         )  # The session with the judge; None if nothing is judged.
-        self.usage = JudgeUsage(FREE) if self._session is None else self._session.usage
-        late_file = None if evaluator.trace_format is None else evaluator.trace_format.late
-        self.late = LateSpans(late_file)
+        if self._session is None:
+            self.usage = JudgeUsage(FREE)
+        else:
+            self.usage = self._session.usage
+        if evaluator.trace_format is None:
+            self.late = LateSpans()
+        else:
+            self.late = LateSpans(evaluator.trace_format.late)
 
         # What is counted. Only shuffled files and questions know their number of lines.
-        self._until = None if options.until is None else UntilDecided(options.until, evaluator)
+        self._until: UntilDecided | None = None
+        if options.until is not None:
+            self._until = UntilDecided(options.until, evaluator)
         self._counted_source = responses if isinstance(responses, JsonlFiles | Questions) else None
         self._observers = Observers()
         self._counts = Counts(
@@ -194,7 +204,7 @@ class EvaluationStream:
 
     @property
     def in_flight(self) -> int:
-        """Number of responses that are read and not yet handed out."""
+        """Number of responses that are read and whose results are not yet yielded."""
         return self._results.in_flight
 
     @property
@@ -371,7 +381,7 @@ def _open_responses(
         late: gets the counts of spans that came after their trace was evaluated.
     """
     if isinstance(responses, Questions):
-        return Source(responses.batches(), None)
+        return Source(responses.batches())
     trace_format = evaluator.trace_format
     source = open_source(
         responses,

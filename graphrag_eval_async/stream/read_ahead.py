@@ -431,6 +431,7 @@ class ReadAhead(Generic[R]):
             self._fail(error)
         else:
             result = worker.result()
+        # Even None is passed on: the results of later items wait for it.
         self._put(place, result)
         self._wake()
 

@@ -201,7 +201,9 @@ def _check_condition(condition: Condition, evaluator: Evaluator) -> None:
     """
     template = condition.template
     templates = evaluator.reference.templates
-    if template is not None and templates and template not in templates:
+    # Without a reference set, there are no templates, and responses may name any.
+    is_unknown_template = bool(templates) and template not in templates
+    if template is not None and is_unknown_template:
         raise UsageError(f"until: no template {template!r}; there are: {', '.join(templates)}")
 
     metric = condition.metric

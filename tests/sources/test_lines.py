@@ -88,9 +88,9 @@ def test_an_unfinished_line_can_be_yielded_and_read_again(
     splitter = Splitter(max_line_bytes=limit)
     found = splitter.feed(data[:place])
     begin = splitter.offset
-    assert begin + splitter.held == min(place, len(data))
+    assert begin + splitter.unfinished_bytes == min(place, len(data))
     assert all(not getattr(line, "whole", False) for line in splitter.end())
-    assert (splitter.offset, splitter.held) == (begin, 0)
+    assert (splitter.offset, splitter.unfinished_bytes) == (begin, 0)
     found += splitter.feed(data[begin:]) + splitter.finish()
     assert found == plain(data, limit)
 

@@ -2,14 +2,15 @@
 
 From the outside in:
 
-- `follower`: the loop. A thread looks at the files and reads them; the event loop takes the lines.
-- `logs`: what one look does, and which log is read next.
-- `rotation`: which log a file is that was renamed, truncated, copied, replaced or compressed
-  (`packed`).
-- `identity`: how a file is recognised in a later run, and what is noted in the journal for that.
-- `names`: the files that the given paths stand for, and the names of rotated files.
-- `table`, `log`, `descriptors`: all logs, one log, and how many are open.
-- `unread`: what could not be read, and why.
+- `follower`: a thread looks at the files and reads them; the event loop takes the lines.
+- `logs`: one look at all files, and the order in which they are read.
+- `rotation`: finds out which log a file is, after logs were renamed, truncated, copied or replaced.
+- `packed`: reads logs that were compressed.
+- `identity`: recognizes files in a later run, by what the journal has of them.
+- `names`: finds the files for which the caller's paths stand, and recognizes names of rotated
+  files.
+- `table`, `log`, `descriptors`: all logs, one log, and the open ones.
+- `unread`: the files that cannot be read, and why.
 """
 
 from graphrag_eval_async.sources.follow.follower import Follower as Follower

@@ -1,4 +1,4 @@
-"""The files that are open, no more than the process can have."""
+"""Keeps followed files open, but no more of them than the process may have open."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 
 
 class OpenLogs:
-    """The logs that are open, the least recently read first.
+    """The open logs, the least recently read one first.
 
-    Where too many are open, one is closed that has nothing to read. It is opened again when it
-    grows. A file that is not open is lost if it is deleted before it is read.
+    If too many are open, an idle one is closed: one whose bytes are all read. It is opened again
+    when it grows. Logs are kept open as far as possible, since a closed log cannot be read any more
+    once it is deleted.
     """
 
-    def __init__(self, end: Callable[[Log], object]) -> None:
+    def __init__(self, before_close: Callable[[Log], object]) -> None:
         """Begin without logs.
 
         Args:
-            end: called with a log that has lost its name before it is closed, since nothing can
-                open it again.
+            before_close: called with a log that was renamed or deleted, before it is closed to make
+                room. Such a log is not opened again, so its unfinished last line has to be kept.
         """
+        # Only the keys are used: they keep the order in which they were added.
         self._logs: dict[Log, None] = {}
-        self._end = end
+        self._before_close = before_close
         self._limit = open_limit()
 
     def __iter__(self) -> Iterator[Log]:
@@ -50,8 +52,11 @@ class OpenLogs:
         return len(self._logs)
 
     def add(self, log: Log) -> None:
-        """Add a log that was opened, or put one last."""
-        # Keys of a dictionary keep the order in which they were added.
+        """Add a log that was opened, as the most recently read one."""
+        self.mark_recently_read(log)
+
+    def mark_recently_read(self, log: Log) -> None:
+        """Move a log to the end, since it is the most recently read one now."""
         self._logs.pop(log, None)
         self._logs[log] = None
 
@@ -66,23 +71,28 @@ class OpenLogs:
             self.close(log)
 
     def make_room(self) -> bool:
-        """Return whether a log can be opened, after closing an idle one if there are too many."""
+        """Close an idle log if too many are open; return whether another one can be opened now."""
         if len(self._logs) >= self._limit:
             self._close_idle()
         return len(self._logs) < self._limit
 
     def open(self, path: str) -> int:
-        """Open a file to read, without waiting for the writer of a named pipe.
+        """Open a file to read, and return its descriptor. Idle logs are closed if necessary.
 
         Raises:
-            OSError: it cannot be opened. `lacks_descriptor` tells whether it can be once others are
-                closed.
+            OSError: the file cannot be opened. If `lacks_descriptor` is true for the error, it can
+                be opened once other files are closed.
         """
-        return self.with_room(lambda: open_at_once(path, os.O_RDONLY | os.O_CLOEXEC))
+        return self.call_with_room(lambda: open_at_once(path, os.O_RDONLY | os.O_CLOEXEC))
 
-    def with_room(self, open_file: Callable[[], R]) -> R:
-        """Call a function that opens files; where the process has no descriptor left, close idle
-        logs.
+    def call_with_room(self, open_file: Callable[[], R]) -> R:
+        """Return `open_file()`. If the process has no descriptor left, close idle logs for it.
+
+        Args:
+            open_file: a function that opens files. It is called again after each closed log.
+
+        Raises:
+            OSError: the function failed for another reason, or no log is idle.
         """
         while True:
             try:
@@ -90,14 +100,16 @@ class OpenLogs:
             except OSError as error:
                 if not lacks_descriptor(error):
                     raise
-                # The process has opened other files meanwhile, and may need some more.
+                # The rest of the process has opened more files than before, and may need even
+                # more: keep fewer logs open from now on.
                 self._limit = max(1, len(self._logs) - 1)
                 if not self._close_idle():
                     raise
 
     def _close_idle(self) -> bool:
-        """Close a log that has nothing to read, one with a name if possible; return whether
-        there was one.
+        """Close the least recently read log that is idle; return whether there was one.
+
+        Logs with a followed name come first, since they can be opened again.
         """
         idle_logs = [log for log in self._logs if log.unread == 0]
         if not idle_logs:
@@ -107,18 +119,21 @@ class OpenLogs:
         if named_logs:
             self.close(named_logs[0])
         else:
-            self._end(idle_logs[0])
+            self._before_close(idle_logs[0])
             self.close(idle_logs[0])
         return True
 
 
 def lacks_descriptor(error: OSError) -> bool:
-    """Return whether a file could not be opened because too many are open."""
+    """Return whether an error means that too many files are open."""
     return error.errno in NO_DESCRIPTOR
 
 
 def open_limit() -> int:
-    """Return how many logs to keep open, given what else the process has open now."""
+    """Return the maximum number of logs to keep open.
+
+    It is `OPEN_SHARE` of the descriptors that the process may have and does not use now.
+    """
     import resource  # Only POSIX systems have it.
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,6 +1,4 @@
-"""The loop: a thread looks at the files, reads what is new, and waits; the event loop takes the
-lines.
-"""
+"""Follows files: a thread looks at them and reads new lines, which the event loop takes."""
 
 from __future__ import annotations
 
@@ -33,19 +31,22 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 WAITING_SECONDS = 1.0
-"""Maximum time that the thread waits before it returns. It may delay the end of a process by
-this.
+"""Maximum time that the thread waits for new data before it returns.
+
+The end of a process may have to wait for the thread, so it may be delayed by this time.
 """
 
 LOOKING_SHARE = 5
-"""Looking takes at most one part in this many of the processor's time, however many files there
-are. A look that only waited, for a disk or since the process was stopped, delays no other.
+"""Looks take at most a fifth of the time of a processor, however many files there are.
+
+After a look that took t seconds of processor time, the next one comes 5 * t seconds later. Time in
+which a look only waited, for example for a disk, does not count.
 """
 
 StartAt = Literal["beginning", "end"] | Position
 
 Keep = Callable[[Mapping[str, int], Mapping[str, Copy]], Awaitable[object]]
-"""See `Follower.begin`."""
+"""Saves what later runs need: origins and copies; see the argument `keep` of `Follower.begin`."""
 
 
 class Stop(Protocol):
@@ -55,11 +56,11 @@ class Stop(Protocol):
 
 
 class Lag(NamedTuple):
-    """How far a follower was behind the ends of the files when it last looked.
+    """How far a follower is behind the ends of the files.
 
     Attributes:
-        bytes: bytes in the files that the stream has not taken yet.
-        seconds: how long there have been such bytes; 0.0 if there are none.
+        bytes: number of bytes in the files that the stream has not taken yet, as of the last look.
+        seconds: for how long there have been such bytes; 0.0 if there are none.
     """
 
     bytes: int
@@ -145,14 +146,14 @@ def follow_jsonl(
     )
 
 
-class _Pass(NamedTuple):
-    """What the thread has found since the last pass.
+class _ReadResult(NamedTuple):
+    """What the thread has read, and what is left to read.
 
     Attributes:
-        read_bytes: bytes that were read.
+        read_bytes: number of bytes that were read.
         lines: the lines that they complete.
-        unread_bytes: bytes that are there and were not read yet.
-        changes: what later runs need to know, if that has changed.
+        unread_bytes: number of bytes that the files have and that were not read yet.
+        changes: what later runs need to know; None if that has not changed.
     """
 
     read_bytes: int
@@ -162,20 +163,20 @@ class _Pass(NamedTuple):
 
     @property
     def has_data(self) -> bool:
-        """Whether there was something to read, or still is."""
+        """Whether something was read, or is left to read."""
         return self.read_bytes > 0 or self.unread_bytes > 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do about it."""
+        """Whether there is nothing to deliver, to read or to save."""
         return not self.has_data and not self.lines and self.changes is None
 
 
 class Follower:
-    """Lines of followed files, to be iterated over once; made by `follow_jsonl`.
+    """An asynchronous iterator of the lines of followed files; made by `follow_jsonl`.
 
-    A thread looks at the files, reads them, and waits in between: waking the event loop for nothing
-    would cost more than a look.
+    It can be iterated over once. A thread looks at the files, reads them and waits for new data.
+    The event loop wakes up only if there is some: that costs more than a look.
 
     Attributes:
         start: the argument of `follow_jsonl`.
@@ -190,23 +191,32 @@ class Follower:
         timeout: float,
         stop: Stop | None,
     ) -> None:
-        """See `follow_jsonl`."""
+        """Prepare to follow files.
+
+        Args:
+            logs: looks at the files and reads them.
+            start: where to begin; see `follow_jsonl`.
+            interval: seconds between two looks.
+            timeout: seconds without new data after which to end.
+            stop: an event that ends the follower once it is set; None for none.
+        """
         self.start = start
         self._logs = logs
         self._interval = interval
         self._timeout = timeout
         self._stop = stop
-        self._keep: Keep | None = None
+        self._save_changes: Keep | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphrag-eval-async-follow")
-        self._closed = threading.Event()
+        self._is_closed = threading.Event()
         self._has_begun = False
         self._is_iterated = False
-        # Whether only what is there now is still read.
-        self._is_over = False
+        # Whether the follower was stopped or is idle: what the last look found is still read.
+        self._is_last_look = False
+        # The time of the next look; -inf for at once.
         self._next_look = -inf
-        # When there was new data; iterating sets it.
+        # When the consumer last took new data. Iterating begins to count.
         self._last_data = inf
-        # Bytes that the consumer has not taken, and when there were none.
+        # Number of bytes that the consumer has not taken, and when it was last 0.
         self._undelivered_bytes = 0
         self._last_delivered = inf
 
@@ -222,28 +232,29 @@ class Follower:
         """Find the existing files, and resume where earlier runs have stopped.
 
         Args:
-            known: how far earlier runs have read, by `FileId.key`.
+            known: how far earlier runs have read each file, by `FileId.key`.
             exclude: files that are never followed.
-            is_first: whether `start` applies; None means that `known` is empty.
-            copies: the last ones that were given to `keep`, also in an earlier run.
-            keep: awaited at once, and before lines are delivered that were read after a change,
-                with what later runs need: where reading of a file began, by key, if not at its
-                start; and the files that repeat others.
+            is_first: whether `start` applies. None means: if `known` is empty.
+            copies: the copies that an earlier run has passed to `keep` last.
+            keep: saves what later runs need. It is awaited at once, and after each change before
+                the next lines are delivered. Its arguments are the offsets at which reading of
+                files began, by key, unless it began at their start; and the files that repeat
+                another file, by the beginning of their key.
         """
         if self._has_begun:
             raise UsageError("a follower can begin only once; make another with follow_jsonl")
         self._has_begun = True
-        self._keep = keep
+        self._save_changes = keep
         if is_first is None:
             is_first = not known
-        # A later run resumes, wherever the first one has started.
+        # A later run resumes where the one before stopped, so it needs no start.
         start = None
         if is_first:
             start = self.start
 
         logs = self._logs
-        await self._call(partial(logs.paths.exclude, exclude))
-        await self._call(lambda: logs.begin(known, copies or {}, start, monotonic()))
+        await self._call_in_thread(partial(logs.paths.exclude, exclude))
+        await self._call_in_thread(lambda: logs.begin(known, copies or {}, start, monotonic()))
         if keep is not None:
             changes = logs.identities.changes() or logs.identities.saved
             await keep(*changes)
@@ -252,7 +263,7 @@ class Follower:
         return lines_of(self.batches())
 
     async def batches(self) -> AsyncGenerator[list[Record]]:
-        """Yield complete lines, in batches of those found together."""
+        """Yield complete lines, in batches of those that were read together."""
         if self._is_iterated:
             raise UsageError(
                 "a follower can be iterated over only once; make another with follow_jsonl"
@@ -263,16 +274,17 @@ class Follower:
                 await self.begin({})
             self._last_data = monotonic()
             self._last_delivered = self._last_data
-            while not self._closed.is_set():
-                result = await self._call(self._wait_for_data)
-                # What later runs must know of a line comes before the line.
-                if result.changes is not None and self._keep is not None:
-                    await self._keep(*result.changes)
+            while not self._is_closed.is_set():
+                result = await self._call_in_thread(self._wait_for_data)
+                # Save what later runs need before the lines are delivered that depend on it.
+                if result.changes is not None and self._save_changes is not None:
+                    await self._save_changes(*result.changes)
 
                 lines = result.lines
-                is_last = self._is_over and not result.has_data
+                is_last = self._is_last_look and not result.has_data
                 if is_last:
-                    lines += await self._call(self._logs.end)
+                    # All files are read to their ends, so deliver their unfinished last lines.
+                    lines += await self._call_in_thread(self._logs.finish)
 
                 self._set_undelivered(result.read_bytes + result.unread_bytes)
                 if lines:
@@ -282,51 +294,58 @@ class Follower:
                     return
 
                 if result.read_bytes > 0:
-                    # Taken after the lines were: a slow consumer is not idleness.
+                    # The time after the consumer has taken the lines: while it is slow, the files
+                    # are not idle.
                     self._last_data = monotonic()
-                    if self._is_over and not self._is_stopped():
-                        # The files were not idle after all.
-                        self._is_over = False
+                    if self._is_last_look and not self._is_stopped():
+                        # The last look has found new data, so the files are not idle.
+                        self._is_last_look = False
         finally:
             await self.aclose()
 
-    async def _call(self, function: Callable[[], R]) -> R:
-        """Call a function that uses the logs, in the thread."""
-        if self._closed.is_set():
+    async def _call_in_thread(self, function: Callable[[], R]) -> R:
+        """Return `function()`, called in the follower's thread. Only this thread uses the logs."""
+        if self._is_closed.is_set():
             raise UsageError("the follower is closed; make another with follow_jsonl")
-        return await run_in_thread(function, self._closed.set, threads=self._executor)
+        return await run_in_thread(function, self._is_closed.set, threads=self._executor)
 
-    def _wait_for_data(self) -> _Pass:
-        """Look at the files and read them, until there is something, or `WAITING_SECONDS` have
-        passed.
+    def _wait_for_data(self) -> _ReadResult:
+        """Look at the files again and again until there is something to deliver; blocks.
+
+        Returns after `WAITING_SECONDS` in any case, and once the follower is closed.
         """
         end = monotonic() + WAITING_SECONDS
         while True:
             now = monotonic()
-            if now >= self._next_look and not self._is_over:
+            if now >= self._next_look and not self._is_last_look:
                 self._look(now)
             result = self._read()
-            if not result.is_empty or self._is_over or now >= end:
+            is_time_over = now >= end
+            if not result.is_empty or self._is_last_look or is_time_over:
                 return result
 
+            # Sleep until the next look, unless the follower is closed.
             wake_up = min(self._next_look, end)
-            is_closed = self._closed.wait(max(0.0, wake_up - monotonic()))
-            if is_closed:
+            was_closed = self._is_closed.wait(timeout=max(0.0, wake_up - monotonic()))
+            if was_closed:
                 return result
 
     def _look(self, now: float) -> None:
-        """Look at the files. Once it is time to end, this is the last look."""
-        is_idle = now - self._last_data >= self._timeout
-        self._is_over = is_idle or self._is_stopped()
-        worked_before = thread_time()
-        self._logs.look(now, at_once=self._is_over)
-        worked = thread_time() - worked_before
-        self._next_look = monotonic() + max(self._interval, LOOKING_SHARE * worked)
+        """Look at the files, and set the time of the next look.
 
-    def _read(self) -> _Pass:
-        """Read what the last look has found."""
+        If the follower was stopped or the files are idle, this is the last look.
+        """
+        is_idle = now - self._last_data >= self._timeout
+        self._is_last_look = is_idle or self._is_stopped()
+        processor_time_before = thread_time()
+        self._logs.look(now, at_once=self._is_last_look)
+        processor_seconds = thread_time() - processor_time_before
+        self._next_look = monotonic() + max(self._interval, LOOKING_SHARE * processor_seconds)
+
+    def _read(self) -> _ReadResult:
+        """Read some of the bytes that the last look has found."""
         size, lines = self._logs.read()
-        return _Pass(
+        return _ReadResult(
             read_bytes=size,
             lines=lines,
             unread_bytes=self._logs.unread_bytes,
@@ -334,52 +353,53 @@ class Follower:
         )
 
     def _is_stopped(self) -> bool:
-        """Check whether the caller's event is set."""
+        """Return whether the caller's event is set."""
         return self._stop is not None and self._stop.is_set()
 
     def _set_undelivered(self, count: int) -> None:
-        """Take how many bytes the consumer has not taken yet, for `lag`."""
+        """Set the number of bytes that the consumer has not taken yet, for `lag`."""
         self._undelivered_bytes = count
         if count == 0:
             self._last_delivered = monotonic()
 
     @property
     def lag(self) -> Lag:
-        """How much is left to deliver."""
+        """How far the follower is behind the ends of the files."""
         if self._undelivered_bytes == 0:
             return Lag(0, 0.0)
         return Lag(self._undelivered_bytes, monotonic() - self._last_delivered)
 
     @property
     def not_found(self) -> list[str]:
-        """The given paths for which no file has been found yet; empty before the follower
-        begins.
+        """The caller's paths for which no file has been found yet.
+
+        Empty before the follower begins.
         """
         return self._logs.paths.not_found
 
     @property
     def unread(self) -> dict[str, str]:
-        """Why files that were found could not be read so far, by path: "cannot be read: Permission
-        denied".
+        """The reasons why files cannot be read, by path.
 
-        A file that is readable later is no longer among them.
+        A reason is, for example, "cannot be read: Permission denied". A file that becomes readable
+        is removed.
         """
         return self._logs.unread.reasons.copy()
 
     async def aclose(self) -> None:
-        """Close all files; if they are being read, as soon as that ends."""
-        self._closed.set()
-        # The thread takes no more work if it was closed before.
+        """Close all files. If the thread reads them just now, wait for that first."""
+        self._is_closed.set()
+        # After an earlier `aclose`, the executor refuses work with a `RuntimeError`.
         with suppress(RuntimeError):
             await run_in_thread(self._logs.close, threads=self._executor)
         self._executor.shutdown(wait=False)
 
 
 def _patterns(exclude: Any) -> list[str]:
-    """Return the globs of excluded files.
+    """Check the argument `exclude`, and return it as a list of globs.
 
     Raises:
-        UsageError: they are no list of texts.
+        UsageError: it is not a list of texts.
     """
     if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes):
         patterns: list[Any] = list(exclude)
@@ -391,13 +411,20 @@ def _patterns(exclude: Any) -> list[str]:
 
 
 def _seconds(name: str, value: Any, *, may_be_zero: bool = True) -> float:
-    """Return a number of seconds.
+    """Check that an argument is a number of seconds, and return it.
+
+    Args:
+        name: name of the argument, for the message of an error.
+        value: its value.
+        may_be_zero: whether 0 is allowed.
 
     Raises:
-        UsageError: `value`, of the argument `name`, is no such number.
+        UsageError: the value is not a finite number, or is too small.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and 0 <= value < inf and (may_be_zero or value > 0):
-        return float(value)
+    if is_number and 0 <= value < inf:
+        is_allowed = value > 0 or may_be_zero
+        if is_allowed:
+            return float(value)
     least = "0 or more" if may_be_zero else "more than 0"
     raise UsageError(f"{name}: expected seconds, {least}, got {value!r}")

@@ -1,4 +1,4 @@
-"""A log: a followed file, how far it was read, and what proves that it is still the same."""
+"""A followed file: how far it was read, and how to check that it was not truncated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records import FileId, Record
 
 PROOF_BYTES = 1024
-"""Number of bytes that are kept of a log, to check whether the file still has them."""
+"""Number of bytes that are kept as proof of a log: its file must still have them later."""
 
 
 class Place(NamedTuple):
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What shows that a file has changed."""
+    """The size and the modification time of a file, which show whether it has changed."""
 
     size: int
     modified_ns: int
@@ -38,36 +38,40 @@ NOWHERE = Place(-1, -1)
 """The place of a log that was never opened."""
 
 UNSEEN = Stamp(0, -1)
-"""The stamp of a log at which nobody has looked since it was opened."""
+"""The stamp of a log that was not looked at since it was opened. No file has this time."""
 
 
 def place_of(status: os.stat_result) -> Place:
-    """Return where a file is."""
+    """Return the device and inode number in the status of a file."""
     return Place(status.st_dev, status.st_ino)
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file."""
+    """Return the size and modification time in the status of a file."""
     return Stamp(status.st_size, status.st_mtime_ns)
 
 
 @dataclass(slots=True, eq=False)
 class Log:
-    """A followed file, from its start or its last truncation to the next one.
+    """A followed file until it is truncated. What it has after that is a new log.
+
+    A look takes the sizes of all files. Then the bytes that were added are read. To find out
+    whether a file was truncated or rewritten, each log keeps the last bytes that were read, as a
+    proof: the file must still have them at the same offset.
 
     Attributes:
-        file: the file, as its lines name it.
-        name: the last path by which it was followed.
+        file: the id of the file, with which its lines name their positions.
+        name: the path for which the file is followed. It may have another one since it was rotated.
         number: number of the line at which reading begins.
-        offset: bytes that were read or skipped.
-        skipped: bytes before which lines were skipped, if any. A line that begins there may have
-            begun before, so it is not delivered unless it is complete.
+        offset: offset of the next byte to read.
+        skipped: offset up to which lines were skipped; None if none were. A line that begins there
+            may really begin earlier, so it is not delivered unless it is complete.
         descriptor: the open file; `CLOSED` if the file is not open.
-        place: where the file is.
+        place: the device and inode of the file.
         seen: the stamp at the last look.
-        changed: when a look found another stamp than the look before.
-        nameless_since: when the file lost its name; None while it has one that is followed.
-        is_unpacked: whether the file is the text of a compressed log, to which nobody writes.
+        changed: when a look last found a new stamp.
+        nameless_since: when the file lost its followed path; None as long as it has one.
+        is_unpacked: whether the file is the decompressed text of a log, to which nobody writes.
     """
 
     file: FileId
@@ -82,7 +86,7 @@ class Log:
     nameless_since: float | None = None
     is_unpacked: bool = False
     _splitter: Splitter | None = None
-    # The bytes before the offset; of a log of which nothing was read, the first that were seen.
+    # The last bytes before `offset`; the first bytes of the file if `offset` is 0.
     _proof: bytes = b""
     _proof_start: int = 0
 
@@ -93,42 +97,53 @@ class Log:
 
     @property
     def unread(self) -> int:
-        """Bytes after the offset at the last look."""
+        """Number of bytes that the file had after `offset` at the last look."""
         return max(0, self.seen.size - self.offset)
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes that were read of an unfinished line."""
+        """Number of bytes that were read of the unfinished last line."""
         if self._splitter is None:
             return 0
-        return self._splitter.held
+        return self._splitter.unfinished_bytes
 
     @property
     def is_rotated(self) -> bool:
-        """Whether it was rotated: it is read before the file that has its name now."""
-        return self.nameless_since is not None or bool(former_names(self.name))
+        """Whether the file was rotated: it has lost its path, or its path is that of an old log."""
+        has_rotated_name = bool(former_names(self.name))
+        return self.nameless_since is not None or has_rotated_name
 
     @property
     def family(self) -> str:
-        """The name that the files have in common into which a log is rotated."""
+        """The path that the file has, or had before it was rotated.
+
+        A log and the files into which it is rotated are one family. Their lines are read in the
+        order in which they were written.
+        """
         former_paths = former_names(self.name)
         if former_paths:
             return former_paths[0]
         return self.name
 
     def attach(self, descriptor: int, place: Place) -> None:
-        """Read on from an open file, which contains what was read so far.
+        """Continue reading from an open file, which must begin with all bytes read so far.
+
+        Args:
+            descriptor: the open file; `detach` closes it.
+            place: the device and inode of the file.
 
         Raises:
-            OSError: the file cannot be read; the log is as before, and the file open.
+            OSError: the file cannot be read. The log is not attached, and the caller has to close
+                the file.
         """
         self.descriptor = descriptor
         try:
-            self._remember(self.offset)
+            self._keep_proof(self.offset)
         except OSError:
             self.descriptor = CLOSED
             raise
         self.place = place
+        # The next look takes the size of this file.
         self.seen = UNSEEN
 
     def detach(self) -> None:
@@ -138,28 +153,55 @@ class Log:
             self.descriptor = CLOSED
 
     def is_same(self, status: os.stat_result) -> bool:
-        """Check whether the open file still has what was seen of it: it only grew.
+        """Return whether the open file was only appended to, and not truncated or rewritten.
+
+        Args:
+            status: the present status of the file.
 
         Raises:
             OSError: the file cannot be read.
         """
-        if status.st_size < self.seen.size:
+        is_shorter = status.st_size < self.seen.size
+        if is_shorter:
             return False
-        if not self._proof and status.st_size:
-            self._remember(self.offset)
+        is_empty = status.st_size == 0
+        if not self.has_proof and not is_empty:
+            # The file was empty at the last look.
+            self._keep_proof(self.offset)
+        return self.has_proof_in_open_file()
+
+    def has_proof_in_open_file(self) -> bool:
+        """Return whether the open file still has the bytes that are kept as proof.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         return self.is_in(self.descriptor)
 
     def is_in(self, descriptor: int) -> bool:
-        """Check whether a file has the bytes that are kept of this log, at their place."""
+        """Return whether a file has the bytes that are kept as proof of this log, at their offset.
+
+        Args:
+            descriptor: the open file; this log's own or another one.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         return os.pread(descriptor, len(self._proof), self._proof_start) == self._proof
 
     @property
     def has_proof(self) -> bool:
-        """Whether bytes of this log are kept; there are none of an empty one."""
+        """Whether bytes of this log are kept as proof. There are none while the file is empty."""
         return bool(self._proof)
 
-    def _remember(self, offset: int) -> None:
-        """Keep the bytes before an offset; at the start of the file, those after it."""
+    def _keep_proof(self, offset: int) -> None:
+        """Read the bytes before an offset and keep them as proof.
+
+        At the start of the file, there are none before, so its first bytes are kept.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         if offset == 0:
             start = 0
             size = PROOF_BYTES
@@ -170,7 +212,10 @@ class Log:
         self._proof_start = start
 
     def read(self, limit: int) -> list[Record]:
-        """Return the lines that the next bytes complete.
+        """Read the next bytes, and return the lines that they complete.
+
+        Args:
+            limit: maximum number of bytes to read.
 
         Raises:
             OSError: the file cannot be read.
@@ -179,17 +224,27 @@ class Log:
             self._splitter = Splitter(file=self.file, number=self.number, offset=self.offset)
         data = os.pread(self.descriptor, min(limit, self.unread), self.offset)
 
-        # Before anything was read, the proof is not of bytes before the offset.
+        # Keep the last bytes that were read. At offset 0, the proof so far is of bytes that are
+        # read now, so it is dropped.
         proof_before = b"" if self.offset == 0 else self._proof
         self.offset += len(data)
         self._proof = (proof_before + data[-PROOF_BYTES:])[-PROOF_BYTES:]
         self._proof_start = self.offset - len(self._proof)
         return self._splitter.feed(data)
 
-    def end(self) -> list[Record]:
-        """Return the unfinished last line, unless lines were skipped up to it.
+    def mark_as_read(self) -> None:
+        """Let nothing be unread until the next look, which then checks the file."""
+        # A look checks a file if its stamp has changed, and no file has this time.
+        self.seen = Stamp(size=self.offset, modified_ns=UNSEEN.modified_ns)
 
-        The line is read again if it grows.
+    def take_unfinished_line(self) -> list[Record]:
+        """Return the unfinished last line in a list; an empty list if there is none to deliver.
+
+        It is not delivered if it begins where skipped lines end, since it may begin among these.
+        Reading continues at the start of the line, so that it is read again if it grows.
+
+        Raises:
+            OSError: the file cannot be read.
         """
         if self._splitter is None:
             return []
@@ -199,7 +254,6 @@ class Log:
 
         lines = self._splitter.end()
         if self.is_open:
-            # The next bytes to read are those of the line.
             self.offset = self._splitter.offset
-            self._remember(self.offset)
+            self._keep_proof(self.offset)
         return lines

@@ -1,7 +1,7 @@
-"""What a look at the followed files does, and what is read after it.
+"""Looks at the followed files to find what has changed, and reads what was added.
 
-The caller decides when to look, and passes the time. Nothing here runs on the event loop, since
-disks may be slow.
+The caller decides when to look, and passes the time. Everything here runs in a thread, since disks
+may be slow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphrag_eval_async.records import Position
 from graphrag_eval_async.sources.follow.descriptors import lacks_descriptor
 from graphrag_eval_async.sources.follow.identity import Identities, root_of
-from graphrag_eval_async.sources.follow.log import UNSEEN, Stamp, place_of
+from graphrag_eval_async.sources.follow.log import place_of
 from graphrag_eval_async.sources.follow.names import GONE, SETTLING_SECONDS, Candidate
 from graphrag_eval_async.sources.follow.packed import PackedLogs
 from graphrag_eval_async.sources.follow.rotation import Rotation, Skips
@@ -37,12 +37,10 @@ PASS_BYTES = 1 << 20
 """Bytes read of all files in one pass."""
 
 MAX_LISTINGS = 5
-"""Number of listings in one look, if each one finds new logs. Chosen: the second one rarely
-does.
-"""
+"""Maximum number of listings in one look. Chosen: even the second one rarely finds new files."""
 
 NEVER_SEEN = -1
-"""Sorts a file that is no log yet before all logs that wait to be opened again."""
+"""Sorts files that were never opened before all logs that wait to be opened again."""
 
 
 class Chunk(NamedTuple):
@@ -58,30 +56,37 @@ class Chunk(NamedTuple):
 
 
 class Logs:
-    """Follows files: `begin` once, then `look` and `read` again and again.
+    """Follows files. Call `begin` once, and then `look` and `read` again and again.
 
     Attributes:
-        paths: what is followed.
-        unread: what could not be read so far.
-        identities: which file is which, from one run to the next.
+        paths: the files that are followed.
+        unread: the files that could not be read so far.
+        identities: recognizes files that earlier runs have read.
     """
 
     def __init__(
         self, paths: Paths, unread: Unread, *, ignore_older: float, rotate_wait: float
     ) -> None:
-        """Prepare to follow `paths`; see `follow_jsonl` for the other arguments."""
+        """Prepare to follow files.
+
+        Args:
+            paths: the files.
+            unread: gets the files that cannot be read.
+            ignore_older: age in seconds from which on existing lines of a file are skipped.
+            rotate_wait: seconds after the last write for which a rotated file is still read.
+        """
         self.paths = paths
         self.unread = unread
         self.identities = Identities({}, {})
         self._ignore_older = ignore_older
         self._rotate_wait = rotate_wait
-        self._start_afresh()
+        self._reset()
 
-    def _start_afresh(self) -> None:
-        """Forget all files."""
+    def _reset(self) -> None:
+        """Forget all files that were found, and apply the present `identities` to the next ones."""
         self._table = LogTable(self.unread)
         self._rotation = Rotation(self._table, self.identities, Skips(self._ignore_older))
-        self._packed = PackedLogs(self.paths, self._table, self.unread)
+        self._compressed_logs = PackedLogs(self.paths, self._table, self.unread)
         # Files to open once there is room.
         self._postponed: deque[Candidate] = deque()
 
@@ -92,57 +97,69 @@ class Logs:
         start: str | Position | None,
         now: float,
     ) -> None:
-        """Find the existing files.
+        """Find the existing files, and where to begin reading each of them.
 
         Args:
-            known: how far earlier runs have read, by key.
-            copies: what earlier runs have found to repeat another file; see `Identities`.
-            start: that of `follow_jsonl` in the first run, later None.
+            known: how far earlier runs have read each file, by its key.
+            copies: the files that earlier runs found to repeat another file; see `Identities`.
+            start: the argument of `follow_jsonl` in the first run; None in later runs.
             now: the time.
         """
         start_line = start if isinstance(start, Position) else None
         self.identities = Identities(known, copies, start_line)
-        self._start_afresh()
+        self._reset()
 
         skips = self._rotation.skips
         skips.all_files = start == "end"
-        # A later run, without a start, reads what was rotated while nothing followed it.
-        skips.rotated = start is not None
+        # A later run also reads files that were rotated since the run before.
+        is_first_run = start is not None
+        skips.rotated = is_first_run
         self.look(now, at_once=True)
-        if start_line is not None and not skips.resumed:
+        is_start_line_found = bool(skips.resumed)
+        if start_line is not None and not is_start_line_found:
             LOGGER.warning(
                 "%s: line to start after not found; reading from the start", start_line.path
             )
-        self._packed.find(self._rotation)
+        self._compressed_logs.find_unread(self._rotation)
 
-        # All lines are read of files that appear from now on.
+        # Files that appear from now on are read from their start, unless they are old.
         self._rotation.skips = Skips(self._ignore_older)
 
     # Looking
 
     def look(self, now: float, *, at_once: bool = False) -> None:
-        """Find what has changed. `at_once` also checks what is otherwise checked less often."""
+        """Find the files that are new, have grown, or were truncated, renamed or deleted.
+
+        Args:
+            now: the time.
+            at_once: whether to list all directories, even those that seem unchanged.
+        """
         self._table.now = now
         for _ in range(MAX_LISTINGS):
-            is_any_new = self._look_once(at_once=at_once)
-            if not is_any_new:
+            has_found_new = self._look_once(at_once=at_once)
+            if not has_found_new:
                 return
-            # The sizes of new logs were taken after the listing: list again for their copies.
+            # Copies of the new logs may have appeared after the listing, so list once more.
             at_once = True
 
     def _look_once(self, *, at_once: bool) -> bool:
-        """Look at everything; return whether there is a log that was not open before."""
-        # Take the size of each log, and check that it still has what was read of it. This comes
-        # before the listing, so that a copy which lacks bytes that will be read is there when that
-        # is done.
+        """Check all open logs, list the directories, and open new files.
+
+        Returns:
+            whether a file was opened.
+        """
+        # Check the open logs. Their sizes are taken before the directories are listed: if a log is
+        # copied and then grows, the bytes that the copy lacks are read only after the listing has
+        # found the copy.
         checked_names = dict.fromkeys(self.paths.names)
         candidates = self._check_named(checked_names)
         for log in self._table.nameless():
             self._table.check(log)
 
-        # List the directories, without fail if a log was truncated: it may have been copied before.
-        is_urgent = at_once or bool(self._table.lost)
-        if self.paths.look(self._table.now, at_once=is_urgent):
+        # List the directories. If a log was truncated, list all of them: it may have been copied
+        # before, and the copy has the rest of its lines.
+        was_any_truncated = bool(self._table.lost)
+        if self.paths.look(self._table.now, at_once=at_once or was_any_truncated):
             followed = set(self.paths.names)
             self._table.keep_names(followed)
             candidates = [candidate for candidate in candidates if candidate.name in followed]
@@ -150,20 +167,24 @@ class Logs:
             candidates += self._check_named(new_names)
             candidates += self.paths.rotated()
 
-        # Find out what the new files are, and what the changed ones are now.
-        is_any_new = self._enter_all(candidates)
+        # Open the new files, and those that were replaced or truncated.
+        has_found_new = self._open_candidates(candidates)
         self._warn_of_lost()
 
-        # Close logs that have lost their names, once nobody writes to them any more.
-        self._settle_names()
+        # Close logs that were renamed or deleted, once nobody writes to them any more.
+        self._update_names()
         self._close_nameless()
-        return is_any_new
+        return has_found_new
 
     def _check_named(self, names: Iterable[str]) -> list[Candidate]:
-        """Check the open logs that have these names; return the files that are not open."""
+        """Check the open logs at these paths, and return the files there that are not open.
+
+        Args:
+            names: followed paths.
+        """
         candidates = []
         table = self._table
-        # A log that has changed later may have changed again without another time stamp.
+        # A log that has changed after this time may change again without a new time stamp.
         settled = table.now - SETTLING_SECONDS
         for name in names:
             try:
@@ -175,10 +196,11 @@ class Logs:
                 self.unread.retry(name, error)
                 continue
 
-            # Plain tuples equal a `Place` and a `Stamp`. This is all that an idle file costs.
+            # For an idle file, nothing but the following lines runs. Plain tuples are faster than
+            # a `Place` and a `Stamp`, and equal them.
             log = table.by_place.get((status.st_dev, status.st_ino))
             if log is None:
-                # Another file has the name: the one that had it is read to its end.
+                # Another file has this path now. The one that had it before is read to its end.
                 former_log = table.by_name.get(name)
                 if former_log is not None and former_log.is_open:
                     table.check(former_log)
@@ -187,35 +209,35 @@ class Logs:
 
             table.by_name[name] = log
             is_changed = log.seen != (status.st_size, status.st_mtime_ns)
-            if log.is_open and (is_changed or log.changed >= settled):
+            has_changed_lately = log.changed >= settled
+            if log.is_open and (is_changed or has_changed_lately):
                 table.check(log, status)
-            # It was closed to make room, or just now, since it was truncated.
             if not log.is_open:
+                # It was closed to make room, or just now because it was truncated.
                 candidates.append(Candidate(status, name, name))
         return candidates
 
-    def _enter_all(self, candidates: list[Candidate]) -> bool:
-        """Open files and find out what they are; return whether one is a log that was not open
-        before.
-        """
+    def _open_candidates(self, candidates: list[Candidate]) -> bool:
+        """Open the files that are new or have changed; return whether one of them is read."""
         self._postponed.clear()
         changed = [file for file in candidates if self._rotation.must_open(file.status)]
         self._rotation.paths_by_root = {root_of(file.status): file.path for file in changed}
-        is_any_new = False
-        for file in sorted(changed, key=self._rank):
-            # What was found out about one of them may have settled another.
-            if self._rotation.must_open(file.status) and self._enter(file):
-                is_any_new = True
-        return is_any_new
+        has_found_new = False
+        for file in sorted(changed, key=self._opening_order):
+            # What an earlier file turned out to be may make it unnecessary to open this one.
+            if self._rotation.must_open(file.status) and self._open_candidate(file):
+                has_found_new = True
+        return has_found_new
 
-    def _rank(self, candidate: Candidate) -> tuple[bool, int, int]:
-        """Return what sorts files in the order in which they are opened.
+    def _opening_order(self, candidate: Candidate) -> tuple[bool, int, int]:
+        """Return the key that sorts files in the order in which they are opened.
 
-        Originals come before their copies, known files before others, and long copies before short
-        ones, which may lack a part. Where there is no room for all logs, the one that waits longest
-        comes first.
+        Files that are not rotated come first, since rotated ones may be copies of them. Among
+        rotated files, those that earlier runs have read come first, and then long ones, since a
+        short copy may lack a part. Among others, the one that waits longest to be opened comes
+        first, since there may not be room for all.
         """
-        # An inode alone is no sign that a former file is known: another may have had it.
+        # Whether an earlier run has read a file with this inode. It may have been another file.
         is_known = self.identities.is_known(root_of(candidate.status))
         is_rotated = bool(candidate.former_paths)
         if is_rotated:
@@ -227,23 +249,28 @@ class Logs:
             last_seen = log.seen.modified_ns
         return is_rotated, last_seen, not is_known
 
-    def _enter(self, candidate: Candidate) -> bool:
-        """Open a file and find out what it is; return whether it is a log that was not open
-        before.
+    def _open_candidate(self, candidate: Candidate) -> bool:
+        """Open a file, and find out which log it is and whether it is to be read.
+
+        Returns:
+            whether the file is read from now on. It is not if it cannot be opened, or repeats
+            another file.
         """
         table = self._table
-        descriptor = self._open(candidate)
+        descriptor = self._open_file(candidate)
         if descriptor is None:
             return False
 
         try:
-            log = self._attach(candidate, descriptor)
+            log = self._find_log(candidate, descriptor)
         except OSError as error:
             self.unread.retry(candidate.path, error)
             log = None
-        if log is None or log.descriptor != descriptor:
+        is_descriptor_used = log is not None and log.descriptor == descriptor
+        if not is_descriptor_used:
             os.close(descriptor)
 
+        # Update the name of the log.
         table.by_name.pop(candidate.path, None)
         if log is None:
             return False
@@ -255,10 +282,11 @@ class Logs:
         table.check(log)
         return True
 
-    def _open(self, candidate: Candidate) -> int | None:
-        """Open a file, if there is room, and if it is not gone.
+    def _open_file(self, candidate: Candidate) -> int | None:
+        """Open a file; return its descriptor, or None if it cannot be opened now.
 
-        Otherwise, return None, and open it later or note why it cannot be read.
+        If too many files are open, this one is postponed until there is room. Other failures are
+        added to `unread`, unless the file is gone.
         """
         table = self._table
         if not table.open.make_room():
@@ -270,19 +298,28 @@ class Logs:
             table.by_name.pop(candidate.path, None)
         except OSError as error:
             table.by_name.pop(candidate.path, None)
-            will_be_room = lacks_descriptor(error) and len(table.open) > 0
-            if will_be_room:
+            can_close_others = lacks_descriptor(error) and len(table.open) > 0
+            if can_close_others:
                 self._postponed.append(candidate)
             elif not self._rotation.skip_unopened(candidate):
                 self.unread.retry(candidate.path, error)
         return None
 
-    def _attach(self, candidate: Candidate, descriptor: int) -> Log | None:
-        """Return the log that is read from an open file; None if there is none."""
+    def _find_log(self, candidate: Candidate, descriptor: int) -> Log | None:
+        """Find out which log an open file is, and read the log from it from now on.
+
+        Returns:
+            the log; None if nothing is to be read in the file.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            # A glob such as `logs/*` fits directories, too.
-            if not stat.S_ISDIR(status.st_mode) or candidate.path.endswith(".jsonl"):
+            # A glob such as `logs/*` also matches directories, which are ignored. A directory whose
+            # name is that of a log is reported.
+            is_ignored = stat.S_ISDIR(status.st_mode) and not candidate.path.endswith(".jsonl")
+            if not is_ignored:
                 self.unread.retry(candidate.path, "not a regular file")
             return None
 
@@ -290,33 +327,38 @@ class Logs:
         log = self._rotation.log_of(candidate._replace(status=status), descriptor)
         if log is None:
             return None
-        is_attached = log.is_open and log.place == place_of(status)
-        if not is_attached:
+        is_read_from_file = log.is_open and log.place == place_of(status)
+        if not is_read_from_file:
             self._table.attach(log, descriptor, status)
         return log
 
     def _warn_of_lost(self) -> None:
-        """Warn of logs that were truncated, and of which this look has found no copy."""
+        """Warn of logs that were truncated and of which this look has found no copy."""
         for log in self._table.lost:
             LOGGER.warning(
                 "%s: was truncated or rewritten after %d bytes were read, %d of them of an "
                 "unfinished line; unread data is lost",
-                *(log.name, log.offset, log.unfinished_bytes),
+                log.name,
+                log.offset,
+                log.unfinished_bytes,
             )
         self._table.lost.clear()
 
-    def _settle_names(self) -> None:
-        """Give each log that has a followed name this name."""
+    def _update_names(self) -> None:
+        """Rename each log whose file now has another followed path, and mark it as named."""
         table = self._table
         for name, log in table.by_name.items():
-            # A log that has several names keeps the one it has.
-            has_own_name = table.by_name.get(log.name) is log
-            if not has_own_name:
+            # If the file has several followed paths, the log keeps its name.
+            is_name_valid = table.by_name.get(log.name) is log
+            if not is_name_valid:
                 table.rename(log, name)
             log.nameless_since = None
 
     def _close_nameless(self) -> None:
-        """Close logs without names, as soon as they are read and nobody writes to them any more."""
+        """Close logs that were renamed or deleted, once they are read and nobody writes to them.
+
+        After `rotate_wait` seconds without a change, nobody is expected to write any more.
+        """
         table = self._table
         for log in table.nameless():
             if log.nameless_since is None:
@@ -330,25 +372,32 @@ class Logs:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes to read, as far as is known; a file that is not open yet counts as one."""
+        """Number of bytes to read, as far as it is known.
+
+        Files that are not open yet count as one byte each, so that the number is not 0.
+        """
         of_open_logs = sum(log.unread for log in self._table.open if log.seen.size > log.offset)
-        return of_open_logs + len(self._packed) + len(self._postponed)
+        return of_open_logs + len(self._compressed_logs) + len(self._postponed)
 
     def read(self) -> Chunk:
-        """Read a chunk of each log in turn, up to `PASS_BYTES`; rotated logs before later ones."""
+        """Read the next bytes of each log, `PASS_BYTES` in all, and return the completed lines.
+
+        Of the logs of a family, older ones are read to their end before newer ones.
+        """
         table = self._table
         if self._postponed and table.open.make_room():
             self.look(table.now, at_once=True)
 
-        lines = table.take_ended()
+        lines = table.take_unfinished_lines()
         size = 0
-        # Families of which an older log has to be read first. Compressed logs are the oldest.
-        blocked_families = self._packed.names
+        # In these families, an older log has to be read first. Compressed logs are the oldest.
+        blocked_families = self._compressed_logs.names
         unread_logs = [log for log in table.open if log.seen.size > log.offset]
-        for log in sorted(unread_logs, key=_age):
+        for log in sorted(unread_logs, key=_reading_order):
             if size >= PASS_BYTES:
                 break
-            if log.family in blocked_families and not log.is_unpacked:
+            is_blocked = log.family in blocked_families and not log.is_unpacked
+            if is_blocked:
                 continue
             offset_before = log.offset
             lines += self._read_log(log, min(CHUNK_BYTES, PASS_BYTES - size))
@@ -356,49 +405,57 @@ class Logs:
             if log.unread:
                 blocked_families.add(log.family)
 
+        # Decompress the next log, once the text of the one before is read.
         is_text_unread = any(log.is_unpacked and log.unread for log in table.open)
-        if len(self._packed) and not is_text_unread:
-            self._packed.unpack(self._rotation, may_wait=size > 0)
+        if len(self._compressed_logs) > 0 and not is_text_unread:
+            self._compressed_logs.unpack(self._rotation, may_wait=size > 0)
         return Chunk(size, lines)
 
     def _read_log(self, log: Log, limit: int) -> list[Record]:
-        """Read up to `limit` bytes of a log; return the lines that they complete.
+        """Read the next bytes of a log, and return the lines that they complete.
 
-        If nothing can be read, the log has nothing unread until the next look finds out why: it was
-        truncated, or its disk fails.
+        If nothing can be read, the file was truncated or its disk fails. The log then counts as
+        read, and the next look checks it.
+
+        Args:
+            log: the log.
+            limit: maximum number of bytes to read.
         """
         offset_before = log.offset
         lines: list[Record] = []
         try:
-            is_same_file = log.is_in(log.descriptor)
-            if is_same_file:
+            if log.has_proof_in_open_file():
                 lines = log.read(limit)
-                # It is the most recently read one now.
-                self._table.open.add(log)
+                self._table.open.mark_recently_read(log)
                 self.unread.forget(log.name)
         except OSError as error:
             self.unread.retry(log.name, error)
-        if log.offset == offset_before:
-            log.seen = Stamp(offset_before, UNSEEN.modified_ns)
+        is_nothing_read = log.offset == offset_before
+        if is_nothing_read:
+            log.mark_as_read()
         return lines
 
     # Ending
 
-    def end(self) -> list[Record]:
-        """Return all unfinished last lines. Call it after everything was read."""
+    def finish(self) -> list[Record]:
+        """Close all logs, and return their unfinished last lines.
+
+        Call it after everything was read.
+        """
         for log in list(self._table.by_place.values()):
             self._table.finish(log)
-        return self._table.take_ended()
+        return self._table.take_unfinished_lines()
 
     def close(self) -> None:
         """Close all files."""
-        self._packed.close()
+        self._compressed_logs.close()
         self._table.open.close_all()
 
 
-def _age(log: Log) -> float:
-    """Return what sorts logs in the order of reading: rotated ones by their last change, then
-    the others.
+def _reading_order(log: Log) -> float:
+    """Return the key that sorts logs in the order in which they are read.
+
+    Rotated logs come first, in the order of their last changes, since they are older.
     """
     if log.is_rotated:
         return log.seen.modified_ns

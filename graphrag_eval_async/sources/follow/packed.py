@@ -1,4 +1,4 @@
-"""Rotated logs that gzip has compressed, which are read before the logs of their families."""
+"""Reads compressed logs, which are older than the other logs of their families."""
 
 from __future__ import annotations
 
@@ -31,49 +31,69 @@ PIECE_BYTES = 1 << 18
 
 
 class PackedLogs:
-    """The compressed logs that were there when following began, decompressed one after the other.
+    """Decompresses the logs that were already compressed when following began, one after the other.
 
-    The text of each becomes a log in a temporary file, which is read like any other.
+    The text of each is written to a temporary file, which is then read like any other log.
     """
 
     def __init__(self, paths: Paths, table: LogTable, unread: Unread) -> None:
+        """Begin without compressed logs; `find_unread` finds them.
+
+        Args:
+            paths: finds the files.
+            table: the table of all logs, to which the texts are added.
+            unread: gets the files that cannot be read.
+        """
         self._paths = paths
         self._table = table
         self._unread = unread
         self._waiting: deque[Candidate] = deque()
-        self._unpacking: _Unpacking | None = None  # Of the first one that waits.
+        self._unpacking: _Unpacking | None = None  # Decompresses the first waiting log.
 
     def __len__(self) -> int:
+        """Return the number of logs that are not decompressed yet."""
         return len(self._waiting)
 
     @property
     def names(self) -> set[str]:
-        """The followed names of the logs that wait, which are the families of their texts."""
+        """The families of the logs that are not decompressed yet; see `Log.family`."""
         return {candidate.name for candidate in self._waiting}
 
-    def find(self, rotation: Rotation) -> None:
-        """Find the compressed logs that have to be read: those that no earlier run has read."""
+    def find_unread(self, rotation: Rotation) -> None:
+        """Find the compressed logs that no earlier run has read.
+
+        Args:
+            rotation: says which files earlier runs have read, and which are skipped.
+        """
         self._waiting.extend(
             candidate
-            for candidate in self._paths.packed()
+            for candidate in self._paths.compressed()
             if self._must_be_read(candidate, rotation)
         )
 
     def _must_be_read(self, candidate: Candidate, rotation: Rotation) -> bool:
-        """Return whether a compressed log has to be read, and note if it is skipped."""
+        """Return whether a compressed log has to be read.
+
+        If it is skipped, for example because of its age, that is noted for later runs.
+
+        Args:
+            candidate: the compressed log.
+            rotation: says which files earlier runs have read, and which are skipped.
+        """
+        # The root identifies the file in all runs; it is the beginning of its key.
         root = root_of(candidate.status, candidate.path)
         is_rotated = not candidate.is_member
         is_skipped = (rotation.skips.rotated and is_rotated) or rotation.skips.skip(candidate)
         try:
-            size = self._table.open.with_room(lambda: _text_size(candidate.path))
+            size = self._table.open.call_with_room(lambda: _text_size(candidate.path))
         except OSError as error:
             if not is_skipped:
                 self._give_up(candidate.path, error)
             return False
 
-        # gzip deletes the original once it has finished.
-        is_unfinished = os.path.exists(candidate.path.removesuffix(GZIP))
-        if is_unfinished or rotation.identities.is_packed_read(root, size):
+        # gzip deletes the original once it has finished. Until then, the original is read.
+        is_original_there = os.path.exists(candidate.path.removesuffix(GZIP))
+        if is_original_there or rotation.identities.is_packed_read(root, size):
             return False
         if is_skipped:
             key = rotation.identities.new_key(root)
@@ -81,18 +101,18 @@ class PackedLogs:
         return not is_skipped
 
     def unpack(self, rotation: Rotation, *, may_wait: bool) -> None:
-        """Decompress a piece of the first log that waits; once its text is there, begin to read
-        it.
+        """Decompress a piece of the first waiting log; after the last piece, read its text.
 
         Args:
             rotation: finds out which log the text is.
-            may_wait: whether to try again later if the process has no file descriptor left, since
-                other logs are being read and can be closed then.
+            may_wait: whether to try again later if the process has no file descriptor left. That
+                helps as long as other logs are read, which can be closed after that.
         """
         candidate = self._waiting[0]
         try:
             if self._unpacking is None:
-                self._unpacking = self._open(candidate)
+                self._unpacking = self._open_waiting(candidate)
+            # Without `_unpacking`, the log was deleted, and there is nothing to decompress.
             has_ended = self._unpacking is None or self._unpacking.step()
         except OSError as error:
             if lacks_descriptor(error) and may_wait:
@@ -102,23 +122,34 @@ class PackedLogs:
         if not has_ended:
             return
 
+        # Go on with the next log, and read the text of this one.
         self._waiting.popleft()
         unpacking = self._unpacking
         self._unpacking = None
         if unpacking is not None:
-            self._begin(candidate, unpacking.finish(), rotation)
+            self._start_reading(candidate, unpacking.finish(), rotation)
 
-    def _open(self, candidate: Candidate) -> _Unpacking | None:
-        """Open the first log that waits, wherever it is now; return None if it was deleted."""
-        paths_by_place = {place_of(file.status): file.path for file in self._paths.packed()}
+    def _open_waiting(self, candidate: Candidate) -> _Unpacking | None:
+        """Open a compressed log, even if it was renamed meanwhile; None if it was deleted.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        paths_by_place = {place_of(file.status): file.path for file in self._paths.compressed()}
         path = paths_by_place.get(place_of(candidate.status))
         if path is None:
             self._unread.give_up(candidate.path, "was deleted before it was read")
             return None
-        return self._table.open.with_room(lambda: _Unpacking(path, self._unread))
+        return self._table.open.call_with_room(lambda: _Unpacking(path, self._unread))
 
-    def _begin(self, candidate: Candidate, descriptor: int, rotation: Rotation) -> None:
-        """Find out which log a text is, and read it; close the file if it is not to be read."""
+    def _start_reading(self, candidate: Candidate, descriptor: int, rotation: Rotation) -> None:
+        """Read the decompressed text as a log from now on, unless there is nothing to read in it.
+
+        Args:
+            candidate: the compressed log.
+            descriptor: the temporary file with the text; closed if it is not read.
+            rotation: finds out which log the text is.
+        """
         try:
             log = rotation.log_of(candidate, descriptor)
             if log is not None:
@@ -136,12 +167,12 @@ class PackedLogs:
         self._table.check(log)
 
     def _give_up(self, path: str, error: OSError) -> None:
-        """Warn that a compressed log is not read, and name it at the end."""
+        """Warn that a compressed log is not read, and add it to the unread files."""
         LOGGER.warning("%s: cannot be read: %s", path, error)
         self._unread.give_up(path, f"cannot be read: {error.strerror or error}")
 
     def close(self) -> None:
-        """Close the files, and forget the logs that wait."""
+        """Close the files, and forget the logs that are not decompressed yet."""
         self._waiting.clear()
         if self._unpacking is not None:
             os.close(self._unpacking.finish())
@@ -149,30 +180,38 @@ class PackedLogs:
 
 
 class _Unpacking:
-    """The text of a compressed log, decompressed step by step into a temporary file."""
+    """Decompresses a log step by step into a temporary file."""
 
     def __init__(self, path: str, unread: Unread) -> None:
-        """Open the file.
+        """Open the compressed log and a temporary file.
+
+        Args:
+            path: path of the compressed log.
+            unread: gets the log if it is damaged.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: a file cannot be opened.
         """
         self._path = path
         self._unread = unread
-        self._packed: BinaryIO = open(path, "rb")  # noqa: SIM115  (closed by `finish`)
+        self._compressed_file: BinaryIO = open(path, "rb")  # noqa: SIM115  (closed by `finish`)
         try:
             self._text, name = tempfile.mkstemp()
         except OSError:
-            self._packed.close()
+            self._compressed_file.close()
             raise
+        # The temporary file has no name any more, so it is gone once it is closed.
         os.unlink(name)
         self._size = 0
-        self._reader = gzip.GzipFile(fileobj=self._packed)
+        self._reader = gzip.GzipFile(fileobj=self._compressed_file)
 
     def step(self) -> bool:
-        """Decompress a piece into the temporary file; return whether the end is reached.
+        """Decompress the next piece into the temporary file.
 
-        The end is also where the file is damaged; the text before that is kept.
+        If the compressed file is damaged, the text before the damage is kept.
+
+        Returns:
+            whether the end of the compressed file, or the damage, is reached.
 
         Raises:
             OSError: the compressed file cannot be read, or the text cannot be written.
@@ -182,32 +221,40 @@ class _Unpacking:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             LOGGER.warning(
                 "%s: cannot be decompressed; lost the text after %d bytes: %s",
-                *(self._path, self._size, error),
+                self._path,
+                self._size,
+                error,
             )
             self._unread.give_up(self._path, f"cannot be decompressed: {error}")
             return True
 
         unwritten = piece
         while unwritten:
-            # A write may take only a part.
+            # A call of `write` may write only a part.
             written = os.write(self._text, unwritten)
             unwritten = unwritten[written:]
         self._size += len(piece)
+        # Only at the end, there is no piece.
         return not piece
 
     def finish(self) -> int:
-        """Close the compressed file; return the descriptor of the text, for the caller to close."""
-        self._packed.close()
+        """Close the compressed file, and return the descriptor of the text.
+
+        The caller has to close the text.
+        """
+        self._compressed_file.close()
         return self._text
 
 
 def _text_size(path: str) -> int:
-    """Return the size of the text of a compressed file, modulo `GZIP_MODULUS`.
+    """Return the size of a gzip file's decompressed text, modulo `GZIP_MODULUS`.
+
+    The last bytes of the file have this number.
 
     Raises:
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as packed:
-        size = packed.seek(0, os.SEEK_END)
-        packed.seek(max(0, size - SIZE_BYTES))
-        return int.from_bytes(packed.read(), "little") % GZIP_MODULUS
+    with open(path, "rb") as compressed_file:
+        size = compressed_file.seek(0, os.SEEK_END)
+        compressed_file.seek(max(0, size - SIZE_BYTES))
+        return int.from_bytes(compressed_file.read(), "little") % GZIP_MODULUS

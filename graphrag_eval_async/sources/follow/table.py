@@ -1,4 +1,4 @@
-"""All logs that were found so far, by where they are and by their names."""
+"""All logs that were found so far, by device and inode, by name and by family."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class LogTable:
     """All logs that were found so far, and which of them are open.
 
     Attributes:
-        open: those that are open.
-        by_place: all of them, by device and inode, without those that were truncated.
-        by_name: those that have followed names.
-        truncated: the log that was truncated last, by its name. What was not read of it may be in a
-            copy.
-        lost: logs that were truncated, and of which no copy was found so far in this look.
+        open: the open logs.
+        by_place: all logs but those that were truncated, by device and inode.
+        by_name: the logs whose files have a followed path, by this path.
+        truncated: the log that was truncated last, for each name. A copy may have the rest of it.
+        lost: logs that the current look has found to be truncated, unless it has found a copy, too.
+            Only the keys are used.
         now: the time of the current look.
     """
 
     def __init__(self, unread: Unread) -> None:
-        self.open = OpenLogs(self._end)
+        self.open = OpenLogs(self._keep_unfinished_line)
         self.by_place: dict[tuple[int, int], Log] = {}
         self.by_name: dict[str, Log] = {}
         self.truncated: dict[str, Log] = {}
@@ -40,14 +40,20 @@ class LogTable:
         self.now = -inf
         self._unread = unread
         self._by_family: defaultdict[str, dict[Log, None]] = defaultdict(dict)
-        self._ended: list[Record] = []
+        self._unfinished_lines: list[Record] = []
 
     def attach(self, log: Log, descriptor: int, status: os.stat_result) -> None:
-        """Read a log on from an open file, whether it is new, was closed, or goes on in another
-        file.
+        """Read a log from an open file from now on, and add it to the table.
+
+        The log is new, was closed, or continues in another file: a copy or a replacement.
+
+        Args:
+            log: the log.
+            descriptor: the open file.
+            status: the status of the file.
 
         Raises:
-            OSError: the file cannot be read; the log is as before, but closed.
+            OSError: the file cannot be read. The log stays in the table as it was, but is closed.
         """
         self.open.close(log)
         former_place = log.place
@@ -62,7 +68,7 @@ class LogTable:
         self.open.add(log)
 
     def rename(self, log: Log, name: str) -> None:
-        """Change the name of a log, and with it perhaps its family."""
+        """Change the name of a log, and move it to the family of the new name."""
         family = self._by_family.get(log.family, {})
         is_listed = log in family
         self._leave_family(log)
@@ -71,7 +77,7 @@ class LogTable:
             self._by_family[log.family][log] = None
 
     def _leave_family(self, log: Log) -> None:
-        """Forget a log as a member of its family."""
+        """Remove a log from the list of its family."""
         family = self._by_family.get(log.family)
         if family is None:
             return
@@ -80,11 +86,11 @@ class LogTable:
             del self._by_family[log.family]
 
     def check(self, log: Log, status: os.stat_result | None = None) -> None:
-        """Take the size of an open log, and check that it was not truncated.
+        """Update the stamp of an open log. If its file was truncated, remove it from the table.
 
         Args:
             log: the log.
-            status: its status, if it is known.
+            status: the status of its file; None to look it up.
         """
         if status is None:
             status = os.fstat(log.descriptor)
@@ -106,7 +112,11 @@ class LogTable:
             self._unread.forget(log.name)
 
     def leave_truncated(self, log: Log) -> None:
-        """Forget where a log was that was truncated: another log is there now."""
+        """Close a log that was truncated, and remove it from the table.
+
+        Its file is a new log from now on. The old one stays among `truncated`, since a copy of the
+        file may have the lines that were not read.
+        """
         self.open.close(log)
         self._leave_family(log)
         if self.by_place.get(log.place) is log:
@@ -118,22 +128,28 @@ class LogTable:
         self.lost[log] = None
 
     def is_truncated(self, log: Log) -> bool:
-        """Return whether a log was truncated, and has not gone on in a copy."""
+        """Return whether a log was truncated and does not continue in a copy."""
         return self.truncated.get(log.name) is log
 
     def keep_names(self, followed: Collection[str]) -> None:
-        """Forget the names that are followed no more."""
+        """Remove the names that are no longer followed."""
         for name in self.by_name.keys() - followed:
             del self.by_name[name]
 
     def nameless(self) -> list[Log]:
-        """Return the open logs that have no followed name."""
+        """Return the open logs whose files have no followed path: they were rotated or deleted."""
         named = set(self.by_name.values())
         return [log for log in self.open if log not in named]
 
     def relatives(self, former_paths: Iterable[str]) -> list[Log]:
-        """Return the logs, named or open, into which files with these names are rotated."""
-        # Keys of a dictionary keep their order, and each comes once.
+        """Return the logs with these paths, and all open logs of the same families.
+
+        A rotated file may be a copy of one of them.
+
+        Args:
+            former_paths: the paths that the rotated file may have had.
+        """
+        # A dictionary instead of a set, since it keeps the order. Only the keys are used.
         relatives: dict[Log, None] = {}
         for former_path in former_paths:
             if former_path in self.by_name:
@@ -143,21 +159,21 @@ class LogTable:
         return list(relatives)
 
     def finish(self, log: Log) -> None:
-        """Close a log to which nobody writes any more."""
-        self._end(log)
+        """Close a log to which nobody writes any more, and keep its unfinished last line."""
+        self._keep_unfinished_line(log)
         self.open.close(log)
         self._leave_family(log)
 
-    def _end(self, log: Log) -> None:
-        """Keep the unfinished last line of a log, which is closed next."""
-        self._ended += log.end()
+    def _keep_unfinished_line(self, log: Log) -> None:
+        """Keep the unfinished last line of a log, which the caller closes after that."""
+        self._unfinished_lines += log.take_unfinished_line()
         is_deleted = log.is_open and os.fstat(log.descriptor).st_nlink == 0
         if is_deleted:
-            # Another file may get its inode number.
+            # Once it is closed, another file may get its inode number.
             self.by_place.pop(log.place, None)
 
-    def take_ended(self) -> list[Record]:
-        """Return the unfinished last lines of logs that were closed, each once."""
-        ended = self._ended
-        self._ended = []
-        return ended
+    def take_unfinished_lines(self) -> list[Record]:
+        """Remove and return the unfinished last lines of logs that were closed."""
+        lines = self._unfinished_lines
+        self._unfinished_lines = []
+        return lines

@@ -16,8 +16,13 @@ class Unread:
         self.reasons: dict[str, str] = {}
 
     def retry(self, path: str, problem: OSError | str) -> None:
-        """Add a file that the next look tries again; log why, unless the last reason was the
-        same.
+        """Add a file or directory that the next look tries to read again.
+
+        The problem is logged unless it is the same as before.
+
+        Args:
+            path: the path.
+            problem: why it cannot be read.
         """
         cause = _cause(problem)
         reason = f"cannot be read: {cause}"
@@ -26,16 +31,16 @@ class Unread:
             LOGGER.warning("%s: not readable yet; retrying: %s", path, cause)
 
     def give_up(self, path: str, reason: str) -> None:
-        """Add a file that is not tried again."""
+        """Add a file that will not be read again, with the reason."""
         self.reasons[path] = reason
 
     def forget(self, path: str) -> None:
-        """Remove a file that could be read after all."""
+        """Remove a path that can be read now."""
         self.reasons.pop(path, None)
 
 
 def _cause(problem: OSError | str) -> str:
-    """Return why a file could not be read, such as "Permission denied"."""
+    """Return a problem as text, such as "Permission denied"."""
     if isinstance(problem, OSError):
         return problem.strerror or str(problem)
     return problem
