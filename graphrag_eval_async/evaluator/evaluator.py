@@ -405,8 +405,10 @@ class Evaluator:
         if not has_reference_steps:
             return None
         rename_steps(response, self._reference_step_names, self._step_names)
+        # The steps of a response that is an error are not compared, so their queries do not matter.
         executed_steps = () if response.failed else steps
-        return await session.run(self._scoring.prepared[question.id].groups, executed_steps)
+        reference_groups = self._scoring.prepared[question.id].groups
+        return await session.run(reference_groups, executed_steps)
 
     def fingerprints(self) -> dict[str, str]:
         """Return texts by name that identify this evaluator in a journal.

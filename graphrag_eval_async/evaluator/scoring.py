@@ -219,13 +219,15 @@ class Scoring(NamedTuple):
             return prepared
         steps = executed.reference_steps(prepared.steps)
         groups = [[*group] for group in prepared.groups]
-        for group, index in executed.expected:
+        # `expected` has the places of the reference steps whose queries were run.
+        for group_index, step_index in executed.expected:
+            step = steps[group_index][step_index]
             try:
-                check_step(steps[group][index], self.comparators)
-                groups[group][index] = prepare_step(steps[group][index], self.comparators)
+                check_step(step, self.comparators)
+                groups[group_index][step_index] = prepare_step(step, self.comparators)
             except MalformedStep as error:
                 # For example, the result lacks a column that the reference step requires.
-                place = f"reference_steps[{group}][{index}]"
+                place = f"reference_steps[{group_index}][{step_index}]"
                 evaluation.execution_error = f"invalid_reply: {place}: {error}"
         return prepared._replace(steps=steps, groups=groups)
 

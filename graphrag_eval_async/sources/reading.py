@@ -90,7 +90,7 @@ def read_jsonl(
     paths = as_paths(path)
     if shuffle is not None:
         require_posix("shuffle")
-        check_integer("shuffle", shuffle, 0)
+        check_integer("shuffle", shuffle, least=0)
         if shard is not None:
             raise UsageError("shard: cannot be combined with shuffle")
         for name in paths:

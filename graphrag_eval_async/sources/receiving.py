@@ -120,8 +120,9 @@ class OtlpReceiver:
         self._send, self._lines = anyio.create_memory_object_stream[bytes](0)
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """Serve requests, and yield a line for each one. A request is answered once its line is
-        taken.
+        """Serve requests, and yield a line for each one.
+
+        A request is answered once its line is taken.
         """
         from starlette.applications import Starlette
         from starlette.routing import Route

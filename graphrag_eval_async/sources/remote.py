@@ -188,10 +188,11 @@ def find_remote(address: str) -> list[UnopenedFile]:
     is_pattern = "*" in address
     if is_pattern:
         # Messages name the address of each file instead of the pattern.
-        return [
-            UnopenedFile(without_secrets(file.fs.unstrip_protocol(file.path)), file)
-            for file in files
-        ]
+        matching_files = []
+        for file in files:
+            file_address = file.fs.unstrip_protocol(file.path)
+            matching_files.append(UnopenedFile(without_secrets(file_address), file))
+        return matching_files
     return [UnopenedFile(name, file) for file in files]
 
 

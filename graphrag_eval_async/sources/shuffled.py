@@ -249,6 +249,6 @@ class ShuffledLines:
             self._open_files.close()
             self._descriptors.clear()
         id_ = self._files[index].id
-        file = self._open_files.enter_context(open_binary(id_.path, 0))
+        file = self._open_files.enter_context(open_binary(id_.path, buffer_bytes=0))
         self._descriptors[index] = file.fileno()
         return key_of(os.fstat(file.fileno())) == id_.key

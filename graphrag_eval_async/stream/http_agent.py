@@ -160,7 +160,7 @@ class http_agent:  # noqa: N801  (called like a function, as `contextlib.closing
         max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         check_extra("http_agent", "execute", "httpx")
-        check_integer("retries", retries, 0)
+        check_integer("retries", retries, least=0)
         address = str(url)
         self._retries = retries
         self._paths = _checked_paths(answer=answer, query=query, steps=steps)
@@ -392,7 +392,8 @@ class _Template:
         Raises:
             UsageError: a part is invalid.
         """
-        if method not in {"GET", "POST"} or (body is not None and method == "GET"):
+        is_body_refused = body is not None and method == "GET"
+        if method not in {"GET", "POST"} or is_body_refused:
             raise UsageError(
                 f'method: expected "GET", or "POST" for a body, got {describe(method)}'
             )
@@ -494,6 +495,7 @@ class _Template:
         Raises:
             QueryFailed: there is no reply, or a token names a tag that the question lacks.
         """
+        # The texts for tokens, by name.
         values = dict(question.tags)
         values |= {"question": question.text, "id": question.id, "template": question.template_id}
         missing_names = sorted(self._names.difference(values))
@@ -505,6 +507,7 @@ class _Template:
         content = self._fill(self._content, values)
         is_question_missing = "question" not in self._names
         if is_question_missing:
+            # Add the question, and its dataset, where the method sends them.
             target = "body" if self._method == "POST" else "params"
             added = {name: values[name] for name in self._added_names if name in values}
             content[target] = added | (content[target] or {})
@@ -541,7 +544,8 @@ def _check_params(params: Mapping[str, Any]) -> None:
         UsageError: one cannot.
     """
     for name, value in params.items():
-        for item in value if isinstance(value, list) else [value]:
+        items = value if isinstance(value, list) else [value]
+        for item in items:
             if not isinstance(item, str | int | float):
                 place = join("params", name)
                 raise UsageError(f"{place}: expected text, numbers or a list of them")
@@ -596,7 +600,7 @@ def _secrets_of_headers(headers: Mapping[str, object]) -> set[str]:
 
 
 def _decode(body: bytes) -> Any:
-    """Return the JSON value of a reply. Integers of more than 64 bits become text.
+    """Decode the JSON of a reply. Integers of more than 64 bits become text, to keep their digits.
 
     Raises:
         InvalidRecord: it is not JSON, or exceeds a limit.

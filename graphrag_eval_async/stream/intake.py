@@ -82,7 +82,8 @@ class Intake:
         if not is_short_line and is_large(record):
             return Deferred(partial(self._evaluate_large, record))
 
-        # With a journal or with `dedupe`, the record may already be evaluated.
+        # With a journal or with `dedupe`, the record may already be evaluated. If it is not,
+        # `admit` returns the source that its result will name.
         source = None
         if self.done is not None:
             source = self.done.admit(record)

@@ -234,7 +234,8 @@ class _SpanReader:
         """
         if file is None or not file.followed:
             return file
-        return self._unfollowed_files.setdefault(file, FileId(file.path, file.key))
+        # All lines of a file share one id.
+        return self._unfollowed_files.setdefault(file, FileId(file.path, file.key, followed=False))
 
     async def _lines_of_groups(self, groups: Iterable[TraceGroup[Line]]) -> list[Record]:
         """Return a line for each trace that is to be evaluated.
@@ -280,7 +281,12 @@ class _SpanReader:
             return None
         self._without_agent.pop(group.trace_id, None)
         place = group.place
-        line = TraceLine(place.number, place.offset, orjson.dumps(response), place.file)
+        line = TraceLine(
+            number=place.number,
+            offset=place.offset,
+            data=orjson.dumps(response),
+            file=place.file,
+        )
         line.identity = identity
         return line
 

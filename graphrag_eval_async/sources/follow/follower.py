@@ -257,7 +257,7 @@ class Follower:
         await self._call_in_thread(lambda: logs.begin(known, copies or {}, start, monotonic()))
         if keep is not None:
             changes = logs.identities.changes() or logs.identities.saved
-            await keep(*changes)
+            await keep(changes.origins, changes.copies)
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return lines_of(self.batches())
@@ -278,7 +278,7 @@ class Follower:
                 result = await self._call_in_thread(self._wait_for_data)
                 # Save what later runs need before the lines are delivered that depend on it.
                 if result.changes is not None and self._save_changes is not None:
-                    await self._save_changes(*result.changes)
+                    await self._save_changes(result.changes.origins, result.changes.copies)
 
                 lines = result.lines
                 is_last = self._is_last_look and not result.has_data

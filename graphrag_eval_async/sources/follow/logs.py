@@ -301,8 +301,11 @@ class Logs:
             can_close_others = lacks_descriptor(error) and len(table.open) > 0
             if can_close_others:
                 self._postponed.append(candidate)
-            elif not self._rotation.skip_unopened(candidate):
-                self.unread.retry(candidate.path, error)
+            else:
+                # A file whose existing lines are skipped need not be opened for that.
+                is_skipped = self._rotation.skip_unopened(candidate)
+                if not is_skipped:
+                    self.unread.retry(candidate.path, error)
         return None
 
     def _find_log(self, candidate: Candidate, descriptor: int) -> Log | None:
@@ -459,4 +462,5 @@ def _reading_order(log: Log) -> float:
     """
     if log.is_rotated:
         return log.seen.modified_ns
+    # Logs that are not rotated come last.
     return inf

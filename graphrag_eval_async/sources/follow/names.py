@@ -320,8 +320,10 @@ class Paths:
             names = self._matching_paths(directory, pattern)
             return _Expansion(names, directories=[directory])
         directories = self._directories_of_glob(directory)
-        names = [name for member in directories for name in self._matching_paths(member, pattern)]
-        return _Expansion(names, [_without_magic(directory), *directories])
+        names = []
+        for matching_directory in directories:
+            names += self._matching_paths(matching_directory, pattern)
+        return _Expansion(names, directories=[_without_magic(directory), *directories])
 
     def _directories_of_glob(self, pattern: str) -> list[str]:
         """Return the directories that match a glob.

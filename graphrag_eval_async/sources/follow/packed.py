@@ -83,7 +83,8 @@ class PackedLogs:
         # The root identifies the file in all runs; it is the beginning of its key.
         root = root_of(candidate.status, candidate.path)
         is_rotated = not candidate.is_member
-        is_skipped = (rotation.skips.rotated and is_rotated) or rotation.skips.skip(candidate)
+        is_skipped_as_rotated = rotation.skips.rotated and is_rotated
+        is_skipped = is_skipped_as_rotated or rotation.skips.skip(candidate)
         try:
             size = self._table.open.call_with_room(lambda: _text_size(candidate.path))
         except OSError as error:
@@ -96,8 +97,9 @@ class PackedLogs:
         if is_original_there or rotation.identities.is_packed_read(root, size):
             return False
         if is_skipped:
+            # Reading began at the end of the text.
             key = rotation.identities.new_key(root)
-            rotation.identities.note_start(Start(key, size, is_skipped=True))
+            rotation.identities.note_start(Start(key, offset=size, is_skipped=True))
         return not is_skipped
 
     def unpack(self, rotation: Rotation, *, may_wait: bool) -> None:
