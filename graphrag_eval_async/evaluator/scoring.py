@@ -115,6 +115,8 @@ class Scoring(NamedTuple):
             question=question,
             response=response,
         )
+
+        # Score the steps and the answer, and class the failure if there is one.
         has_reference_steps = question.data is not None
         if has_reference_steps:
             self._score_steps(evaluation, budget, executed)

@@ -263,6 +263,7 @@ class Splitter:
         lines: list[Record] = []
         text = b"".join(self._pieces)
         if self._long_digest is not None:
+            # The line is over the limit, and `text` is only its head.
             lines.append(
                 LongLine(
                     number=self.number,
@@ -285,6 +286,8 @@ class Splitter:
                     whole=whole,
                 )
             )
+
+        # Forget the line.
         self._pieces.clear()
         self._long_digest = None
         self.unfinished_bytes = 0

@@ -167,6 +167,7 @@ def find_remote(address: str) -> list[UnopenedFile]:
     check_extra(f"{name}: a URL", "cloud", "fsspec")
     import fsspec
 
+    # Asks the server for a list of files only if the address has wildcards.
     try:
         files = fsspec.open_files(address, "rb", use_listings_cache=False)
     except ImportError as error:

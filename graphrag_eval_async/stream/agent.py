@@ -189,6 +189,7 @@ class Questions:
         Raises:
             _NoResponse: `answer` is nothing of this, or names another question.
         """
+        # Anything but a response as a dict names no question, so it gets the one that was asked.
         if isinstance(answer, str):
             return {"question_id": question_id, "actual_answer": answer}
         if self._trace_format is not None:
@@ -206,6 +207,7 @@ class Questions:
             )
             raise _NoResponse(answer, "not_an_object", message)
 
+        # A response may name the question itself. The agent's dict is not changed.
         response = {**answer}
         named_id = response.get("question_id")
         if named_id is None:

@@ -245,6 +245,7 @@ class Counts:
             KeyError: it lacks a key. Nothing is counted.
             AggregationError: a value is invalid. Nothing is counted.
         """
+        # Check the result. Where samples are not numbered, it has no `sample`.
         question_id = result["question_id"]
         sample = result["sample"] if self.is_numbered else 1
         has_question = type(question_id) is str
@@ -253,6 +254,7 @@ class Counts:
         if not (has_question and has_sample and is_complete):
             raise ValueError("no whole result")
 
+        # Find out whether a metric failed, and count what the judge cost.
         evaluation = observe(result)
         causes = {cause for metric, cause in evaluation.outcomes if metric != REASON}
         has_failed = not RETRYABLE.isdisjoint(causes)
@@ -261,6 +263,7 @@ class Counts:
         if has_failed and self.retries_failed:
             return True
 
+        # Count it like a result of this run.
         self.aggregates.add(evaluation)
         if self.is_numbered:
             self._add_sample(question_id, sample)

@@ -86,9 +86,8 @@ class EvaluationStream:
         self.aggregates = aggregates
         self.aggregates.order_templates(self.reference.templates)
         self.aggregates.expect_steps(self.reference.step_names)
-        self._session = (
-            evaluator.session()
-        )  # The session with the judge; None if nothing is judged.
+        # The session with the judge; None if nothing is judged.
+        self._session = evaluator.session()
         if self._session is None:
             self.usage = JudgeUsage(FREE)
         else:
@@ -402,6 +401,7 @@ def _open_responses(
         """Return False: without a journal, no trace was evaluated by an earlier run."""
         return False
 
+    # Of other kinds of responses, such as a follower, spans may still be made.
     is_finished = isinstance(responses, str | os.PathLike | JsonlFiles | list)
     return grouped(
         source,

@@ -261,6 +261,7 @@ class Logs:
         if descriptor is None:
             return False
 
+        # Find out which log it is. The descriptor stays open only if the log is read from it.
         try:
             log = self._find_log(candidate, descriptor)
         except OSError as error:

@@ -268,6 +268,7 @@ class Paths:
         Returns:
             whether the directory was listed.
         """
+        # Find out whether the directory may have changed.
         try:
             status = os.stat(folder.path)
             stamp: tuple[int, ...] = (status.st_dev, status.st_ino, status.st_mtime_ns)
@@ -284,6 +285,7 @@ class Paths:
         if not may_have_changed:
             return False
 
+        # List it.
         try:
             folder.entries = sorted(os.listdir(folder.path))
         except GONE:
