@@ -293,10 +293,10 @@ class ReadAhead(Generic[R]):
                 finally:
                     self._reading_timeout = None
         except (Exception, asyncio.CancelledError) as error:
-            is_cancellation = isinstance(error, asyncio.CancelledError)
-            if is_cancellation and self._main_task is not None and self._main_task.cancelling():
+            is_task_cancelled = self._main_task is not None and self._main_task.cancelling() > 0
+            if isinstance(error, asyncio.CancelledError) and is_task_cancelled:
                 raise
-            # Anything else comes from the source, even a cancellation.
+            # Any other exception, even a cancellation, was raised by the source itself.
             self._fail(error)
 
     async def _read_items(self, source: Source | AsyncGenerator[Sequence[Any]]) -> None:
@@ -324,9 +324,11 @@ class ReadAhead(Generic[R]):
 
     async def _wait_for_room(self) -> None:
         """Wait until fewer than `limit` items are in flight and at most half are unprocessed."""
-        while self._phase is _Phase.READING and (
-            self.in_flight >= self._limit or len(self._unprocessed) >= self._refill_below
-        ):
+        while self._phase is _Phase.READING:
+            is_full = self.in_flight >= self._limit
+            are_many_unprocessed = len(self._unprocessed) >= self._refill_below
+            if not is_full and not are_many_unprocessed:
+                return
             await self._wait_for_change()
 
     async def _finish_work(self) -> None:
