@@ -2,7 +2,8 @@
 
 A file is its inode and the last line that was read of it, if that line is still at its place. The
 number of the inode alone is no sign: another file may get it. Results name a file by a key, which
-is the number of the inode (the `root`) and how many files had it before.
+is the number of the inode (the `root`) and a second number. That grows when the file is truncated
+or another one gets the inode, so the key with the greatest number is the latest one of an inode.
 
 Another file with that line at that place is the same log under another inode: a replacement, or a
 copy that was made before the log was truncated. It resumes under the key of the log.
@@ -102,13 +103,17 @@ class Identities:
         self._origins: dict[str, int] = {}
         self.saved = Changes({}, self._copies.copy())
 
-        # No new file gets one of these keys.
-        self._used_keys = {*self._progress, *(copy.original for copy in self._copies.values())}
+        # The number of the next new key by root. It is greater than all that are in use, even if a
+        # lower one is free: the next run takes the key with the greatest number for the latest.
+        self._next_numbers: defaultdict[str, int] = defaultdict(int)
+        for key in (*self._progress, *(copy.original for copy in self._copies.values())):
+            root = _root_of_key(key)
+            self._next_numbers[root] = max(self._next_numbers[root], _number_of_key(key) + 1)
         # Under these keys, files are read in this run.
         self._resumed_keys: set[str] = set()
         # The keys of earlier runs by root, the latest first.
         self._keys_by_root: defaultdict[str, list[str]] = defaultdict(list)
-        for key in sorted(self._progress, key=_age_of_key, reverse=True):
+        for key in sorted(self._progress, key=_number_of_key, reverse=True):
             self._keys_by_root[_root_of_key(key)].append(key)
 
     # What is recognised
@@ -307,11 +312,9 @@ class Identities:
     def new_key(self, root: str) -> str:
         """Return a key that was never used; the file is no copy of another."""
         copy = self._copies.pop(root, None)
-        number = 0
-        while f"{root}-{number}" in self._used_keys:
-            number += 1
+        number = self._next_numbers[root]
+        self._next_numbers[root] = number + 1
         key = f"{root}-{number}"
-        self._used_keys.add(key)
         self._resumed_keys.add(key)
 
         was_other = number > 0 or copy is not None
@@ -354,9 +357,12 @@ def _root_of_key(key: str) -> str:
     return key.rpartition("-")[0]
 
 
-def _age_of_key(key: str) -> tuple[int, str]:
-    """Return what sorts the keys of a root from the first one to the latest: 9 before 10."""
-    return len(key), key
+def _number_of_key(key: str) -> int:
+    """Return the number of a key; 0 of any other text, which callers may pass as a key."""
+    number = key.rpartition("-")[2]
+    if not number.isdecimal():
+        return 0
+    return int(number)
 
 
 def root_of(status: os.stat_result, path: str = "") -> str:
