@@ -158,9 +158,12 @@ class Identities:
         """
         copy = self._copies.get(root)
         if copy is not None and copy.original in self._progress:
-            # A copy of a log of which no line was read may be only a part of it.
-            is_part = copy.length > 0 and self._progress[copy.original].last is None
-            if not is_part:
+            progress = self._progress[copy.original]
+            # Without a line that was read, nothing shows that the file is still the one that was
+            # noted. A copy may be a part of its original; another file may have got the inode.
+            # Only the replacement of a log of which lines were skipped must not be read as new.
+            is_rest_of_skipped = copy.length == 0 and progress.begin > 0
+            if progress.last is not None or is_rest_of_skipped:
                 yield copy.original
 
         if self._has_nothing_read(root):
