@@ -1,5 +1,5 @@
-"""Keys of a log that was truncated before a whole line of it was read: later runs know the keys,
-but have no line to recognise the file by.
+"""Keys of logs that were truncated or replaced, where later runs have no line to recognise the file
+by, or one that misleads.
 """
 
 from __future__ import annotations
@@ -81,3 +81,20 @@ def test_a_replacement_of_a_log_that_is_read_from_its_end(log: Path) -> None:
         file.write("new\n")
         file.flush()
         assert second_run.texts() == ["new"]
+
+
+def test_a_log_that_was_truncated_and_rotated_between_two_looks(log: Path) -> None:
+    """Its new lines come again if they came too late for the journal, though the last line that the
+    journal has is at its place again.
+    """
+    log.write_text("1\n2\n")
+    with Reader(log, is_first=False) as first_run:
+        assert first_run.texts() == ["1", "2"]
+        log.write_text("3\n2\n")
+        log.rename(log.with_name("log.jsonl.1"))
+        log.write_text("4\n")
+        assert first_run.texts() == ["3", "2", "4"]
+
+    del first_run.lines[2:]
+    with _resume(log, first_run) as second_run:
+        assert second_run.texts() == ["3", "2", "4"]

@@ -294,7 +294,7 @@ class Identities:
 
     # What is noted
 
-    def key_from_start(self, root: str, descriptor: int, *, is_rotated: bool) -> str:
+    def key_from_start(self, root: str, descriptor: int) -> str:
         """Return the key of a file that is read from its start: a new one, unless an earlier run
         has found the file and read nothing of it.
         """
@@ -306,11 +306,7 @@ class Identities:
             if is_same and key not in self._resumed_keys:
                 self._resumed_keys.add(key)
                 return key
-        key = self.new_key(root)
-        if is_rotated:
-            # Nobody truncates a rotated file: another one has got its inode, perhaps a copy.
-            self._origins.pop(key, None)
-        return key
+        return self.new_key(root)
 
     def new_key(self, root: str) -> str:
         """Return a key that was never used; the file is no copy of another."""

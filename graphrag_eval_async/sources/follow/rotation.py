@@ -223,9 +223,7 @@ class Rotation:
             # The last line may still grow.
             offset = line_start(descriptor, size)
         root = root_of(candidate.status, candidate.path)
-        key = self.identities.key_from_start(
-            root, descriptor, is_rotated=bool(candidate.former_paths)
-        )
+        key = self.identities.key_from_start(root, descriptor)
         return self._new_log(candidate, Start(key, offset, is_skipped=is_skipped))
 
     def skip_unopened(self, candidate: Candidate) -> bool:
