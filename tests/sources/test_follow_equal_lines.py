@@ -94,6 +94,9 @@ class History:
         self.log.write_bytes(b"")
         if self._unseen is None:
             self._unseen = self._content
+        else:
+            # The copy of this content, if any, looks like that of what the log had before.
+            self._content.excused = _common(self._unseen.lines, self._content.lines)
         self._content.file = None
         self._begin_content()
 
