@@ -1,4 +1,4 @@
-"""The values of a metric in several results, which are counted at once."""
+"""The values of a metric in a batch of results, which are counted together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from struct import pack
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, sum_floats, sum_ints, sum_units
+from graphrag_eval_async.aggregates.exact import DOUBLE_INTS, sum_floats, sum_ints, sum_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,28 +15,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The values of a metric in several results.
+    """The values of one metric in a batch of results, one value for each result.
 
     Attributes:
-        numbers: the values.
-        stored: the values as they are stored: an array of doubles if these equal all values, since
-            it is several times faster to add; otherwise a list of doubles, and of ints that no
-            double equals.
+        numbers: the values, as floats and ints.
+        stored: the values in the form in which series store them. It is an array of doubles, which
+            is several times faster to add, unless no double equals some of the ints. Then it is a
+            list, in which only these values are ints.
         are_ints: whether all values are ints.
-        units: the exact sum of the values, as a multiple of 2**-1074.
-        sum_exactly: returns such a sum of some of the values.
+        exact_sum: the exact sum of the values, as a multiple of 2**-1074.
+        sum_exactly: returns the exact sum of some of the values, as a multiple of 2**-1074. It is
+            the fastest function for the types of these values.
     """
 
     numbers: Sequence[float]
     stored: array[float] | list[float]
     are_ints: bool
-    units: int
+    exact_sum: int
     sum_exactly: Callable[[Sequence[float]], int]
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Column:
-        """Return a column of at least one float or int."""
+        """Return a column of floats and ints, of which there is at least one."""
         types = set(map(type, numbers))
+        # Whether a double equals each value.
         are_doubles = True
         if int in types:
             are_doubles = min(numbers) >= -DOUBLE_INTS and max(numbers) <= DOUBLE_INTS
@@ -54,23 +56,23 @@ class Column:
         elif are_doubles:
             sum_exactly = sum_floats
         else:
-            sum_exactly = sum_units
+            sum_exactly = sum_numbers
         return cls(
             numbers=numbers,
             stored=stored,
             are_ints=are_ints,
-            units=sum_exactly(numbers),
+            exact_sum=sum_exactly(numbers),
             sum_exactly=sum_exactly,
         )
 
     @classmethod
     def of_flags(cls, flags: Sequence[bool]) -> Column:
-        """Return a column of 1 for each true flag, and of 0 for each other."""
+        """Return a column with a value of 1 for each flag that is true, and 0 for each other."""
         return cls(
             numbers=flags,
             stored=doubles_of(flags),
             are_ints=True,
-            units=sum_ints(flags),
+            exact_sum=sum_ints(flags),
             sum_exactly=sum_ints,
         )
 
@@ -79,16 +81,16 @@ class Column:
 
 
 def to_double_if_equal(value: float) -> float:
-    """Return the double that equals `value`, or `value` itself if it is an int that no double
-    equals.
-    """
+    """Return the double that equals `value`, or `value` itself if no double equals it."""
     double = float(value)
-    return double if double == value else value
+    if double == value:
+        return double
+    return value
 
 
 def doubles_of(values: Sequence[float]) -> array[float]:
-    """Return numbers, all of which equal doubles, as an array of doubles."""
+    """Return an array of doubles that equal these floats and ints."""
     doubles = array("d")
-    # A third of the time of `array("d", values)`.
+    # This takes a third of the time of `array("d", values)`.
     doubles.frombytes(pack(f"{len(values)}d", *values))
     return doubles

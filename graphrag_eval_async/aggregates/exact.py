@@ -1,7 +1,8 @@
-"""Exact sums of numbers, stored as one integer.
+"""Exact sums of numbers, in fixed-point arithmetic.
 
-Every finite double is a multiple of 2**-1074, the smallest positive double. A sum in that unit is
-exact, so it does not depend on the order of its terms. It is rounded once, when read.
+Every finite double is a multiple of 2**-1074, the smallest positive double. So a number is stored
+as an int, the multiple. Sums of such ints are exact, and do not depend on the order of their terms.
+They are rounded once, when they are converted to a float.
 """
 
 from __future__ import annotations
@@ -12,24 +13,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-UNIT_BITS = 1074
-"""The binary digits after the point of the smallest positive double, 2**-1074."""
+FRACTION_BITS = 1074
+"""The number of binary digits after the point of the smallest positive double, 2**-1074."""
 
-ONE = 1 << UNIT_BITS
-"""The number 1 in units of 2**-1074."""
+FIXED_POINT_ONE = 1 << FRACTION_BITS
+"""The number 1 as a multiple of 2**-1074."""
 
 DOUBLE_INTS = 2**53
-"""Every int up to this one equals a double."""
+"""Every int whose absolute value is at most this one equals a double."""
 
 
-def to_units(value: float) -> int:
+def to_fixed_point(value: float) -> int:
     """Return a finite float, or an int of any size, as a multiple of 2**-1074."""
     numerator, denominator = value.as_integer_ratio()
-    # The denominator is a power of 2: 2**k has a bit length of k + 1.
-    return numerator << (UNIT_BITS + 1 - denominator.bit_length())
+    # The denominator is 2**k, which has a bit length of k + 1.
+    k = denominator.bit_length() - 1
+    return numerator << (FRACTION_BITS - k)
 
 
-def sum_units(values: Iterable[float]) -> int:
+def sum_numbers(values: Iterable[float]) -> int:
     """Return the exact sum of finite floats and ints, as a multiple of 2**-1074."""
     floats = []
     total = 0
@@ -37,56 +39,64 @@ def sum_units(values: Iterable[float]) -> int:
         if type(value) is float:
             floats.append(value)
         else:
-            total += to_units(value)
+            total += to_fixed_point(value)
     return total + sum_floats(floats)
 
 
 def sum_ints(ints: Iterable[float]) -> int:
-    """Return the exact sum of ints, as a multiple of 2**-1074. Python adds them exactly."""
-    return to_units(sum(ints))
+    """Return the exact sum of ints, as a multiple of 2**-1074."""
+    return to_fixed_point(sum(ints))
 
 
 def sum_floats(floats: Collection[float]) -> int:
     """Return the exact sum of finite floats, as a multiple of 2**-1074.
 
-    There may also be ints that doubles equal. `math.fsum` rounds a sum correctly. Its rounding
-    error is again summed by `fsum`, and so on until it is 0.
+    `math.fsum` returns the sum correctly rounded. This also sums the rounding error by `math.fsum`,
+    then the rounding error of that sum, and so on until the error is 0.
+
+    Args:
+        floats: the numbers. Ints are allowed if each equals a double exactly.
     """
     total = 0
     terms = list(floats)
     try:
         rounded_sum = math.fsum(terms)
         while rounded_sum != 0:
-            total += to_units(rounded_sum)
-            # Now the terms sum up to the rounding error.
+            total += to_fixed_point(rounded_sum)
+            # With this term, the sum of all terms is the rounding error.
             terms.append(-rounded_sum)
             rounded_sum = math.fsum(terms)
-    except OverflowError:  # Partial sums exceed the largest double.
-        return sum(to_units(value) for value in floats)
+    except OverflowError:
+        # A partial sum exceeds the largest double. Ints have no limit, but are slower.
+        return sum(to_fixed_point(value) for value in floats)
     return total
 
 
-def mean(units: int, count: int, *, integral: bool) -> float:
-    """Return the mean of `count` values, correctly rounded.
-
-    It equals that of `statistics.mean`.
+def mean(exact_sum: int, count: int, *, integral: bool) -> float:
+    """Return the mean of `count` values, correctly rounded, as `statistics.mean` does.
 
     Args:
-        units: the exact sum of the values, as a multiple of 2**-1074.
+        exact_sum: the exact sum of the values, as a multiple of 2**-1074.
         count: the number of values, at least 1.
-        integral: whether the values are ints; then a mean that is a whole number is an int.
+        integral: whether all values are ints. Then a mean that is a whole number is an int.
     """
+    divisor = count * FIXED_POINT_ONE
     if integral:
-        whole, remainder = divmod(units, count * ONE)
+        whole, remainder = divmod(exact_sum, divisor)
         if remainder == 0:
             return whole
-    return units / (count * ONE)
+    return exact_sum / divisor
 
 
 def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the means of the templates' means of a metric, and of their bounds.
+    """Return the macro statistics of a metric, which are means over templates.
 
-    Keys that no template has are absent.
+    Args:
+        metric: the name of the metric.
+        per_template: the snapshot of each template.
+
+    Returns:
+        `mean`, `mean_of_questions` and `bounds`, as far as a template has them.
     """
     stats_of_templates = [stats[metric] for stats in per_template.values() if metric in stats]
     macro: dict[str, Any] = {}
@@ -106,4 +116,4 @@ def macro_of(metric: str, per_template: Mapping[str, Mapping[str, Any]]) -> dict
 def _mean(values: Sequence[float]) -> float:
     """Return the mean of at least one float or int, correctly rounded."""
     are_ints = all(type(value) is int for value in values)
-    return mean(sum_units(values), len(values), integral=are_ints)
+    return mean(sum_numbers(values), len(values), integral=are_ints)

@@ -14,79 +14,104 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units, to_units
+from graphrag_eval_async.aggregates.exact import FIXED_POINT_ONE, mean, sum_numbers, to_fixed_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.column import Column
 
-UNKNOWN = ""
-"""Stands for the question of results that name none."""
+UNNAMED_QUESTION = ""
+"""Stands for the question of all results that do not name their question."""
 
-FIRST = (1, None)
-"""Numbers of first samples; results of other programs may not number them."""
+FIRST_SAMPLE_NUMBERS = (1, None)
+"""The sample numbers that mean the first sample. Other programs may write results without one."""
 
 
-def names_of(question_ids: list[Any]) -> list[str]:
-    """Return the names under which the values of questions are kept, by unchecked ids."""
-    if set(map(type, question_ids)) == {str}:  # Nearly always.
+def question_names(question_ids: list[Any]) -> list[str]:
+    """Return the id of each result's question as a string.
+
+    Args:
+        question_ids: the id of each result's question, of any type. None, for a result that does
+            not name its question, becomes `UNNAMED_QUESTION`.
+    """
+    all_are_strings = set(map(type, question_ids)) == {str}
+    if all_are_strings:  # Nearly always, so the list need not be copied.
         return question_ids
-    return [UNKNOWN if question_id is None else str(question_id) for question_id in question_ids]
+    return [
+        UNNAMED_QUESTION if question_id is None else str(question_id)
+        for question_id in question_ids
+    ]
 
 
 def values_by_metric(
     metrics: Sequence[str], rows: Sequence[Sequence[float]]
 ) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield one value of each metric for each result: of several retrieval steps, their mean.
+    """Yield each metric with one value for each result.
+
+    A result has several values of a metric if it has several retrieval steps. Then this yields
+    their mean.
 
     Args:
-        metrics: the metrics of all results. Metrics of retrieval steps may repeat.
+        metrics: the metrics of all results, once for each of their values.
         rows: the values of each result, in the order of `metrics`.
     """
     if not rows:
         return
-    if len(set(metrics)) == len(metrics):
+    has_repeated_metrics = len(set(metrics)) < len(metrics)
+    if not has_repeated_metrics:
         yield from zip(metrics, zip(*rows, strict=True), strict=True)
         return
+
     for metric in dict.fromkeys(metrics):
         columns = [column for column, name in enumerate(metrics) if name == metric]
-        sums = [sum_units([row[column] for column in columns]) for row in rows]
-        yield metric, [mean(units, len(columns), integral=False) for units in sums]
+        means = []
+        for row in rows:
+            exact_sum = sum_numbers([row[column] for column in columns])
+            means.append(mean(exact_sum, len(columns), integral=False))
+        yield metric, means
 
 
 class ValueSum(msgspec.Struct, frozen=True, gc=False):
-    """The exact sum of the values of a question, and their number.
+    """The exact sum of several values of a question, and their number.
 
     A single value is only stored like this if it is an int that no double equals.
+
+    Attributes:
+        exact_sum: the sum, as a multiple of 2**-1074.
+        count: the number of values.
     """
 
-    units: int  # The sum, in units of 2**-1074.
+    exact_sum: int
     count: int
 
     def plus(self, added: float | ValueSum) -> ValueSum:
-        """Return the exact sum of these values, and of another value or sum."""
+        """Return the exact sum of these values and `added`, which is one value or another sum."""
         if isinstance(added, ValueSum):
-            return ValueSum(self.units + added.units, self.count + added.count)
-        return ValueSum(self.units + to_units(added), self.count + 1)
+            return ValueSum(self.exact_sum + added.exact_sum, self.count + added.count)
+        return ValueSum(self.exact_sum + to_fixed_point(added), self.count + 1)
 
 
 def to_sum(value: float | ValueSum) -> ValueSum:
-    """Return a single value as a sum, and a sum as it is."""
+    """Return a single value as a sum of one value; a sum is returned unchanged."""
     if isinstance(value, ValueSum):
         return value
-    return ValueSum(to_units(value), 1)
+    return ValueSum(to_fixed_point(value), 1)
 
 
 def plus(values: float | ValueSum, added: float | ValueSum) -> ValueSum:
-    """Return the exact sum of the values of both arguments."""
+    """Return the exact sum of two arguments, each of which is one value or a sum of several."""
     return to_sum(values).plus(added)
 
 
-def mean_of(values: float | ValueSum) -> tuple[float, int]:
-    """Return the mean, correctly rounded and never -0.0, and the number of values."""
+def mean_and_count(values: float | ValueSum) -> tuple[float, int]:
+    """Return the mean of one value or of a sum of several, and the number of values.
+
+    The mean is correctly rounded.
+    """
     if isinstance(values, ValueSum):
-        return values.units / (values.count * ONE), values.count
+        return values.exact_sum / (values.count * FIXED_POINT_ONE), values.count
+    # Adding 0 turns -0.0 into 0.0, which is what an exact sum of 0 gives.
     return values + 0.0, 1
 
 
@@ -108,64 +133,75 @@ class QuestionScore(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int, str, str]:
-        """Sort key: the lowest mean first; of equal ones, that of the most samples; then by id."""
-        return self.mean, -self.values - self.errors, self.question, self.template
+        """Sort key that puts questions with lower means first.
+
+        Of questions with equal means, those with more samples come first, then they are sorted by
+        id.
+        """
+        samples = self.values + self.errors
+        return self.mean, -samples, self.question, self.template
 
 
-class Placement:
-    """Which question each value of a batch belongs to.
+class QuestionIndices:
+    """The question of each result in a batch, by the index of the question.
 
-    A question has a place in its group, the same for all metrics.
+    A group of results numbers its questions from 0. The number of a question is its index in the
+    `QuestionValues` of all metrics of the group.
 
     Attributes:
-        places: the place of the question of each value.
-        are_new: whether each value is the first one of its question. Then the places are
-            consecutive and follow all others.
+        indices: the index of each result's question.
+        are_new: whether each result is the first one of its question. Then the indices are
+            consecutive and follow those of all earlier questions.
     """
 
-    def __init__(self, places: Sequence[int], *, are_new: bool) -> None:
-        self.places = places
+    def __init__(self, indices: Sequence[int], *, are_new: bool) -> None:
+        self.indices = indices
         self.are_new = are_new
 
     @cached_property
-    def rows(self) -> dict[int, list[int]]:
-        """The indices of the values of each question, by its place."""
-        rows: dict[int, list[int]] = {}
-        for index, place in enumerate(self.places):
-            if place in rows:
-                rows[place].append(index)
+    def positions_by_question(self) -> dict[int, list[int]]:
+        """The positions in the batch of the results of each question, by question index."""
+        positions_by_question: dict[int, list[int]] = {}
+        for position, question in enumerate(self.indices):
+            if question in positions_by_question:
+                positions_by_question[question].append(position)
             else:
-                rows[place] = [index]
-        return rows
+                positions_by_question[question] = [position]
+        return positions_by_question
 
 
 class QuestionValues:
-    """The values of one metric, summed exactly by question.
+    """The values of one metric, summed exactly for each question.
 
-    Questions are named by their place. A question with one value takes 8 bytes.
+    Questions are identified by their index in the group. A question with one value takes 8 bytes.
     """
 
-    __slots__ = ("_correction", "_count", "_outdated", "_single", "_sums")
+    __slots__ = ("_correction", "_count", "_outdated", "_single_values", "_sums")
 
     def __init__(self) -> None:
-        # By place, the value of a question with one value. NaN for others.
-        self._single = array("d")
-        # By place, the values of a question with several.
+        # By question index, the value of a question with exactly one value; NaN for others.
+        self._single_values = array("d")
+        # By question index, the sum of the values of a question with several.
         self._sums: dict[int, ValueSum] = {}
         # Number of questions with a value.
         self._count = 0
-        # See `sum_of_means`, which brings it up to date.
+        # The sum of the questions' means minus the sum of all values, as a multiple of 2**-1074.
+        # It does not yet include the questions in `_outdated`.
         self._correction = 0
-        # By place, what `_correction` counts of questions that have changed since.
+        # The questions that have changed since `_correction` was computed, each with the sum of
+        # values that `_correction` still includes.
         self._outdated: dict[int, ValueSum | None] = {}
 
     def sum_of_means(self, sum_of_values: int) -> int:
-        """Return the sum of the questions' means; both sums are in units of 2**-1074.
+        """Return the sum of the questions' means, as a multiple of 2**-1074.
 
-        They are equal as long as each question has one value.
+        Args:
+            sum_of_values: the sum of all values, as a multiple of 2**-1074. The sum of means equals
+                it as long as each question has one value.
         """
-        for place, counted_sum in self._outdated.items():
-            self._correction += _correction_of(self._sums[place]) - _correction_of(counted_sum)
+        for question, counted_sum in self._outdated.items():
+            self._correction -= _correction_of(counted_sum)
+            self._correction += _correction_of(self._sums[question])
         self._outdated.clear()
         return sum_of_values + self._correction
 
@@ -173,149 +209,178 @@ class QuestionValues:
         """Return the number of questions with a value."""
         return self._count
 
-    def __contains__(self, place: object) -> bool:
-        """Return whether the question at a place has a value."""
-        if place in self._sums:
+    def __contains__(self, question: object) -> bool:
+        """Return whether the question with an index has a value."""
+        if question in self._sums:
             return True
-        single = self._single
-        return isinstance(place, int) and place < len(single) and not isnan(single[place])
+        if not isinstance(question, int) or question >= len(self._single_values):
+            return False
+        return not isnan(self._single_values[question])
 
-    def add(self, placement: Placement, column: Column) -> None:
-        """Add a value to the question of each result, which `placement` has."""
+    def add(self, question_indices: QuestionIndices, column: Column) -> None:
+        """Add the value of each result in a batch to its question.
+
+        Args:
+            question_indices: the question of each result.
+            column: the value of each result.
+        """
         stored = column.stored
         are_doubles = type(stored) is array
-        if are_doubles and self._follow_all_places(placement):
-            # All values can be appended at once.
-            self._pad(placement.places[0])
-            self._single.extend(stored)
+        if are_doubles and self._can_append(question_indices):
+            first_question = question_indices.indices[0]
+            self._pad(first_question)
+            self._single_values.extend(stored)
             self._count += len(stored)
             return
 
-        for place, indices in placement.rows.items():
-            if len(indices) > 1:  # Samples of one question, or of several that are not named.
-                numbers = [column.numbers[index] for index in indices]
-                self._add_to_question(place, ValueSum(column.sum_exactly(numbers), len(indices)))
+        for question, positions in question_indices.positions_by_question.items():
+            has_several_results = len(positions) > 1
+            if has_several_results:
+                numbers = [column.numbers[position] for position in positions]
+                value_sum = ValueSum(column.sum_exactly(numbers), len(positions))
+                self._add_to_question(question, value_sum)
                 continue
-            value = stored[indices[0]]
+            value = stored[positions[0]]
             if are_doubles or type(value) is float:
-                self._add_to_question(place, value)
+                self._add_to_question(question, value)
             else:
-                self._add_to_question(place, to_sum(value))
+                # An int that no double equals cannot be stored as a double.
+                self._add_to_question(question, to_sum(value))
 
-    def _follow_all_places(self, placement: Placement) -> bool:
-        """Return whether the places are consecutive and follow all that have a value so far.
+    def _can_append(self, question_indices: QuestionIndices) -> bool:
+        """Return whether the values of these questions can be appended to the array as they are.
 
-        New questions can have values already: those of another retrieval step of the same results.
+        The questions must be new. Even then, they may have values already: those of another
+        retrieval step of the same results.
         """
-        return placement.are_new and len(self._single) <= placement.places[0]
+        if not question_indices.are_new:
+            return False
+        first_question = question_indices.indices[0]
+        return len(self._single_values) <= first_question
 
     def _pad(self, length: int) -> None:
-        """Make room for all places below `length`."""
-        self._single.extend(repeat(nan, length - len(self._single)))
+        """Extend the array of single values with NaN up to this length."""
+        self._single_values.extend(repeat(nan, length - len(self._single_values)))
 
-    def _add_to_question(self, place: int, added: float | ValueSum) -> None:
-        """Add a value, or the sum of several, to the question at a place."""
-        if place >= len(self._single):
-            self._pad(place + 1)
+    def _add_to_question(self, question: int, added: float | ValueSum) -> None:
+        """Add one value, or the sum of several, to the question with an index."""
+        if question >= len(self._single_values):
+            self._pad(question + 1)
 
-        sum_before = self._sums.get(place)
+        sum_before = self._sums.get(question)
         if sum_before is not None:
             total = sum_before.plus(added)
         else:
-            value_before = self._single[place]
-            if isnan(value_before):
+            value_before = self._single_values[question]
+            is_first_value = isnan(value_before)
+            if is_first_value:
                 self._count += 1
                 if not isinstance(added, ValueSum):
-                    self._single[place] = added
+                    self._single_values[question] = added
                     return
                 total = added
             else:
+                # The question now has several values, so its single value becomes a part of a sum.
                 total = plus(value_before, added)
-                self._single[place] = nan
-        self._sums[place] = total
-        self._outdated.setdefault(place, sum_before)
+                self._single_values[question] = nan
+        self._sums[question] = total
+        # Keeps the sum before the first change, which `_correction` includes.
+        self._outdated.setdefault(question, sum_before)
 
-    def by_place(self) -> Iterator[tuple[int, float | ValueSum]]:
-        """Yield the place of each question with values, and its value or the sum of several.
+    def by_question(self) -> Iterator[tuple[int, float | ValueSum]]:
+        """Yield the index of each question that has values, with its value or the sum of several.
 
-        Values may be added meanwhile.
+        Values may be added during the iteration.
         """
         sums = self._sums
-        for place, value in enumerate(self._single):
+        for question, value in enumerate(self._single_values):
             if not isnan(value):
-                yield place, value
-            elif place in sums:
-                yield place, sums[place]
+                yield question, value
+            elif question in sums:
+                yield question, sums[question]
 
     def means(self) -> list[float]:
-        """Return the means of the questions with values, by place."""
-        return [mean_of(values)[0] for _, values in self.by_place()]
+        """Return the mean of each question that has values, in the order of question indices."""
+        return [mean_and_count(values)[0] for _, values in self.by_question()]
 
-    def merge(self, other: QuestionValues, placement: Placement) -> None:
-        """Add the values of `other`, whose questions have the places of `placement` here."""
-        places = placement.places
-        if self._follow_all_places(placement):
-            first = places[0]
-            self._pad(first)
-            self._single += other._single
-            for place, value_sum in other._sums.items():
-                self._sums[first + place] = value_sum
+    def merge(self, other: QuestionValues, question_indices: QuestionIndices) -> None:
+        """Add the values of `other`.
+
+        Args:
+            other: the values of the same metric in another group.
+            question_indices: for each question index of the other group, the index of the same
+                question in this group.
+        """
+        new_indices = question_indices.indices
+        if self._can_append(question_indices):
+            first_question = new_indices[0]
+            self._pad(first_question)
+            self._single_values += other._single_values
+            for question, value_sum in other._sums.items():
+                self._sums[first_question + question] = value_sum
             self._count += other._count
+            # With a sum of values of 0, the sum of means is the correction alone.
             self._correction += other.sum_of_means(0)
             return
-        for place, values in other.by_place():
-            self._add_to_question(places[place], values)
+        for question, values in other.by_question():
+            self._add_to_question(new_indices[question], values)
 
-    def dump(self, places: Sequence[int]) -> tuple[array[float], dict[int, ValueSum]]:
-        """Return what `load` restores, with the questions at these places in this order.
+    def dump(self, questions: Sequence[int]) -> tuple[array[float], dict[int, ValueSum]]:
+        """Return the values of questions, from which `load` restores them.
+
+        Args:
+            questions: the index of each question, in the order in which to return their values.
 
         Returns:
-            for each, its value, or NaN if it has none or several; and by index in `places`, the
-            sums of several.
+            the value of each question, NaN if it has none or several; and the sums of the values of
+            questions with several, by position in `questions`.
         """
-        single = self._single
-        sums = self._sums
-        padding = max(0, 1 + max(places, default=-1) - len(single))
-        padded = single + array("d", [nan]) * padding
+        missing_length = max(0, 1 + max(questions, default=-1) - len(self._single_values))
+        padded_values = self._single_values + array("d", [nan]) * missing_length
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
-        values = array("d", [padded[place] + 0.0 for place in places])
-        sums_by_index = {}
-        if sums:
-            sums_by_index = {
-                index: sums[place] for index, place in enumerate(places) if place in sums
-            }
-        return values, sums_by_index
+        values = array("d", [padded_values[question] + 0.0 for question in questions])
 
-    def load(self, single: array[float], sums: Mapping[int, ValueSum]) -> None:
-        """Set all values, as `dump` returns them."""
-        self._single = single
+        sums_by_position = {}
+        if self._sums:
+            sums_by_position = {
+                position: self._sums[question]
+                for position, question in enumerate(questions)
+                if question in self._sums
+            }
+        return values, sums_by_position
+
+    def load(self, single_values: array[float], sums: Mapping[int, ValueSum]) -> None:
+        """Replace all values by those that `dump` returned."""
+        self._single_values = single_values
         self._sums = dict(sums)
-        places_without_single_value = sum(map(isnan, single))
-        self._count = len(single) - places_without_single_value + len(sums)
+        questions_without_single_value = sum(map(isnan, single_values))
+        questions_with_single_value = len(single_values) - questions_without_single_value
+        self._count = questions_with_single_value + len(sums)
         self._correction = sum(_correction_of(value_sum) for value_sum in sums.values())
 
 
 def _correction_of(value_sum: ValueSum | None) -> int:
-    """Return by how much the mean of a question exceeds the sum of its values.
+    """Return the mean of a question's values minus their sum, as a multiple of 2**-1074.
 
-    The difference is in units of 2**-1074; it is 0 for a question without a sum, since it has one
-    value or none.
+    Args:
+        value_sum: the sum of the values; None for a question with one value or none, whose mean
+            equals its sum.
     """
     if value_sum is None:
         return 0
-    rounded_mean, _ = mean_of(value_sum)
-    return to_units(rounded_mean) - value_sum.units
+    rounded_mean, _ = mean_and_count(value_sum)
+    return to_fixed_point(rounded_mean) - value_sum.exact_sum
 
 
 class Clusters(NamedTuple):
-    """What the means of questions say.
+    """Statistics of the means of questions, each of which is a cluster of dependent samples.
 
     Attributes:
         questions: number of questions with a value.
         mean: mean over the questions' means.
         se: standard error of `mean`; None for fewer than two questions.
-        unanimous: the questions with a mean of 1, if every question has a mean of 0 or 1; otherwise
-            None.
+        unanimous: the number of questions with a mean of 1, if every question has a mean of 0 or 1;
+            otherwise None.
     """
 
     questions: int
@@ -325,21 +390,22 @@ class Clusters(NamedTuple):
 
 
 def clusters(means: Sequence[float], mean: float) -> Clusters:
-    """Return what the means of questions say.
+    """Return statistics of the means of questions.
 
     Args:
-        means: the means of the questions, at least one.
-        mean: the mean of these.
+        means: the mean of each question; there is at least one.
+        mean: the mean of `means`, which callers have already computed.
     """
     questions = len(means)
     se = None
-    # The squares of an output near the largest double overflow.
+    # There is no standard error if a square exceeds the largest double.
     with suppress(OverflowError):
         if questions > 1:
             squares = fsum([(question_mean - mean) ** 2 for question_mean in means])
             se = sqrt(squares / (questions - 1) / questions)
 
     unanimous = None
-    if all(question_mean in (0, 1) for question_mean in means):
+    all_are_0_or_1 = all(question_mean in (0, 1) for question_mean in means)
+    if all_are_0_or_1:
         unanimous = int(sum(means))
     return Clusters(questions=questions, mean=mean, se=se, unanimous=unanimous)

@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.aggregates.exact import (
-    ONE,
+    FIXED_POINT_ONE,
     mean,
     sum_floats,
-    sum_units,
+    sum_numbers,
 )
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.aggregates.ordered import OrderedValues
@@ -27,27 +27,27 @@ QUANTILES = (50, 90, 95, 99)
 
 
 class Series:
-    """The values of one metric: exact sum and, if `ordered`, order statistics.
+    """The values of one metric in a group of results, or in all results.
 
     Attributes:
-        integral: whether all values are ints. They are stored as doubles even so, except ints that
-            no double equals.
-        ordered: whether all values are kept, for order statistics.
+        integral: whether all values are ints. Ints are stored as doubles if a double equals them.
+        ordered: whether all values are kept, for medians and quantiles.
         size: the number of values.
-        units: the exact sum of the values, as a multiple of 2**-1074.
+        exact_sum: the sum of the values, as a multiple of 2**-1074.
         values: all values if `ordered`, otherwise none.
-        histogram: for a metric that may be from 0 to 1, one value of each question; filled by the
-            owner.
-        questions: for a template, its values by question; filled by the owner.
+        histogram: the values of first samples of questions; None unless the metric may be from 0
+            to 1. The group of results adds them.
+        questions: the values by question; None over all templates, since questions belong to one
+            template. The group of results adds them.
     """
 
-    __slots__ = ("histogram", "integral", "ordered", "questions", "size", "units", "values")
+    __slots__ = ("exact_sum", "histogram", "integral", "ordered", "questions", "size", "values")
 
     def __init__(self, metric: str, *, by_question: bool = False, ordered: bool = True) -> None:
         self.integral = True
         self.ordered = ordered
         self.size = 0
-        self.units = 0
+        self.exact_sum = 0
         self.values = OrderedValues()
         self.histogram = Histogram() if may_be_bounded(metric) else None
         self.questions = QuestionValues() if by_question else None
@@ -56,55 +56,62 @@ class Series:
         return self.size
 
     def add(self, column: Column) -> None:
-        """Add values, except to the histogram and to `questions`."""
+        """Add the values of a batch of results, but not to `histogram` and `questions`."""
         self.integral &= column.are_ints
         self.size += len(column)
-        self.units += column.units
+        self.exact_sum += column.exact_sum
         if self.ordered:
-            if type(column.stored) is not array:
-                self.values.widen()
+            has_large_ints = type(column.stored) is not array
+            if has_large_ints:
+                self.values.allow_large_ints()
             self.values.extend(column.stored)
 
     def merge(self, other: Series) -> None:
-        """Add the values of `other`, except those in `questions`, whose places may differ."""
+        """Add the values of another series, but not to `questions`.
+
+        The other group may number its questions differently, which only the groups know.
+        """
         self.integral &= other.integral
         self.size += other.size
-        self.units += other.units
-        if other.values.wide:
-            self.values.widen()
+        self.exact_sum += other.exact_sum
+        if other.values.holds_large_ints:
+            self.values.allow_large_ints()
         for chunk in other.values.chunks:
             self.values.extend(chunk)
         if self.histogram is not None and other.histogram is not None:
             self.histogram.merge(other.histogram)
 
-    def restore(self, values: Collection[float], *, integral: bool, wide: bool) -> None:
-        """Add values in the form that another series kept them.
+    def restore(self, values: Collection[float], *, integral: bool, holds_large_ints: bool) -> None:
+        """Add values that another series stored.
 
         Args:
-            values: floats, and ints only if `wide`.
-            integral: whether they were ints when they were added to the other series.
-            wide: whether there may be ints that no double equals.
+            values: the values as they were stored. Ints that a double equals are floats.
+            integral: whether all values were ints when they were added to the other series.
+            holds_large_ints: whether `values` may have ints, which no double equals.
         """
         self.integral &= integral
         self.size += len(values)
-        if wide:
-            self.values.widen()
-            self.units += sum_units(values)
+        if holds_large_ints:
+            self.values.allow_large_ints()
+            self.exact_sum += sum_numbers(values)
         else:
-            self.units += sum_floats(values)
+            self.exact_sum += sum_floats(values)
         self.values.extend(values)
 
     def stats(self) -> dict[str, float]:
-        """Return `sum`, `mean` and, if `ordered`, `median`, `min` and `max` of the values.
+        """Return `sum`, `mean` and, if `ordered`, `median`, `min` and `max` of at least one value.
 
-        There must be a value. If all values are ints, the types are those of `sum` and
-        `statistics`. Otherwise all are floats, except extremes and medians that are ints no double
-        equals. `sum` is absent beyond the largest double.
+        If all values are ints, the types of these are those that `sum` and the functions of
+        `statistics` return. Otherwise they are floats, except a median or an extreme that is an int
+        which no double equals. The sum is absent if it exceeds the largest double.
         """
         stats: dict[str, float] = {}
-        with suppress(OverflowError):
-            stats["sum"] = self.units // ONE if self.integral else self.units / ONE
-        stats["mean"] = mean(self.units, len(self), integral=self.integral)
+        if self.integral:
+            stats["sum"] = self.exact_sum // FIXED_POINT_ONE
+        else:
+            with suppress(OverflowError):
+                stats["sum"] = self.exact_sum / FIXED_POINT_ONE
+        stats["mean"] = mean(self.exact_sum, len(self), integral=self.integral)
         if self.ordered:
             stats["median"] = self._quantile(50)
             stats["min"] = self._restore_type(self.values.first())
@@ -112,11 +119,11 @@ class Series:
         return stats
 
     def quantiles(self) -> dict[str, float]:
-        """Return the values at `QUANTILES`, of a series that is `ordered`."""
+        """Return the percentiles `QUANTILES` of a series that is `ordered`."""
         return {f"p{percent}": self._quantile(percent) for percent in QUANTILES}
 
     def _quantile(self, percent: int) -> float:
-        """Return a percentile, as `OrderedValues.quantile` defines it; 50 is the median."""
+        """Return a percentile, interpolated between two values; 50 is the median."""
         quantile = self.values.quantile(percent)
         is_one_of_the_values = (len(self) - 1) * percent % 100 == 0
         if is_one_of_the_values:
@@ -124,7 +131,7 @@ class Series:
         return quantile
 
     def _restore_type(self, value: float) -> float:
-        """Return a stored value as it is shown: an int if all values are ints."""
+        """Return a stored value with the type that it had when it was added."""
         if self.integral:
             return int(value)
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
@@ -138,7 +145,14 @@ def series_of(
     by_question: bool = False,
     ordered: bool = True,
 ) -> Series:
-    """Return the series of a metric; create it with these options if needed."""
+    """Return the series of a metric; if there is none, add an empty one with these options.
+
+    Args:
+        series_by_metric: the series, to which a new one is added.
+        metric: the name of the metric.
+        by_question: whether a new series has its values by question.
+        ordered: whether a new series keeps all values, for medians and quantiles.
+    """
     series = series_by_metric.get(metric)
     if series is None:
         series = Series(metric, by_question=by_question, ordered=ordered)

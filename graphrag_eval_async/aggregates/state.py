@@ -1,13 +1,14 @@
-"""Serialises running aggregates.
+"""Serialises running aggregates to bytes, and restores them.
 
-A header (magic, version, CRC-32 of the rest), then MessagePack: the order of the templates, and for
-each template its counts, its questions and the values of its metrics. Sums and micro statistics are
-computed from the values. If there are tags, the same follows for each, with numbers and sums in
-place of values.
+The bytes begin with a header: magic, version, and CRC-32 of the rest. MessagePack follows. It has
+the order of the templates, and for each template its counts, its questions and the values of its
+metrics. Sums and micro statistics are computed from the values. If there are tags, the same follows
+for each tag, but with the number and the sum of the values in place of the values.
 
-The classes whose names begin with `Stored` are arrays in MessagePack, of their fields in this
-order. Names are bytes: they may hold a lone surrogate, which MessagePack strings cannot. Integers
-that may exceed 64 bits are bytes, too, and so are arrays of doubles; both are little-endian.
+The classes whose names begin with `Stored` become arrays in MessagePack, with their fields in this
+order. Names are bytes, since they may hold a lone surrogate, which MessagePack strings cannot.
+Integers that may exceed 64 bits are bytes, too, and so are arrays of doubles. Both are
+little-endian.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import zlib
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,12 +47,12 @@ _MAGIC = b"GEAA"
 _VERSION = 9
 
 _NO_VALUES = b""
-"""Stands after the missing metrics of `Grounds` unless the results have values."""
+"""The last name of stored `Grounds` whose results have no values."""
 
 
 @dataclass
 class Contents:
-    """All that aggregates without a window hold; see `Aggregates`."""
+    """The complete state of `Aggregates` without a window."""
 
     order: dict[str, int] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
@@ -63,34 +65,66 @@ class Contents:
 
 
 class StoredQuestions(msgspec.Struct, array_like=True):
-    """The values of a metric by question, in the order of the questions of the group."""
+    """The values of a metric by question, in the order of `StoredGroup.questions`.
 
-    single: bytes  # The value of each question as a double; NaN if it has none or several.
-    sums: dict[int, tuple[bytes, int]]  # By index of a question with several: sum and number.
+    Attributes:
+        single_values: the value of each question as a double, NaN if it has none or several.
+        sums: the sum and the number of the values of each question with several, by index of the
+            question.
+    """
+
+    single_values: bytes
+    sums: dict[int, tuple[bytes, int]]
 
 
 class StoredRightResults(msgspec.Struct, array_like=True):
-    """Which results are right; the last two fields are those of `StoredQuestions`."""
+    """Which results are right, of those with the same `Grounds`.
 
-    grounds: tuple[bytes, ...]  # The missing metrics, and perhaps `_NO_VALUES`.
-    single: bytes
+    Attributes:
+        grounds: the missing metrics, and `_NO_VALUES` at the end if the results have no values.
+        single_values: as in `StoredQuestions`, of 1 for each right result and 0 for each other.
+        sums: as in `StoredQuestions`.
+    """
+
+    grounds: tuple[bytes, ...]
+    single_values: bytes
     sums: dict[int, tuple[bytes, int]]
 
 
 class StoredSeries(msgspec.Struct, array_like=True):
-    """The values of a metric."""
+    """The values of a metric.
+
+    Attributes:
+        integral: whether all values are ints.
+        values: an array of doubles as bytes. If no double equals some of the values, it is a list
+            of numbers. If the series does not keep its values, it is their number and their sum.
+        bins: the number and the sum of the values in each bin of the histogram, by index.
+        outside: the number of values outside the histogram.
+        questions: the values by question.
+    """
 
     integral: bool
-    # Doubles as bytes; or a list, if no double equals some; or the number and the sum of values
-    # that are not kept.
     values: Any
-    bins: dict[int, tuple[int, bytes]]  # By index: number of values and sum.
+    bins: dict[int, tuple[int, bytes]]
     outside: int
     questions: StoredQuestions
 
 
 class StoredGroup(msgspec.Struct, array_like=True):
-    """A group of results."""
+    """A group of results: those of one template or with one tag.
+
+    Attributes:
+        errors: number of results that are errors.
+        errors_by_question: for each result, 1 if it is an error, otherwise 0.
+        rights: which results are right.
+        successes: number of results that are not errors.
+        steps: counts of steps by name.
+        other_steps: counts of all other steps together.
+        outcomes: the name of a metric, the cause why it has no value, and how often; or the word
+            `REASON`, a reason of failure, and how often.
+        questions: ids of questions, sorted.
+        series: values of each metric.
+    """
 
     errors: int
     errors_by_question: StoredQuestions
@@ -98,39 +132,59 @@ class StoredGroup(msgspec.Struct, array_like=True):
     successes: int
     steps: dict[bytes, StepCounts]
     other_steps: StepCounts | None
-    outcomes: list[tuple[bytes, bytes, int]]  # Metric, or that it is a reason; cause; number.
+    outcomes: list[tuple[bytes, bytes, int]]
     questions: tuple[bytes, ...]
     series: dict[bytes, StoredSeries]
 
 
 class StoredAgreement(msgspec.Struct, array_like=True):
-    """The scores that judges gave a metric."""
+    """How well judges agree on the scores of a metric.
 
-    sums: dict[bytes, tuple[int, bytes, bytes]]  # By judge, the fields of `JudgeSums`.
+    Attributes:
+        sums: the fields of `JudgeSums` of each judge, by name of judge.
+        differences: those of `Agreement`.
+    """
+
+    sums: dict[bytes, tuple[int, bytes, bytes]]
     differences: dict[int, bytes]
 
 
 class StoredAggregates(msgspec.Struct, array_like=True):
-    """Aggregates of results without tags."""
+    """The state of aggregates without tags.
 
-    counts_errors: bool  # False. Earlier versions could also count the values of errors.
+    Attributes:
+        counts_errors: always False. Earlier versions could also count the values of errors.
+        order: position of each template in snapshots.
+        groups: results of each template.
+        pending: the fields of each `ResultKey`, with the names of pending metrics of each result.
+        fractions: names of outputs of custom evaluations that are from 0 to 1.
+        expected: names of steps that are always counted by name.
+        agreement: agreement of judges on each metric.
+    """
+
+    counts_errors: bool
     order: dict[bytes, int]
     groups: dict[bytes, StoredGroup]
-    pending: list[tuple[tuple[bytes, ...], list[tuple[bytes, ...]]]]  # By key: names of metrics.
+    pending: list[tuple[tuple[bytes, ...], list[tuple[bytes, ...]]]]
     fractions: tuple[bytes, ...]
     expected: tuple[bytes, ...]
     agreement: dict[bytes, StoredAgreement]
 
 
 class StoredTaggedAggregates(StoredAggregates):
-    """Aggregates of results of which some have tags; or of others, if it is read."""
+    """The state of aggregates with tags. It also reads aggregates that were stored without tags.
+
+    Attributes:
+        tags: the results with each tag.
+        tags_are_cut: whether there were more tags than are counted.
+    """
 
     tags: list[tuple[tuple[bytes, bytes], StoredGroup]] = []
     tags_are_cut: bool = False
 
 
 def dump(contents: Contents) -> bytes:
-    """Serialise aggregates; the bytes do not depend on the order of results."""
+    """Serialise the state of aggregates; the bytes do not depend on the order of results."""
     stored = StoredAggregates(
         counts_errors=False,
         order={_encode(name): place for name, place in sorted(contents.order.items())},
@@ -161,12 +215,12 @@ def dump(contents: Contents) -> bytes:
 
 
 def load(data: bytes) -> Contents:
-    """Read the output of `dump`.
+    """Restore the state of aggregates from the bytes that `dump` returned.
 
-    Its checksum says whether it is, so what it holds is not checked again.
+    The checksum tells whether they are, so the values inside are not checked.
 
     Raises:
-        AggregationError: it is something else, or of another version.
+        AggregationError: `data` is something else, or from another version.
     """
     body = _checked_body(data)
     try:
@@ -176,12 +230,13 @@ def load(data: bytes) -> Contents:
 
 
 def _checked_body(data: bytes) -> memoryview:
-    """Return what follows the header.
+    """Check the header of serialised aggregates, and return the rest.
 
     Raises:
-        AggregationError: the header is not that of `dump`, or does not fit the rest.
+        AggregationError: there is no header, it is from another version, or its checksum is wrong.
     """
-    if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size:
+    is_bytes = isinstance(data, bytes | bytearray | memoryview)
+    if not is_bytes or len(data) < _HEADER.size:
         raise AggregationError("serialised aggregates: too short, or not bytes")
     magic, version, checksum = _HEADER.unpack_from(data)
     if magic != _MAGIC:
@@ -199,7 +254,7 @@ def _checked_body(data: bytes) -> memoryview:
 
 
 def _restore(stored: StoredTaggedAggregates) -> Contents:
-    """Return what was stored."""
+    """Return the state of aggregates, given its stored form."""
     contents = Contents()
     contents.order = {_decode(name): place for name, place in stored.order.items()}
     contents.expected = set(_decode_all(stored.expected))
@@ -219,21 +274,28 @@ def _restore(stored: StoredTaggedAggregates) -> Contents:
 
 
 def _store_group(group: Group) -> StoredGroup:
-    """Return a group as it is stored."""
+    """Return the stored form of a group of results."""
     steps = group.steps.trimmed()
-    questions = sorted(group.places)
-    places = [group.places[question] for question in questions]
-    rights = [
-        (_encode_grounds(grounds), _store_questions(values, places))
-        for grounds, values in group.right_results.by_grounds.items()
-    ]
+    # Questions are sorted by name, since their indices depend on the order of results.
+    questions = sorted(group.index_by_question)
+    question_indices = [group.index_by_question[question] for question in questions]
+
+    rights = []
+    for grounds, values in group.right_results.by_grounds.items():
+        stored = _store_questions(values, question_indices)
+        rights.append(
+            StoredRightResults(
+                grounds=_encode_grounds(grounds),
+                single_values=stored.single_values,
+                sums=stored.sums,
+            )
+        )
+    rights.sort(key=attrgetter("grounds"))
+
     return StoredGroup(
         errors=group.errors,
-        errors_by_question=_store_questions(group.errors_by_question, places),
-        rights=[
-            StoredRightResults(grounds, stored.single, stored.sums)
-            for grounds, stored in sorted(rights, key=lambda right: right[0])
-        ],
+        errors_by_question=_store_questions(group.errors_by_question, question_indices),
+        rights=rights,
         successes=group.successes,
         steps={_encode(name): counts for name, counts in sorted(steps.by_name.items())},
         other_steps=None if steps.other == NO_STEPS else steps.other,
@@ -243,7 +305,7 @@ def _store_group(group: Group) -> StoredGroup:
         ],
         questions=_encode_all(questions),
         series={
-            _encode(name): _store_series(series, places)
+            _encode(name): _store_series(series, question_indices)
             for name, series in sorted(group.series.items())
         },
     )
@@ -252,22 +314,24 @@ def _store_group(group: Group) -> StoredGroup:
 def _restore_group(
     stored: StoredGroup, expected: Collection[str], micro: dict[str, Series] | None
 ) -> Group:
-    """Return a group that was stored.
+    """Return a group of results, given its stored form.
 
     Args:
-        stored: the group of a template, or of a tag.
+        stored: the stored form of the results of a template, or with a tag.
         expected: step names that are always counted by name.
-        micro: the values of each metric in all templates, to which those of this one are added;
-            None for the group of a tag.
+        micro: the series of each metric over all templates, to which the values are added; None
+            for results with a tag, which do not keep their values.
     """
-    group = Group(expected, ordered=micro is not None)
+    keeps_values = micro is not None
+    group = Group(expected, ordered=keeps_values)
     group.errors = stored.errors
     group.successes = stored.successes
-    group.places = {name: place for place, name in enumerate(_decode_all(stored.questions))}
+    questions = _decode_all(stored.questions)
+    group.index_by_question = {question: index for index, question in enumerate(questions)}
     _restore_questions(group.errors_by_question, stored.errors_by_question)
     for rights in stored.rights:
         values = QuestionValues()
-        _restore_questions(values, StoredQuestions(rights.single, rights.sums))
+        _restore_questions(values, StoredQuestions(rights.single_values, rights.sums))
         group.right_results.by_grounds[_decode_grounds(rights.grounds)] = values
     group.steps.by_name = {_decode(name): counts for name, counts in stored.steps.items()}
     group.steps.other = stored.other_steps or NO_STEPS
@@ -284,103 +348,121 @@ def _restore_group(
     return group
 
 
-def _store_series(series: Series, places: Sequence[int]) -> StoredSeries:
-    """Return the values of a metric as they are stored, with the questions at `places`."""
+def _store_series(series: Series, question_indices: Sequence[int]) -> StoredSeries:
+    """Return the stored form of the values of a metric.
+
+    Args:
+        series: the values.
+        question_indices: the indices of all questions, in the order in which to store their values.
+    """
     values: Any
     if not series.ordered:
-        values = series.size, _dump_int(series.units)
+        values = series.size, _dump_int(series.exact_sum)
     else:
+        values = sorted(value for chunk in series.values.chunks for value in chunk)
         # Adding 0 turns -0.0 into 0.0, so that the order of values does not matter.
-        values = [
-            value + 0
-            for value in sorted(value for chunk in series.values.chunks for value in chunk)
-        ]
-        if not series.values.wide:
+        values = [value + 0 for value in values]
+        if not series.values.holds_large_ints:
             values = _dump_doubles(array("d", values))
     histogram = Histogram() if series.histogram is None else series.histogram
     return StoredSeries(
         integral=series.integral,
         values=values,
         bins={
-            index: (size, _dump_int(units))
-            for index, (size, units) in sorted(histogram.bins().items())
+            index: (size, _dump_int(exact_sum))
+            for index, (size, exact_sum) in sorted(histogram.bins().items())
         },
         outside=histogram.outside,
-        questions=_store_questions(series.questions, places),
+        questions=_store_questions(series.questions, question_indices),
     )
 
 
 def _restore_series(series: Series, stored: StoredSeries) -> None:
-    """Add the values of a metric that were stored, except those by question."""
+    """Add stored values to a series, except the values by question."""
     if not series.ordered:
-        size, units = stored.values
+        # Only the number and the sum of the values were stored.
+        size, exact_sum = stored.values
         series.integral = stored.integral
         series.size = size
-        series.units = _load_int(units)
+        series.exact_sum = _load_int(exact_sum)
     elif isinstance(stored.values, list):
+        # Some of the values are ints that no double equals.
         values = [to_double_if_equal(value) for value in stored.values]
-        series.restore(values, integral=stored.integral, wide=True)
+        series.restore(values, integral=stored.integral, holds_large_ints=True)
     else:
         doubles = _load_doubles(stored.values)
-        series.restore(doubles, integral=stored.integral, wide=False)
+        series.restore(doubles, integral=stored.integral, holds_large_ints=False)
     if series.histogram is not None:
-        bins = {index: Bin(size, _load_int(units)) for index, (size, units) in stored.bins.items()}
+        bins = {
+            index: Bin(size, _load_int(exact_sum))
+            for index, (size, exact_sum) in stored.bins.items()
+        }
         series.histogram.merge(Histogram(bins, stored.outside))
 
 
-def _store_questions(values: QuestionValues | None, places: Sequence[int]) -> StoredQuestions:
-    """Return the values of the questions at `places` as they are stored."""
+def _store_questions(
+    values: QuestionValues | None, question_indices: Sequence[int]
+) -> StoredQuestions:
+    """Return the stored form of values by question.
+
+    Args:
+        values: the values; None if there are none.
+        question_indices: the indices of all questions, in the order in which to store their values.
+    """
     if values is None:
         values = QuestionValues()
-    single, sums = values.dump(places)
+    single_values, sums = values.dump(question_indices)
     return StoredQuestions(
-        single=_dump_doubles(single),
+        single_values=_dump_doubles(single_values),
         sums={
-            index: (_dump_int(value_sum.units), value_sum.count)
+            index: (_dump_int(value_sum.exact_sum), value_sum.count)
             for index, value_sum in sums.items()
         },
     )
 
 
 def _restore_questions(values: QuestionValues, stored: StoredQuestions) -> None:
-    """Set values by question to those that were stored."""
-    sums = {
-        place: ValueSum(_load_int(units), count) for place, (units, count) in stored.sums.items()
-    }
-    values.load(_load_doubles(stored.single), sums)
+    """Replace values by question by stored ones."""
+    sums = {}
+    for question, (exact_sum, count) in stored.sums.items():
+        sums[question] = ValueSum(exact_sum=_load_int(exact_sum), count=count)
+    values.load(_load_doubles(stored.single_values), sums)
 
 
 def _encode_grounds(grounds: Grounds) -> tuple[bytes, ...]:
-    """Return `Grounds` as they are stored."""
+    """Return the stored form of `Grounds`."""
     names = _encode_all(grounds.missing)
-    return names if grounds.have_values else (*names, _NO_VALUES)
+    if grounds.have_values:
+        return names
+    return (*names, _NO_VALUES)
 
 
 def _decode_grounds(names: tuple[bytes, ...]) -> Grounds:
-    """Return `Grounds` that were stored."""
+    """Return `Grounds`, given their stored form."""
     missing = [_decode(name) for name in names if name != _NO_VALUES]
     return Grounds(missing=tuple(missing), have_values=_NO_VALUES not in names)
 
 
 def _store_agreement(agreement: Agreement) -> StoredAgreement:
-    """Return the scores of judges as they are stored."""
+    """Return the stored form of the agreement of judges on a metric."""
     return StoredAgreement(
         sums={
-            _encode(judge): (sums.count, _dump_int(sums.units), _dump_int(sums.squares))
+            _encode(judge): (sums.count, _dump_int(sums.exact_sum), _dump_int(sums.squares))
             for judge, sums in sorted(agreement.sums.items())
         },
         differences={
-            judges: _dump_int(units) for judges, units in sorted(agreement.differences.items())
+            judges: _dump_int(exact_sum)
+            for judges, exact_sum in sorted(agreement.differences.items())
         },
     )
 
 
 def _restore_agreement(stored: StoredAgreement) -> Agreement:
-    """Return the scores of judges that were stored."""
+    """Return the agreement of judges on a metric, given its stored form."""
     agreement = Agreement()
-    for judge, (count, units, squares) in stored.sums.items():
+    for judge, (count, exact_sum, squares) in stored.sums.items():
         agreement.sums[_decode(judge)] = JudgeSums(
-            count=count, units=_load_int(units), squares=_load_int(squares)
+            count=count, exact_sum=_load_int(exact_sum), squares=_load_int(squares)
         )
     for judges, differences in stored.differences.items():
         agreement.differences[judges] = _load_int(differences)
@@ -396,7 +478,7 @@ def _load_int(data: bytes) -> int:
 
 
 def _dump_doubles(doubles: array[float]) -> bytes:
-    """Return the bytes of an array, whose order may be changed if this machine is big-endian."""
+    """Return an array as little-endian bytes; the array itself may change its byte order."""
     return _swap_if_big_endian(doubles).tobytes()
 
 
@@ -405,7 +487,7 @@ def _load_doubles(data: bytes) -> array[float]:
 
 
 def _swap_if_big_endian(doubles: array[float]) -> array[float]:
-    """Return the array itself, between the byte order of this machine and that of files."""
+    """Convert an array in place, from the byte order of this machine to little-endian or back."""
     if sys.byteorder == "big":
         doubles.byteswap()
     return doubles

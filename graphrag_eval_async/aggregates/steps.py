@@ -19,15 +19,22 @@ MOST_NAMES = 1000
 
 
 class StepCounts(NamedTuple):
-    """How often steps of one name were taken; the fields are keys of a snapshot, in its order."""
+    """How often agents took steps of one name. The fields are keys of a snapshot.
+
+    Attributes:
+        total: the number of such steps.
+        once_per_sample: the number of results with at least one such step.
+        empty_results: the number of such steps that returned nothing.
+        errors: the number of such steps that failed.
+    """
 
     total: int = 0
-    once_per_sample: int = 0  # Results with such a step.
+    once_per_sample: int = 0
     empty_results: int = 0
     errors: int = 0
 
     def plus(self, other: StepCounts, times: int = 1) -> StepCounts:
-        """Return these counts and `times` those of `other`."""
+        """Return the sum of these counts and of other counts, which are multiplied by `times`."""
         return StepCounts(
             total=self.total + times * other.total,
             once_per_sample=self.once_per_sample + times * other.once_per_sample,
@@ -42,41 +49,52 @@ STEP_COUNTS = StepCounts._fields
 
 
 class StepTable:
-    """Counts of steps by name: all `expected` names, and up to `MOST_NAMES` others.
+    """Counts of steps by name: of all expected names, and of up to `MOST_NAMES` others.
 
     Attributes:
-        by_name: the counts of names that are counted by name, and maybe of some more.
+        by_name: the counts of each name. There may be more names than that until `trimmed` is
+            called.
         other: the counts of all other names together, and of names that are too long.
     """
 
     def __init__(self, expected: Collection[str]) -> None:
-        """Start without steps; `expected` may grow later."""
+        """Start without steps.
+
+        Args:
+            expected: names that are always counted by name. The owner may add more names later.
+        """
         self._expected = expected
         self.by_name: dict[str, StepCounts] = {}
         self.other = NO_STEPS
 
     def add(self, steps: StepKinds, results: int) -> None:
-        """Add the steps of this number of results, each of which has these steps."""
+        """Add the steps of several results.
+
+        Args:
+            steps: the steps of one result, the same for each of the results.
+            results: the number of results.
+        """
         for name, counts in _counts_by_name(steps):
-            if name is None:
-                self.other = self.other.plus(counts, results)
+            if name is None:  # The name is too long.
+                self.other = self.other.plus(counts, times=results)
             else:
-                self.by_name[name] = self.by_name.get(name, NO_STEPS).plus(counts, results)
-        self._trim_many()
+                counts_before = self.by_name.get(name, NO_STEPS)
+                self.by_name[name] = counts_before.plus(counts, times=results)
+        self._trim_if_large()
 
     def merge(self, table: StepTable) -> None:
-        """Add the counts of `table`."""
+        """Add the counts of another table."""
         for name, counts in table.by_name.items():
             self.by_name[name] = self.by_name.get(name, NO_STEPS).plus(counts)
         self.other = self.other.plus(table.other)
-        self._trim_many()
+        self._trim_if_large()
 
     def trimmed(self) -> StepTable:
         """Return a table of all expected names, and of at most `MOST_NAMES` others.
 
-        These are the names with the smallest hashes. So the outcome does not depend on the order of
-        results or on how often this is called: a name that is dropped ranks behind `MOST_NAMES`
-        others, which stay or make way for smaller ones, so it can never return.
+        It keeps the names with the smallest hashes, and counts the rest as `other`. So the counts
+        do not depend on the order of results or on how often tables are trimmed: a dropped name
+        ranks behind `MOST_NAMES` names, which only names with smaller hashes can replace.
         """
         unexpected = []
         if len(self.by_name) > MOST_NAMES:
@@ -92,9 +110,9 @@ class StepTable:
             trimmed.other = trimmed.other.plus(trimmed.by_name.pop(name))
         return trimmed
 
-    def _trim_many(self) -> None:
-        """Drop rare names if there are many, to bound memory."""
-        # Rarely, since trimming sorts the names.
+    def _trim_if_large(self) -> None:
+        """Trim this table if it has far more names than it keeps, to bound memory."""
+        # With twice the number of names, so that it is rarely needed: trimming sorts the names.
         if len(self.by_name) > len(self._expected) + 2 * MOST_NAMES:
             trimmed = self.trimmed()
             self.by_name = trimmed.by_name
@@ -103,28 +121,36 @@ class StepTable:
 
 @remember(entries=4096)
 def _counts_by_name(steps: StepKinds) -> tuple[tuple[str | None, StepCounts], ...]:
-    """Return the step counts of one result by name; None stands for names that are too long."""
+    """Return the counts of the steps of one result, by name.
+
+    All names that are too long are None in `steps`, and are counted together.
+    """
     by_name: dict[str | None, StepCounts] = {}
     for name, kind, times in steps:
         counts = by_name.get(name, StepCounts(once_per_sample=1))
-        by_name[name] = counts._replace(
-            total=counts.total + times,
-            empty_results=counts.empty_results + (times if kind == EMPTY else 0),
-            errors=counts.errors + (times if kind == FAILED else 0),
-        )
+        added = StepCounts(total=times)
+        if kind == EMPTY:
+            added = StepCounts(total=times, empty_results=times)
+        elif kind == FAILED:
+            added = StepCounts(total=times, errors=times)
+        by_name[name] = counts.plus(added)
     return tuple(by_name.items())
 
 
 def _hash_of(name: str) -> bytes:
-    """Return a hash to rank names: keeping the first names would depend on the order of results."""
+    """Return a hash by which names are ranked, which does not depend on the order of results."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def checked_names(names: Iterable[str], argument: str) -> Iterator[str]:
-    """Yield the names of templates or steps that are the value of `argument`.
+    """Yield the names that a caller passed, each of which must be a string.
+
+    Args:
+        names: names of templates or steps.
+        argument: the name of the argument, for the message of an error.
 
     Raises:
-        UsageError: one of them is not a string.
+        UsageError: one of the names is not a string.
     """
     for index, name in enumerate(names):
         if not isinstance(name, str):

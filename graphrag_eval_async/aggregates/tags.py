@@ -18,15 +18,22 @@ if TYPE_CHECKING:
 
 
 class TagGroups:
-    """The groups of the tags that count, over all templates.
+    """The results with each tag, over all templates.
+
+    There is a limit to the number of tags.
 
     Attributes:
-        groups: the group of each tag.
-        are_cut: whether there were more tags than are counted.
+        groups: the group of results with each tag.
+        are_cut: whether there were more tags than the limit, so that some were dropped.
     """
 
     def __init__(self, right_conditions: Iterable[Condition]) -> None:
-        """Start without results; right ones meet those conditions that are on all templates."""
+        """Start without results.
+
+        Args:
+            right_conditions: the conditions that a right result meets. Those that are on a single
+                template are ignored.
+        """
         self._right_conditions = [
             condition for condition in right_conditions if condition.template is None
         ]
@@ -34,9 +41,10 @@ class TagGroups:
         self.are_cut = False
 
     def add(self, tagged: Batches) -> None:
-        """Add results with tags."""
-        # Results of several templates are added to the group of a tag at once.
-        batches: Batches = {}
+        """Add batches of results that have tags."""
+        # Join batches that differ only in what the group of a tag ignores: templates, steps and
+        # other tags. Few large batches are faster than many small ones.
+        batches_by_tag: Batches = {}
         for traits, batch in tagged.items():
             for tag in traits.tags:
                 traits_in_group = Traits(
@@ -47,14 +55,15 @@ class TagGroups:
                     outcomes=traits.outcomes,
                     tags=(tag,),
                 )
-                batches.setdefault(traits_in_group, Batch()).extend(batch)
-        for traits, batch in batches.items():
+                batches_by_tag.setdefault(traits_in_group, Batch()).extend(batch)
+
+        for traits, batch in batches_by_tag.items():
             (tag,) = traits.tags
             self._group(tag).add(traits, batch, micro=None)
-        self._cut()
+        self._drop_excess_tags()
 
     def _group(self, tag: Tag) -> Group:
-        """Return the group of a tag; create it if needed."""
+        """Return the group of a tag; add an empty one if there is none."""
         group = self.groups.get(tag)
         if group is None:
             group = Group(right_conditions=self._right_conditions, ordered=False)
@@ -62,16 +71,21 @@ class TagGroups:
         return group
 
     def merge(self, other: TagGroups) -> None:
-        """Add the results of `other`."""
+        """Add the results of other groups of tags."""
         for tag, group in other.groups.items():
             self._group(tag).merge(group)
         self.are_cut |= other.are_cut
-        self._cut()
+        self._drop_excess_tags()
 
     def snapshot(self, snapshot_of_group: Callable[[Group], dict[str, Any]]) -> dict[str, Any]:
-        """Return what a snapshot shows of tags; nothing without any.
+        """Return the keys of a snapshot that are about tags.
 
-        `snapshot_of_group` returns what it shows of the group of a tag.
+        Args:
+            snapshot_of_group: returns the snapshot of the results with one tag.
+
+        Returns:
+            `per_tag`, with the snapshots by key and value of the tag, unless there are no tags; and
+            `tags_are_cut`, if some tags were dropped.
         """
         snapshot: dict[str, Any] = {}
         per_tag: dict[str, dict[str, Any]] = {}
@@ -84,8 +98,8 @@ class TagGroups:
             snapshot["tags_are_cut"] = True
         return snapshot
 
-    def _cut(self) -> None:
-        """Drop the tags that do not count, if there are too many."""
+    def _drop_excess_tags(self) -> None:
+        """Drop the last tags if there are more than the limit."""
         counted = counted_tags(self.groups, is_cut=self.are_cut)
         if len(counted) < len(self.groups):
             self.groups = {tag: self.groups[tag] for tag in counted}

@@ -1,4 +1,4 @@
-"""Results that wait to be counted. Counting many that are alike at once is several times faster."""
+"""Results that wait to be counted. Counting many of them at once is several times faster."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """What differs between results with the same traits; each list has an item for each result.
+    """The fields in which results with the same traits differ.
+
+    Each list has one item for each result.
 
     Attributes:
-        numbers: the values of its metrics, in the order of the traits.
-        question_ids: the id of its question, unchecked.
-        samples: the number of its sample, unchecked.
+        numbers: the values of the metrics, in the order of the metrics in the traits.
+        question_ids: the id of the question, which may be of any type.
+        samples: the number of the sample among the responses to its question, of any type.
     """
 
     __slots__ = ("numbers", "question_ids", "samples")
@@ -29,12 +31,18 @@ class Batch:
     def __len__(self) -> int:
         return len(self.question_ids)
 
+    def add(self, *, numbers: Sequence[float], question_id: Any, sample: Any) -> None:
+        """Add one result."""
+        self.numbers.append(numbers)
+        self.question_ids.append(question_id)
+        self.samples.append(sample)
+
     def extend(self, other: Batch) -> None:
-        """Add the results of `other`."""
+        """Add the results of another batch."""
         self.numbers += other.numbers
         self.question_ids += other.question_ids
         self.samples += other.samples
 
 
 Batches: TypeAlias = "dict[Traits, Batch]"
-"""Results by what they have in common."""
+"""Results by the traits that they have in common."""

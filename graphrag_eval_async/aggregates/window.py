@@ -51,9 +51,17 @@ class Seconds:
 
 
 class WindowedResult(msgspec.Struct, frozen=True, gc=False):
-    """A result in a window."""
+    """A result in a window.
 
-    arrived: float  # In seconds, of the monotonic clock.
+    Attributes:
+        arrived: when it arrived, in seconds of the monotonic clock.
+        traits: the fields that it has in common with many other results.
+        numbers: the values of its metrics, in the order of the metrics in the traits.
+        question_id: the id of its question.
+        sample: its number among the responses to the same question.
+    """
+
+    arrived: float
     traits: Traits
     numbers: tuple[float, ...]
     question_id: Any
@@ -61,28 +69,29 @@ class WindowedResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class Changes(NamedTuple):
-    """What has changed in a window.
+    """What has changed in a window since the last look.
 
     Attributes:
-        are_all: whether results have left the window, so that all have to be counted again.
-        results: the results to count: all, or those that are new.
+        must_recount: whether results have left the window. Then all counts start anew, since a
+            count cannot forget a single result.
+        results_to_count: all results in the window if `must_recount`, otherwise the new ones.
     """
 
-    are_all: bool
-    results: list[WindowedResult]
+    must_recount: bool
+    results_to_count: list[WindowedResult]
 
 
-class Sliding:
+class SlidingWindow:
     """The results in a window, in order of arrival."""
 
-    __slots__ = ("_added", "_has_lost", "_results", "_window")
+    __slots__ = ("_added_since_look", "_results", "_some_left_since_look", "_window")
 
     def __init__(self, window: Last | Seconds) -> None:
         self._window = window
         self._results: deque[WindowedResult] = deque()
-        # Since `take_changes` was called: how many were added, and whether some have left.
-        self._added = 0
-        self._has_lost = False
+        # A look is a call of `take_changes`.
+        self._added_since_look = 0
+        self._some_left_since_look = False
 
     def add(self, evaluation: Evaluation, traits: Traits, *, age: float) -> None:
         """Add a result that arrived `age` seconds ago."""
@@ -95,34 +104,42 @@ class Sliding:
                 sample=evaluation.sample,
             )
         )
-        self._added += 1
+        self._added_since_look += 1
         self._remove_old()
 
     def take_changes(self) -> Changes:
-        """Return what has changed since the last call."""
+        """Return what has changed since the last call, and start to record changes anew."""
         self._remove_old()
-        are_all = self._has_lost
-        counted_before = 0 if are_all else len(self._results) - self._added
-        self._has_lost = False
-        self._added = 0
-        return Changes(are_all, list(islice(self._results, counted_before, None)))
+        must_recount = self._some_left_since_look
+        if must_recount:
+            results_to_count = list(self._results)
+        else:
+            first_new = len(self._results) - self._added_since_look
+            results_to_count = list(islice(self._results, first_new, None))
+        self._some_left_since_look = False
+        self._added_since_look = 0
+        return Changes(must_recount=must_recount, results_to_count=results_to_count)
 
     def _remove_old(self) -> None:
-        """Remove the results that have left the window."""
+        """Remove the results that are too many or too old for the window."""
         if isinstance(self._window, Last):
             while len(self._results) > self._window.count:
                 self._remove_oldest()
             return
-        end = monotonic() - self._window.seconds
-        while self._results and self._results[0].arrived <= end:
+        newest_removed = monotonic() - self._window.seconds
+        while self._results and self._results[0].arrived <= newest_removed:
             self._remove_oldest()
 
     def _remove_oldest(self) -> None:
         self._results.popleft()
-        self._has_lost = True
+        self._some_left_since_look = True
 
 
 @remember(entries=4096)
 def _shared(traits: Any) -> Any:
-    """Return traits equal to `traits`, often an object that is already in memory."""
+    """Return equal traits, if possible an object that is already in memory.
+
+    The cache of the decorator returns the first of several equal objects, so that results in a
+    window share it.
+    """
     return traits

@@ -28,8 +28,8 @@ from graphrag_eval_async.records.evaluation import (
     FAILED,
     LONGEST_NAME,
     RETURNED,
-    Alike,
     Evaluation,
+    SharedTraits,
 )
 from graphrag_eval_async.records.outputs import has_no_rows, returned_nothing
 from graphrag_eval_async.records.question import decode_steps
@@ -96,7 +96,7 @@ class _Shared(NamedTuple):
         outcomes_of_error: the same for results that are errors.
     """
 
-    alike: Alike
+    shared_traits: SharedTraits
     metrics: tuple[str, ...]
     steps: tuple[StepKind, ...]
     outcomes: Outcomes
@@ -242,7 +242,7 @@ class FastPath:
             shared.outcomes_of_error,
             is_answered=state == ANSWERED,
             tags=question.tags,
-            alike=shared.alike,
+            shared_traits=shared.shared_traits,
             source=source,
             result=result,
         )
@@ -364,7 +364,7 @@ class FastPath:
             failure,
             has_execution_failed,
         )
-        alike = Alike(
+        shared_traits = SharedTraits(
             template_id=template_id,
             failed=failed,
             metrics=metrics,
@@ -372,7 +372,7 @@ class FastPath:
             outcomes=outcomes,
             tags=tags,
         )
-        shared = _Shared(alike, metrics, steps, outcomes, outcomes_of_error)
+        shared = _Shared(shared_traits, metrics, steps, outcomes, outcomes_of_error)
         if len(steps) <= MOST_SHARED_STEPS:
             if len(self._shared) >= MOST_REMEMBERED:
                 self._shared.clear()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.aggregates.questions import ValueSum, mean_of, plus
+from graphrag_eval_async.aggregates.questions import ValueSum, mean_and_count, plus
 from graphrag_eval_async.catalogue.metrics import (
     CONDITIONAL_METRICS,
     ERROR_RATE,
@@ -270,16 +270,16 @@ class RunningComparison:
             for place, (side, values, own) in enumerate(
                 zip(SIDES, question.sides(), known, strict=True)
             ):
-                rate, samples = mean_of(values[ERROR_RATE])
+                rate, samples = mean_and_count(values[ERROR_RATE])
                 errors = round(rate * samples)
-                lacking = samples - errors - (0 if own is None else mean_of(own)[1])
+                lacking = samples - errors - (0 if own is None else mean_and_count(own)[1])
                 missing[place] += max(
                     valueless[side, metric, False], 0 if metric in CONDITIONAL_METRICS else lacking
                 )
                 results[place] += samples
                 failed[place] += errors
                 if fills and errors:
-                    zeros = ValueSum(units=0, count=errors)
+                    zeros = ValueSum(exact_sum=0, count=errors)
                     known[place] = zeros if own is None else plus(own, zeros)
             if None not in known:
                 pairs.append(known)
@@ -322,7 +322,10 @@ def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]
     for question_id, question in questions.items():
         values, others = question.sides()
         for metric in filter(is_score, values.keys() & others.keys()):
-            (baseline, _), (candidate, _) = mean_of(values[metric]), mean_of(others[metric])
+            (baseline, _), (candidate, _) = (
+                mean_and_count(values[metric]),
+                mean_and_count(others[metric]),
+            )
             change = change_between(baseline, candidate)
             if change > 0 if lower_is_better(metric) else change < 0:
                 place = {"question_id": question_id, "template_id": question.template}

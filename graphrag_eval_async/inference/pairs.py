@@ -13,7 +13,7 @@ import orjson
 
 from graphrag_eval_async.aggregates.exact import mean, sum_floats
 from graphrag_eval_async.aggregates.histogram import Histogram
-from graphrag_eval_async.aggregates.questions import mean_of, plus
+from graphrag_eval_async.aggregates.questions import mean_and_count, plus
 from graphrag_eval_async.catalogue.conditions import LEAST_RIGHT_VALUES
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT
@@ -173,7 +173,7 @@ class Question:
     @property
     def is_even(self) -> bool:
         """Whether both sides have the same number of results."""
-        baseline, candidate = (mean_of(self.values[side][ERROR_RATE])[1] for side in SIDES)
+        baseline, candidate = (mean_and_count(self.values[side][ERROR_RATE])[1] for side in SIDES)
         return baseline == candidate
 
     def sides(self) -> tuple[Metrics, Metrics]:
@@ -220,7 +220,7 @@ class Pair(NamedTuple):
 
 def pairs_of(ones: Sequence[float | ValueSum], others: Sequence[float | ValueSum]) -> list[Pair]:
     """Return the pairs of the values of questions, baseline and candidate."""
-    baselines, candidates = ([mean_of(each)[0] for each in side] for side in (ones, others))
+    baselines, candidates = ([mean_and_count(each)[0] for each in side] for side in (ones, others))
     return [*map(Pair, baselines, candidates, map(change_between, baselines, candidates))]
 
 

@@ -8,7 +8,7 @@ from math import fsum, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates.exact import sum_units
+from graphrag_eval_async.aggregates.exact import sum_numbers
 from graphrag_eval_async.aggregates.questions import ValueSum
 from graphrag_eval_async.aggregates.repeats import variances
 from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, ERROR_RATE, is_metric, is_primary
@@ -92,7 +92,7 @@ class Spread:
                 f"{self._metric}: needs results of two questions or more with a value, got "
                 f"{k}{known}"
             )
-        sums = [ValueSum(units=sum_units(values), count=len(values)) for values in groups]
+        sums = [ValueSum(exact_sum=sum_numbers(values), count=len(values)) for values in groups]
         found = variances(chain.from_iterable(groups), sums)
         return Variances(max(0.0, found["between"]), found.get("within") or 0.0)
 

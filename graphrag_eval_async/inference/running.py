@@ -80,7 +80,7 @@ class RunningAggregates(Aggregates):
             return super().snapshot()
         is_last = self._is_finished or self._sliding is not None
         kind = interval or ("one_look" if is_last else "anytime")
-        return self._details(partial(_intervals, level=level, kind=kind))
+        return self._detailed_snapshot(partial(_intervals, level=level, kind=kind))
 
     def to_rows(
         self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None

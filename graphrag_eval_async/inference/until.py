@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.aggregates.exact import ONE, mean, sum_units
+from graphrag_eval_async.aggregates.exact import FIXED_POINT_ONE, mean, sum_numbers
 from graphrag_eval_async.aggregates.histogram import Histogram
 from graphrag_eval_async.catalogue.conditions import Condition, parse_condition
 from graphrag_eval_async.catalogue.metrics import (
@@ -159,9 +159,11 @@ class Deciding:
             return Sample(question, values[0], values[0])
         if not (n := len(values) + failed):
             return Sample(question)
-        total = sum_units(values)
+        total = sum_numbers(values)
         return Sample(
-            question, mean(total, n, integral=False), mean(total + failed * ONE, n, integral=False)
+            question,
+            mean(total, n, integral=False),
+            mean(total + failed * FIXED_POINT_ONE, n, integral=False),
         )
 
     def add(self, sample: Sample | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.histogram import BINS
-from graphrag_eval_async.aggregates.questions import FIRST
+from graphrag_eval_async.aggregates.questions import FIRST_SAMPLE_NUMBERS
 from graphrag_eval_async.catalogue.metrics import (
     BOUNDED_METRICS,
     ERROR_RATE,
@@ -223,7 +223,12 @@ class History:
     def add(self, seen: Evaluation, restored: bool = False) -> None:
         """Count one result; `restored` from an earlier run."""
         self._is_restored = restored
-        row = _scores_of(seen.metrics), seen.numbers, float(seen.failed), seen.sample in FIRST
+        row = (
+            _scores_of(seen.metrics),
+            seen.numbers,
+            float(seen.failed),
+            seen.sample in FIRST_SAMPLE_NUMBERS,
+        )
         self._all.add(row, restored)
         recorder = self._templates.get(seen.template_id)
         if recorder is None:

@@ -286,7 +286,7 @@ class Reading:
         self.comparison = (
             RunningComparison(primary=primary, non_inferior=non_inferior) if compares else None
         )
-        self._aggregates._decide_by(conditions or RIGHT_CONDITIONS)
+        self._aggregates._set_right_conditions(conditions or RIGHT_CONDITIONS)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
         if reference is not None:

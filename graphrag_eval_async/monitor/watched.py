@@ -8,9 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from graphrag_eval_async.aggregates import Last, Seconds
-from graphrag_eval_async.aggregates.exact import mean, to_units
+from graphrag_eval_async.aggregates.exact import mean, to_fixed_point
 from graphrag_eval_async.aggregates.ordered import quantile
-from graphrag_eval_async.aggregates.questions import ValueSum, mean_of
+from graphrag_eval_async.aggregates.questions import ValueSum, mean_and_count
 from graphrag_eval_async.catalogue.conditions import OPERATORS
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.monitor.alerts import NO_LINES
@@ -65,13 +65,13 @@ class Watched:
             else:
                 del self._sorted[bisect_left(self._sorted, float(value))]
             return
-        before = self._questions.pop(question, ValueSum(units=0, count=0))
-        after = ValueSum(before.units + count * to_units(value), before.count + count)
+        before = self._questions.pop(question, ValueSum(exact_sum=0, count=0))
+        after = ValueSum(before.exact_sum + count * to_fixed_point(value), before.count + count)
         if before.count:
-            self._units -= to_units(mean_of(before)[0])
+            self._units -= to_fixed_point(mean_and_count(before)[0])
         if after.count:
             self._questions[question] = after
-            self._units += to_units(mean_of(after)[0])
+            self._units += to_fixed_point(mean_and_count(after)[0])
 
     def look(self, now: float, _: object = None) -> Change | None:
         """Return what changed, if anything: time may also pass without values."""

@@ -56,7 +56,7 @@ class Traits(NamedTuple):
         return Traits(*self)._replace(tags=())
 
 
-class Alike(Traits):
+class SharedTraits(Traits):
     """Traits that are compared by identity, which takes a tenth of the time of comparing fields."""
 
     __slots__ = ()
@@ -93,7 +93,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     pending: Any = None  # Metrics still to be judged, if a complete result follows.
     is_answered: bool = False  # Whether there is an answer that is not blank.
     tags: Tags = ()  # Those of its question.
-    alike: Alike | None = None  # The fields that it shares with others, if they are known.
+    shared_traits: SharedTraits | None = (
+        None  # The fields that it shares with others, if they are known.
+    )
 
     question: Question | None = None
     response: Response | None = None
@@ -130,7 +132,12 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         count.
         """
         return msgspec.structs.replace(
-            self, metrics=(), numbers=(), steps=(), outcomes=self.outcomes_of_error, alike=None
+            self,
+            metrics=(),
+            numbers=(),
+            steps=(),
+            outcomes=self.outcomes_of_error,
+            shared_traits=None,
         )
 
     def as_dict(self) -> Any:

@@ -311,7 +311,7 @@ class ShardedRun:
         if not earlier:
             return line
         if result["sample"] == 1:
-            aggregates._demote(observe(result))
+            aggregates._recount_as_later_sample(observe(result))
         result["sample"] += earlier
         return orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)
 
