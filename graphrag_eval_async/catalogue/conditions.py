@@ -28,12 +28,13 @@ RIGHT_ANSWER = 0.5
 """Least F1 of a right answer: at least half of its claims or items match."""
 
 ANSWER_SCORES = ("answer_match", "answer_f1", "ragas_answer_correctness")
-"""The metrics that say whether an answer is right; the first that a response has decides its
-failure.
+"""The metrics that say whether an answer is right.
+
+The first one that a response has decides whether the response has failed.
 """
 
 LEAST_RIGHT_VALUES = {"steps_score": 1.0} | dict.fromkeys(ANSWER_SCORES, RIGHT_ANSWER)
-"""The least values of a response that is right, for those of these metrics that it has."""
+"""The least value of each of these metrics that a right response may have, if it has a value."""
 
 CONDITION = re.compile(
     r"(?:(?P<template>.*):)?"
@@ -47,7 +48,7 @@ CONDITION = re.compile(
 
 
 class Condition(NamedTuple):
-    """The parts of a condition.
+    """A condition on the mean of a metric, such as ``steps_score >= 0.8``.
 
     Attributes:
         template: the template whose results count; None for all results.
@@ -75,22 +76,23 @@ class Condition(NamedTuple):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether the mean should be above the bound; otherwise below it."""
+        """Whether the mean should be above the bound; otherwise it should be below."""
         return self.operator.startswith(">")
 
 
 RIGHT_CONDITIONS = tuple(
-    Condition(None, metric, ">=", least) for metric, least in LEAST_RIGHT_VALUES.items()
+    Condition(template=None, metric=metric, operator=">=", bound=least)
+    for metric, least in LEAST_RIGHT_VALUES.items()
 )
-"""The conditions of `LEAST_RIGHT_VALUES`."""
+"""The conditions that a right response meets, one for each of `LEAST_RIGHT_VALUES`."""
 
 
 class CheckedGate(NamedTuple):
-    """A gate that was checked.
+    """The outcome of a gate, which is a condition that a run must meet.
 
     Attributes:
-        name: its condition.
-        holds: whether it holds.
+        name: the condition as text.
+        holds: whether the run meets it.
         explanation: why it holds or not, on one line.
     """
 
@@ -100,7 +102,7 @@ class CheckedGate(NamedTuple):
 
 
 def to_float(text: str) -> float:
-    """Return the number that a text spells; NaN if it spells none."""
+    """Return the number that a text is the spelling of; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -110,21 +112,29 @@ def to_float(text: str) -> float:
 def check_bound(name: str, bound: float, limits: tuple[float, float]) -> None:
     """Check that the bound of a condition is a possible value of its metric.
 
+    Args:
+        name: the name of the metric, with which the message of an error begins.
+        bound: the bound.
+        limits: the least and the greatest value of the metric.
+
     Raises:
-        UsageError: it is not. The message begins with `name`.
+        UsageError: the bound is outside the limits.
     """
     low, high = limits
     if low <= bound <= high:
         return
-    expected = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"
+    expected = f"{low:g} or more"
+    if math.isfinite(high):
+        expected = f"from {low:g} to {high:g}"
     problem = f"{name} is {expected}, not {bound:.15g}"
-    if high == 1 and 1 < bound <= 100:
+    is_percentage = high == 1 and 1 < bound <= 100
+    if is_percentage:
         problem += f"; for {bound:g}%, write {bound / 100:g}"
     raise UsageError(problem)
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse a condition without a tag.
+    """Parse a condition such as ``TEMPLATE:METRIC >= 0.8``, which cannot be on a tag.
 
     Raises:
         ValueError: it has another form, or its bound is outside the range of the metric.
@@ -136,7 +146,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def parse_gate(text: str) -> Condition:
-    """Parse a condition that may have a tag.
+    """Parse a condition that may be on a template or a tag, such as ``METRIC[KEY=VALUE] >= 0.8``.
 
     Raises:
         ValueError: it has another form, or its bound is outside the range of the metric.
@@ -162,11 +172,11 @@ def parse_bound(text: str, value: str, metric: str) -> float:
 
     Args:
         text: the whole condition, for the message of an error.
-        value: the part of it that is the bound.
-        metric: the metric that is compared with it.
+        value: the part of the condition that is the bound.
+        metric: the metric that is compared with the bound.
 
     Raises:
-        ValueError: a mean of the metric cannot have this value.
+        ValueError: the bound is not a finite number, or no mean of the metric can have this value.
     """
     bound = to_float(value)
     if not math.isfinite(bound):
@@ -176,15 +186,18 @@ def parse_bound(text: str, value: str, metric: str) -> float:
 
 
 def rounded(value: float, bound: float) -> str:
-    """Return a value in as few digits, from 3, as keep it on the same side of a bound."""
-    sides = _sides(value, bound)
+    """Return a value with 3 significant digits, or more if it would seem to equal a bound.
+
+    The rounded value is less than, equal to or greater than the bound if the value itself is.
+    """
+    comparisons = _comparisons(value, bound)
     for digits in range(3, 17):
         text = f"{value:.{digits}g}"
-        if _sides(float(text), bound) == sides:
+        if _comparisons(float(text), bound) == comparisons:
             return text
     return repr(value)
 
 
-def _sides(value: float, bound: float) -> list[bool]:
-    """Return which of the `OPERATORS` hold between a value and a bound."""
+def _comparisons(value: float, bound: float) -> list[bool]:
+    """Return, for each of the `OPERATORS`, whether it holds between a value and a bound."""
     return [holds(value, bound) for holds in OPERATORS.values()]

@@ -1,4 +1,4 @@
-"""Outcomes of a result besides its values: which metrics lack a value, and why it is wrong."""
+"""Outcomes of a result: which metrics lack a value and why, and why the response is wrong."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 Outcome: TypeAlias = tuple[str, str]
-"""A metric and the cause why it has no value; or `REASON` and why the steps or the answer are
-wrong.
+"""A metric that applies but has no value, and the cause.
+
+Or `REASON`, and the reason why the steps or the answer are wrong.
 """
 
 Outcomes: TypeAlias = tuple[Outcome, ...]
 
 OUTPUTS = "judge"
-"""In an outcome, all outputs of custom evaluations, of a result that does not name them.
+"""In place of a metric, stands for all outputs of custom evaluations, if a result names none.
 
-A result that was not judged lacks the key of this name, which lists them.
+It is also the key of a result that lists these outputs; a result that was not judged lacks it.
 """
 
 CUSTOM_METRICS = "custom_metrics"
-"""Key of a result that names the values of metrics in code, as `judge` names the outputs."""
+"""Key of a result that lists the values of metrics in code, as `judge` lists outputs."""
 
 REASON = "failure"
-"""Key of the reason why the steps or the answer are wrong, which is counted as metrics are."""
+"""Key of the reason why the steps or the answer are wrong. It is counted like causes of metrics."""
 
 AGENT_ERROR = "agent_error"
-"""The reason of responses that are errors: nothing was scored."""
+"""The reason why responses that are errors are wrong: there was nothing to score."""
 
 EXECUTION_ERROR = "execution_error"
-"""Key of the reason why queries could not be run, which leaves the steps without a score."""
+"""Key of the reason why queries could not be run, so that the steps have no score."""
 
-# Causes, besides those of `JudgeError`, which are `FAILURES`.
+# The causes why a metric has no value, besides those of `JudgeError`, which are `FAILURES`.
 RESPONSE_ERROR = "response_error"
 """The response is an error."""
 
@@ -70,10 +71,10 @@ OTHER = "other"
 """An error that does not say its kind."""
 
 CAUSED_BY_AGENT = frozenset({NO_ANSWER, NO_STEPS, RESPONSE_ERROR})
-"""The causes that are the agent's doing; otherwise the judge or the metric failed."""
+"""The causes for which the agent is responsible. For others, it is the judge or the metric."""
 
 RETRYABLE = frozenset({*FAILURES, OTHER, METRIC_ERROR, NOT_RUN})
-"""The causes that may be gone in another evaluation of the same response."""
+"""The causes that may not occur again if the same response is evaluated again."""
 
 ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     key: values
@@ -81,14 +82,15 @@ ERRORS_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     if not metric.of_step
     for key, values in metric.missing_by_error.items()
 } | {EXECUTION_ERROR: ("steps_score", *VALUES)}
-"""The metrics that an error leaves without a value, by the key of the error in a result."""
+"""For each key of an error in a result, the metrics that the error leaves without a value."""
 
 ERRORS_OF_STEP: Mapping[str, tuple[str, ...]] = {
     key: values for metric in JUDGED if metric.of_step for key, values in metric.errors.items()
 }
-"""The same by the key of the error in a retrieval step."""
+"""For each key of an error in a retrieval step, the metrics that it leaves without a value."""
 
-# States of an answer. Integers, since an enum would be slow as a part of the key of a cache.
+# States of an answer: there is none, it is blank, or it says something. They are ints, since they
+# are parts of keys of a cache, where an enum would be slow.
 ABSENT = 0
 BLANK = 1
 ANSWERED = 2
@@ -98,8 +100,9 @@ def answer_state(answer: Any) -> int:
     """Return whether an answer is `ABSENT`, `BLANK` or, if it says something, `ANSWERED`."""
     if answer is None:
         return ABSENT
-    says_something = isinstance(answer, str) and answer and not answer.isspace()
-    return ANSWERED if says_something else BLANK
+    if not isinstance(answer, str) or not answer or answer.isspace():
+        return BLANK
+    return ANSWERED
 
 
 @lru_cache(maxsize=4096)
@@ -116,7 +119,8 @@ def outcomes_of(
 ) -> tuple[tuple[str, ...], Outcomes, Outcomes]:
     """Return the outcomes of a response before it is judged.
 
-    Results share few of them, so they are cached. The arguments are positional for the same reason.
+    There are few different ones, so they are cached. Pass all arguments by position: a cache treats
+    keywords as other arguments, and takes longer.
 
     Args:
         metrics: the metrics that have a value.
@@ -125,14 +129,15 @@ def outcomes_of(
         has_answer: whether the question has a reference answer.
         has_steps: whether the question has reference steps.
         took_steps: whether the response lists steps.
-        failure: why the steps or the answer are wrong; None if that is not known.
+        failure: why the steps or the answer are wrong; None if they are right, or nobody knows.
         not_run: whether queries could not be run.
-        keys: those of the metrics that a result has as null if they lack a value.
+        keys: the metrics that are switched on. A result has their keys even if they lack a value.
 
     Returns:
-        `metrics` itself, so that equal ones are one object; the outcomes; and the outcomes if the
-        values of responses that are errors do not count.
+        the `metrics`, as one object for all calls with equal ones; the outcomes; and the outcomes
+        for aggregates in which the values of failed responses do not count.
     """
+    # The causes of all metrics that apply, for the case that they have no value.
     causes = dict(_causes_if_absent(failed, answer, has_answer, has_steps, took_steps))
     if keys:
         causes |= _causes_if_null(keys, failed, took_steps)
@@ -145,6 +150,7 @@ def outcomes_of(
     if not failed:
         return metrics, missing + reason, ()
 
+    # If values of failed responses do not count, even metrics with a value have an outcome.
     uncounted = [metric for metric in metrics if metric in RESOURCES]
     causes |= dict.fromkeys(uncounted, RESPONSE_ERROR)
     return metrics, missing + reason, (*causes.items(), *reason)
@@ -154,29 +160,47 @@ def outcomes_of(
 def _causes_if_absent(
     failed: bool, answer: int, has_answer: bool, has_steps: bool, took_steps: bool
 ) -> dict[str, str]:
-    """Return the metrics that a result should have, judged or not, with the cause if one is absent.
+    """Return the metrics that a result should have, each with the cause if it has no value.
 
-    See `outcomes_of` for the arguments. The result is cached: callers copy it before they change
-    it.
+    The dict is cached, so the caller must not change it.
+
+    Args:
+        failed: whether the response is an error.
+        answer: the state of the answer: `ABSENT`, `BLANK` or `ANSWERED`.
+        has_answer: whether the question has a reference answer.
+        has_steps: whether the question has reference steps.
+        took_steps: whether the response lists steps.
     """
+    # The answer of a failed response does not count.
     state = ABSENT if failed else answer
     causes: dict[str, str] = {}
     if state != ANSWERED:
         for metric in JUDGED:
-            if not metric.counts_unanswered or (metric.needs_reference and not has_answer):
+            lacks_reference = metric.needs_reference and not has_answer
+            if lacks_reference or not metric.counts_unanswered:
                 continue
             if state == ABSENT or not metric.scores_blank_answers:
                 causes |= dict.fromkeys(metric.values, NO_ANSWER)
         causes[OUTPUTS] = NO_ANSWER
     if has_steps:
         causes["steps_score"] = NOT_SCORED if took_steps else NO_STEPS
-    return dict.fromkeys(causes, RESPONSE_ERROR) if failed else causes
+    if failed:
+        return dict.fromkeys(causes, RESPONSE_ERROR)
+    return causes
 
 
 def _causes_if_null(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
-    """Return the cause for each of `keys` that is a metric which is null if it lacks a value.
+    """Return the causes of metrics that apply only if they are switched on.
 
-    These metrics apply only where they are switched on. Then a result has their key in any case.
+    A result has the key of such a metric if it is switched on, with null if it has no value.
+
+    Args:
+        keys: the keys of a result, or the metrics that are switched on.
+        failed: whether the response is an error.
+        took_steps: whether the response lists steps.
+
+    Returns:
+        the cause for each of these metrics in `keys`, if it has no value.
     """
     cause_of_steps = NOT_SCORED if took_steps else NO_STEPS
     causes = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys((*TOOL_CALLS, *VALUES), cause_of_steps)
@@ -190,15 +214,15 @@ def _causes_if_null(keys: Collection[str], failed: bool, took_steps: bool) -> di
 def missing_values(
     result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
 ) -> list[Outcome]:
-    """Return the outcomes of a result itself, not of its steps and custom evaluations.
+    """Return the outcomes of a result, without those of its steps and custom evaluations.
 
     Args:
         result: the result.
-        errors: its keys that are in `ERRORS_OF_RESULT`.
-        failed: whether its response is an error.
-        counts: whether the values that it has count.
+        errors: those keys of the result that are in `ERRORS_OF_RESULT`.
+        failed: whether the response is an error.
+        counts: whether the values of the result count; if not, they have outcomes as well.
     """
-    # What would be the cause for each metric that applies.
+    # Start with the cause that each metric that applies has if it has no value.
     took_steps = bool(result.get("actual_steps"))
     causes = dict(
         _causes_if_absent(
@@ -212,7 +236,7 @@ def missing_values(
     if ANSWER_MATCH in result or TOOL_CALLS[0] in result or VALUES_F1 in result:
         causes |= _causes_if_null(result, failed, took_steps)
 
-    # An error that the result names is a better cause.
+    # An error in the result is a more exact cause.
     for key in errors:
         error = result[key]
         if error is None:
@@ -223,13 +247,17 @@ def missing_values(
             if metric not in VALUES or metric in result:
                 causes[metric] = cause
 
-    # Metrics that have a value after all have no outcome.
+    # Values that do not count have outcomes, too.
     if not counts:
         uncounted = [metric for metric in RESOURCES if result.get(metric) is not None]
         causes |= dict.fromkeys(uncounted, RESPONSE_ERROR)
+
+    # A metric with a value that counts has no outcome.
     outcomes = []
     for metric, cause in causes.items():
-        has_counted_value = result.get(metric) is not None and (counts or metric == OUTPUTS)
+        has_value = result.get(metric) is not None
+        # `OUTPUTS` is no metric: if the key is there, the result names its outputs.
+        has_counted_value = has_value and (counts or metric == OUTPUTS)
         if not has_counted_value:
             outcomes.append((metric, cause))
 
@@ -240,12 +268,15 @@ def missing_values(
 
 
 def missing_values_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
-    """Return the metrics of a retrieval step without a value, with the causes.
+    """Return the metrics of a retrieval step that have no value, each with the cause.
 
-    `errors` are its keys that are in `ERRORS_OF_STEP`. F1 fails as recall does, or else as
-    precision.
+    Args:
+        step: the retrieval step.
+        errors: those keys of the step that are in `ERRORS_OF_STEP`, in their order there.
     """
     causes: dict[str, str] = {}
+    # F1 lacks a value if recall or precision does. In reversed order, the error of recall, which is
+    # the first, replaces that of precision as its cause.
     for key in reversed(errors):
         error = step[key]
         if error is not None:
@@ -256,35 +287,52 @@ def missing_values_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> li
 def missing_outputs(
     result: Mapping[str, Any], outputs: Iterable[str], place: str
 ) -> Iterator[Outcome]:
-    """Yield the outputs that have no number, with the causes; `place` is the key that lists
-    them.
+    """Yield the outputs of custom evaluations or metrics in code that have no number.
+
+    Args:
+        result: the result.
+        outputs: the names of the outputs that the result lists.
+        place: the key under which it lists them: `OUTPUTS` or `CUSTOM_METRICS`.
+
+    Yields:
+        the name of an output, and the cause.
     """
-    unknown = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
+    default_cause = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):
             yield output, TEXT
-        elif value is None and output in result:
-            yield output, _kind_of(_error_after(output, result), unknown)
-        elif output not in result and answer_state(result.get("actual_answer")) != ANSWERED:
+        elif output in result:
+            if value is None:
+                yield output, _kind_of(_error_after(output, result), default_cause)
+        elif answer_state(result.get("actual_answer")) != ANSWERED:
             yield output, NO_ANSWER
 
 
 def _error_after(output: str, result: Mapping[str, Any]) -> Any:
-    """Return the error of an output that is null: the first key after it that is one of an
-    error.
+    """Return the error of an output that is null; None if the result has none.
+
+    A result has the errors of an evaluation after its outputs, so it is the next key that ends with
+    ``_error``.
     """
     keys = [*result]
     for key in keys[keys.index(output) :]:
         if isinstance(key, str) and key.endswith("_error"):
-            # A key of this package is of another metric.
+            # Keys that this package defines are errors of other metrics.
             return None if key in RESULT_KEYS else result[key]
     return None
 
 
-def _kind_of(error: Any, unknown: str = OTHER) -> str:
-    """Return the kind of failure that an error's text begins with, or else `unknown`."""
+def _kind_of(error: Any, default_kind: str = OTHER) -> str:
+    """Return the kind of failure of an error.
+
+    The text of an error of a judge begins with its kind, such as "timeout: ...".
+
+    Args:
+        error: the value under the key of an error, of any type.
+        default_kind: the kind of an error whose text begins with something else.
+    """
     if not isinstance(error, str):
-        return unknown
+        return default_kind
     kind = error.partition(":")[0]
-    return kind if kind in FAILURES else unknown
+    return kind if kind in FAILURES else default_kind

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import groupby, islice
 from math import inf
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import describe
@@ -18,7 +16,7 @@ Tag: TypeAlias = tuple[str, str]
 """A key and its value as text."""
 
 Tags: TypeAlias = tuple[Tag, ...]
-"""Sorted by key; each key once."""
+"""The tags of a question, sorted by key. Each key occurs only once."""
 
 MOST_KEYS = 20
 """Maximum number of keys by which results are grouped."""
@@ -29,34 +27,36 @@ MOST_VALUES = 200
 LIMIT_IN_WORDS = f"results are grouped by at most {MOST_KEYS} keys and {MOST_VALUES} values"
 
 TRUE = "true"
-"""The value of a tag that is a name alone."""
+"""The value of a tag that consists of a name only."""
 
 ALL_TAGS = "tags"
-"""Stands for all keys where the key is named by which results are grouped."""
+"""Stands for all keys of tags where a user names the key by which results are grouped."""
 
 
 def read_tags(tags: Any, of_template: Tags = ()) -> Tags:
-    """Read the tags of a question or a result.
+    """Return the tags of a question or a result, which it has as a dict or as a list of names.
 
-    Values that are not strings become JSON text. Spaces around keys and values do not count.
+    Values that are not strings become JSON text. Spaces around keys and values are removed.
 
     Args:
-        tags: a dict of keys and values, or a list of names, whose value is true. None: there are no
-            other tags than those of the template.
-        of_template: the tags of the template, which `tags` replace by key.
+        tags: a dict of keys and values; or a list of names, each of which becomes a key with the
+            value `TRUE`; or None for no tags.
+        of_template: the tags of the template. They are added, unless `tags` has the same key.
 
     Raises:
-        ValueError: `tags` is something else. The message begins with `tags`.
+        ValueError: `tags` is something else. The message begins with "tags".
     """
     if tags is None:
         return of_template
-    if isinstance(tags, list | tuple) and all(isinstance(name, str) for name in tags):
-        tags = dict.fromkeys(tags, TRUE)
-    if not isinstance(tags, Mapping):
+    is_list_of_names = isinstance(tags, list | tuple) and all(
+        isinstance(name, str) for name in tags
+    )
+    raw_value_by_key = dict.fromkeys(tags, TRUE) if is_list_of_names else tags
+    if not isinstance(raw_value_by_key, Mapping):
         raise ValueError(f"tags: expected an object or a list of names, got {describe(tags)}")
 
     value_by_key: dict[str, str] = {}
-    for raw_key, value in tags.items():
+    for raw_key, value in raw_value_by_key.items():
         if not _is_valid_key(raw_key):
             raise ValueError(f"tags: expected a key without =, [ and ], got {describe(raw_key)}")
         if not isinstance(value, str | int | float):
@@ -71,54 +71,65 @@ def read_tags(tags: Any, of_template: Tags = ()) -> Tags:
 
 
 def _is_valid_key(key: Any) -> bool:
-    """Return whether a key can be written in a gate, such as ``steps_score[hops=2] >= 0.8``."""
+    """Return whether a key can be part of a gate, such as ``steps_score[hops=2] >= 0.8``."""
     return isinstance(key, str) and bool(key.strip()) and {*"=[]"}.isdisjoint(key)
 
 
 def tag_name(tag: Tag) -> str:
-    """Return a tag as it is shown: ``hops=2``, or its key alone if its value is true."""
+    """Return a tag as text: ``hops=2``, or only its key if its value is `TRUE`."""
     key, value = tag
     return key if value == TRUE else f"{key}={value}"
 
 
 def parse_tag(text: str) -> Tag:
-    """Return the tag that `tag_name` shows as `text`."""
+    """Return the tag with this text: ``hops=2``, or only a key, whose value is `TRUE`."""
     key, equals_sign, value = text.partition("=")
-    return key.strip(), value.strip() if equals_sign else TRUE
+    if not equals_sign:
+        return key.strip(), TRUE
+    return key.strip(), value.strip()
 
 
 def tag_position(tag: Tag) -> tuple[str, float, str]:
-    """Return a sort key of tags: by key, then numbers by size, then other values by name."""
+    """Return a sort key that sorts tags by key and then by value, numbers first and by size."""
     key, value = tag
     try:
         number = float(value)
     except ValueError:
         number = inf
-    # `min` returns infinity for NaN, which cannot be compared.
+    # NaN cannot be compared. With it as the second argument, `min` returns infinity.
     return key, min(inf, number), value
 
 
 def counted_tags(tags: Collection[Tag], *, is_cut: bool = False) -> list[Tag]:
-    """Return the tags by which results are grouped, in order: all of these within the limits.
+    """Return the tags by which results are grouped, sorted.
 
-    Beyond the limits, or if `is_cut`, the first keys count, and the same number of first values of
-    each. A dropped tag never counts again, so the order of arrival does not matter.
+    These are all tags, unless they exceed `MOST_KEYS` or `MOST_VALUES`. Then only the first keys
+    count, and of each key the same number of first values.
+
+    Args:
+        tags: the tags of all results.
+        is_cut: whether tags were dropped before. Then the limit of values for each key applies even
+            to a few tags, so that a dropped tag cannot return. So the order of results does not
+            matter.
     """
     ordered = sorted(tags, key=tag_position)
-    keys = {key for key, _ in tags}
-    if not is_cut and len(tags) <= MOST_VALUES and len(keys) <= MOST_KEYS:
+    tags_by_key: dict[str, list[Tag]] = {}
+    for key, value in ordered:
+        tags_by_key.setdefault(key, []).append((key, value))
+    is_within_limits = len(tags) <= MOST_VALUES and len(tags_by_key) <= MOST_KEYS
+    if is_within_limits and not is_cut:
         return ordered
 
-    kept_keys = min(MOST_KEYS, len(keys) or 1)
-    values_per_key = MOST_VALUES // kept_keys
-    kept: list[Tag] = []
-    for _, tags_of_key in islice(groupby(ordered, itemgetter(0)), kept_keys):
-        kept += islice(tags_of_key, values_per_key)
-    return kept
+    counted: list[Tag] = []
+    counted_keys = list(tags_by_key)[:MOST_KEYS]
+    for key in counted_keys:
+        values_per_key = MOST_VALUES // len(counted_keys)
+        counted += tags_by_key[key][:values_per_key]
+    return counted
 
 
 def uncounted_tags(tags: set[Tag]) -> list[str]:
-    """Return a warning about the tags that exceed the limits; none if none do."""
+    """Return a list with a warning if some tags exceed the limits; otherwise an empty list."""
     uncounted = sorted(tags.difference(counted_tags(tags)), key=tag_position)
     if not uncounted:
         return []

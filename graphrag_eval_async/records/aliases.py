@@ -1,5 +1,6 @@
-"""Renaming of response steps to the names in the reference set, since agents choose their own
-tool names.
+"""Renames the steps of responses to the names in the reference set.
+
+Agents choose their own names of tools, so `aliases` in the configuration say what they mean.
 """
 
 from __future__ import annotations
@@ -33,22 +34,23 @@ _IGNORED = str.maketrans("", "", "-_ ")
 
 @remember(entries=1024)
 def plain_name(name: str) -> str:
-    """Return the part of a step's name that counts.
+    """Return a step's name in lower case, without `-`, `_` and spaces.
 
-    Names match in any case, with or without `-`, `_` and spaces.
+    Two names match if their plain names are equal.
     """
     return name.casefold().translate(_IGNORED)
 
 
 def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]:
-    """Return the name of a step by each of its aliases.
+    """Check the aliases of a configuration, and return the name of a step for each alias.
 
     Args:
-        aliases: a dict from the name of a step to a list of its aliases; unchecked.
+        aliases: a dict from the name of a step to a list of its aliases. It may be anything else if
+            the user made a mistake.
         reserved: the names of reference steps, which cannot be aliases.
 
     Raises:
-        UsageError: `aliases` is something else, or an alias is ambiguous.
+        UsageError: `aliases` has another form, or an alias is ambiguous.
     """
     if not isinstance(aliases, Mapping):
         raise UsageError(
@@ -59,9 +61,9 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
         place = f"step_aliases[{name!r}]"
         if not isinstance(aliases_of_name, Sequence) or isinstance(aliases_of_name, str | bytes):
             raise UsageError(f"{place}: expected a list of names, got {aliases_of_name!r}")
-        for text in (name, *aliases_of_name):
-            if not isinstance(text, str) or not text:
-                raise UsageError(f"{place}: expected non-empty names, got {text!r}")
+        for checked_name in (name, *aliases_of_name):
+            if not isinstance(checked_name, str) or not checked_name:
+                raise UsageError(f"{place}: expected non-empty names, got {checked_name!r}")
         for alias in aliases_of_name:
             if alias in reserved or alias in aliases:
                 raise UsageError(f"{place}: {alias!r} is itself the name of a step")
@@ -74,16 +76,16 @@ def names_by_alias(aliases: object, reserved: Collection[str]) -> dict[str, str]
 def step_names(
     aliases: Mapping[str, str], reference_names: Collection[str], forbidden: Iterable[str]
 ) -> dict[str, str]:
-    """Return the names of steps by all spellings that mean them.
+    """Return the name of a reference step for each spelling that means it.
 
     Args:
-        aliases: names of steps by their aliases.
+        aliases: the name of a step for each of its aliases.
         reference_names: the names of reference steps.
-        forbidden: the names of steps that questions forbid, which are never synonyms of others.
+        forbidden: the names of steps that questions forbid. They are never synonyms of others.
 
     Returns:
-        names of steps by plain name of a synonym, by plain name of an alias, by plain name, and by
-        alias. Where these are equal, a later one counts.
+        the name of a step for each plain name of a synonym, each plain name of an alias, each plain
+        name, and each alias. If two of these spellings are equal, the latter counts.
     """
     by_plain_name = {plain_name(name): name for name in sorted(reference_names)}
     by_plain_alias = {plain_name(alias): name for alias, name in aliases.items()}
@@ -97,9 +99,11 @@ def step_names(
 
 
 def meant_name(name: str, names: Mapping[str, str]) -> str | None:
-    """Return the name of the step that is meant by `name`; None if it is no spelling of one.
+    """Return the reference step that an agent's name of a step means; None if it means none.
 
-    `names` are the names of steps by all their spellings, as `step_names` returns them.
+    Args:
+        name: the name that the agent uses.
+        names: the name of a reference step for each spelling, as `step_names` returns them.
     """
     return names.get(name) or names.get(plain_name(name))
 
@@ -107,14 +111,14 @@ def meant_name(name: str, names: Mapping[str, str]) -> str | None:
 def rename_steps(
     response: Response, reference_names: Collection[str], names: Mapping[str, str]
 ) -> None:
-    """Give the steps of a response the names of the reference steps that they mean, in place.
+    """Rename the steps of a response, in place, to the reference steps that they mean.
 
-    A renamed step keeps its own name under the key `alias`.
+    A renamed step keeps the agent's name under the key `alias`.
 
     Args:
-        response: the response.
-        reference_names: the names of reference steps. Steps of these names stay as they are.
-        names: the names of steps by all spellings that mean them, as `step_names` returns them.
+        response: the response to change.
+        reference_names: the names of reference steps. Steps with these names are not renamed.
+        names: the name of a reference step for each spelling, as `step_names` returns them.
     """
     for index, step in enumerate(response.fields.get("actual_steps") or ()):
         name = step.get("name")
@@ -126,34 +130,41 @@ def rename_steps(
         step["name"] = reference_name
         step.setdefault("alias", name)
         if reference_name == "retrieval":
+            # The agent's own scores of its retrieval must not count as metrics of this package.
             set_metrics_aside(step)
-        if response.usable[index] is not None and isinstance(response.usable, list):
+        is_usable = response.usable[index] is not None
+        if is_usable and isinstance(response.usable, list):
             response.usable[index] = reference_name
 
 
-def misnamed(unseen: Mapping[str, str], tools: Collection[str]) -> str:
-    """Return a warning that the agent uses tools of other names than the reference steps have.
+def misnamed(alias_targets: Mapping[str, str], tools: Collection[str]) -> str:
+    """Return a warning that no step of the agent has the name of some reference steps.
+
+    The warning has an example of the `aliases` that the user may need.
 
     Args:
-        unseen: the names of reference steps that no step of the agent has, each with the name whose
-            aliases the example gives.
-        tools: the names of the agent's other tools.
+        alias_targets: for each of these reference steps, the name under which the configuration
+            lists its aliases.
+        tools: the names of the agent's tools that are not reference steps.
     """
-    listed = sorted(tools)[:MAX_LISTED]
-    # An example, in which each tool is an alias of the name that it resembles most.
-    free_tools = dict.fromkeys(listed)
-    example: dict[str, list[str]] = {}
-    for name in unseen.values():
-        for tool in get_close_matches(name, free_tools, n=1, cutoff=0):
-            example[name] = [tool]
-            del free_tools[tool]
+    listed_tools = sorted(tools)[:MAX_LISTED]
 
-    tools_in_words = [_escaped(tool) for tool in listed]
+    # In the example, each step has the most similar tool as its alias. A tool is used only once.
+    unused_tools = [*listed_tools]
+    example: dict[str, list[str]] = {}
+    for target in alias_targets.values():
+        most_similar = get_close_matches(target, unused_tools, n=1, cutoff=0)
+        if most_similar:
+            example[target] = most_similar
+            unused_tools.remove(most_similar[0])
+
+    steps_in_words = ", ".join(_escaped(name) for name in alias_targets)
+    tools_in_words = ", ".join(_escaped(tool) for tool in listed_tools)
     if len(tools) > MAX_LISTED:
-        tools_in_words.append(f"{len(tools) - MAX_LISTED} more")
+        tools_in_words += f", {len(tools) - MAX_LISTED} more"
     return (
-        "no step of the agent is named like these reference steps: "
-        f"{', '.join(map(_escaped, unseen))}; its other tools: {', '.join(tools_in_words)}. "
+        f"no step of the agent is named like these reference steps: {steps_in_words}; "
+        f"its other tools: {tools_in_words}. "
         "If a tool is such a step, `aliases` in the configuration must say so, for example\n"
         f"aliases: {json.dumps(example)}"
     )

@@ -17,7 +17,14 @@ line.
 
 
 def remember(entries: int) -> Callable[[F], F]:
-    """Return a decorator that caches the results of a function of one argument, except None."""
+    """Return a decorator that caches what a function of one argument returns.
+
+    Calls that return None are repeated. So are calls whose argument is longer than
+    `MAX_CHARACTERS`, so that the cache stays small.
+
+    Args:
+        entries: the number of calls after which the cache starts anew.
+    """
 
     def decorate(function: F) -> F:
         results: dict[Hashable, Any] = {}
@@ -28,9 +35,11 @@ def remember(entries: int) -> Callable[[F], F]:
             if result is not None:
                 return result
             result = function(argument)
-            if len(repr(argument)) <= MAX_CHARACTERS:
+            is_short = len(repr(argument)) <= MAX_CHARACTERS
+            if is_short:
                 if len(results) >= entries:
-                    results.clear()  # Thread-safe, unlike removing the oldest.
+                    # Unlike removing only the oldest entry, this is thread-safe.
+                    results.clear()
                 results[argument] = result
             return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -36,13 +37,13 @@ _NOT_FINITE = re.compile(r"-?(?:nan|inf(?:inity)?)(?!\w)", re.IGNORECASE)
 """Numbers that JSON lacks: as Python's `json` writes them, and as its `repr` does."""
 
 _TOKEN = re.compile(r'(?P<string>"(?>[^"\\]*(?:\\.[^"\\]*)*)"?)|[\[{]|[\]}]')
-"""What tells in which list or object a value of JSON text is."""
+"""A string, or the beginning or end of a list or object, in JSON text."""
 
 _KEY_CHARACTERS = 1 << 20
-"""How far into a line the key of a number is looked for, in some milliseconds."""
+"""How far into a line the key of a number is looked for, which takes some milliseconds."""
 
 _ENCODING_BYTES = 64
-"""Bytes at the beginning of a line that decide its encoding: more than the first key has."""
+"""How many bytes at the beginning of a line decide its encoding. The first key has fewer."""
 
 _NUL = b"\0"
 
@@ -79,16 +80,17 @@ def decode(data: bytes) -> Any:
 
 
 def load(data: bytes, max_bytes: int = MAX_LINE_BYTES, *, offset: int = 0) -> Any:
-    """Return the JSON value of one line, whose depth only orjson limits, to 1,024 levels.
+    """Return the JSON value of one line, without checking how deep it nests.
 
     Args:
         data: the line.
-        max_bytes: the maximum length of a line, which also limits how many values it may hold.
-        offset: bytes of the file before the line. They tell in which order the bytes of its
-            characters are, if it is not in UTF-8.
+        max_bytes: the maximum length of a line. It also limits how many values a line may have.
+        offset: bytes of the file before the line. An error message names the byte order of UTF-16,
+            which follows from the offset.
 
     Raises:
-        InvalidRecord: it is not JSON in UTF-8, or has too many values.
+        InvalidRecord: the line is not JSON in UTF-8, has too many values, or nests deeper than
+            orjson can read.
     """
     data = data.removeprefix(BYTE_ORDER_MARK)
     if len(data) >= LARGE_BYTES:
@@ -108,48 +110,55 @@ def _check_count(data: bytes, limit: int) -> None:
 
 
 def count_values(text: bytes) -> int:
-    """Estimate the number of values in JSON text.
+    """Estimate the number of values in JSON text by counting its lists, objects and commas.
 
-    Counts lists, objects and commas, including those in strings.
+    The estimate is too high if strings contain these characters.
     """
     count = 0
-    for start in range(0, len(text), LARGE_BYTES):  # Other threads run in between.
+    # Other threads can run after each piece.
+    for start in range(0, len(text), LARGE_BYTES):
         piece = text[start : start + LARGE_BYTES]
-        count += len(piece) - len(piece.translate(None, b"[{,"))
+        without_counted = piece.translate(None, b"[{,")
+        count += len(piece) - len(without_counted)
     return count
 
 
 def _undecodable(data: bytes, offset: int, error: orjson.JSONDecodeError) -> InvalidRecord:
-    """Return the error for a line that is not JSON in UTF-8: what is there instead, and what to
-    do.
+    """Return the error for a line that is not JSON in UTF-8, with advice on how to mend it.
+
+    Args:
+        data: the line.
+        offset: bytes of the file before the line.
+        error: why orjson cannot decode it.
     """
-    encoding = _wide_encoding(data, offset)
+    encoding = _utf_16_or_32_of(data, offset)
     if encoding is not None:
         cure = f"save the file as UTF-8, for example with iconv -f {encoding} -t UTF-8"
         return InvalidRecord("invalid_utf8", f"{encoding}, not UTF-8; {cure}")
+
     try:
         text = data.decode()
-    except UnicodeDecodeError as problem:
-        message = f"{problem.reason} at byte {problem.start} of the line"
+    except UnicodeDecodeError as utf8_error:
+        message = f"{utf8_error.reason} at byte {utf8_error.start} of the line"
         return InvalidRecord("invalid_utf8", message)
-    # "depth limit exceeded", or "Recursion limit reached" of older versions.
+
+    # orjson says "depth limit exceeded", older versions of it "Recursion limit reached".
     if " limit " in str(error):
         return too_deep()
-    return InvalidRecord("invalid_json", _problem_of_number(text, error.pos) or str(error))
+    message = _problem_of_number(text, error.pos) or str(error)
+    return InvalidRecord("invalid_json", message)
 
 
-def _wide_encoding(data: bytes, offset: int) -> str | None:
-    """Return the encoding of a line whose characters take 2 or 4 bytes, such as "UTF-16LE".
+def _utf_16_or_32_of(data: bytes, offset: int) -> str | None:
+    """Return the encoding of a line if it is UTF-16 or UTF-32, such as "UTF-16LE"; otherwise None.
 
-    Most of these bytes are NUL in the keys of JSON.
+    In these encodings, a character of ASCII has one or three NUL bytes. The keys of JSON are mostly
+    ASCII, so at least a quarter of their bytes are NUL.
 
     Args:
-        data: the line, which ends before the byte of its newline. Where that byte is the first one
-            of the newline character, its NULs are at the beginning of the next line.
+        data: the line, up to the byte that is a newline in UTF-8. In little-endian encodings, the
+            NUL bytes of the newline character follow, at the beginning of the next line.
         offset: bytes of the file before the line.
-
-    Returns:
-        None if the line is in another encoding.
     """
     head = data[:_ENCODING_BYTES]
     for mark, encoding in _BYTE_ORDER_MARKS.items():
@@ -158,28 +167,33 @@ def _wide_encoding(data: bytes, offset: int) -> str | None:
 
     text = head.lstrip(_NUL)
     leading_nuls = len(head) - len(text)
-    is_wide = _NUL in text and text.count(_NUL) >= len(text) / 4
-    if leading_nuls > 3 or not is_wide:
+    has_many_nuls = _NUL in text and text.count(_NUL) >= len(text) / 4
+    if leading_nuls > 3 or not has_many_nuls:
         return None
-    # A character of ASCII is the first of its bytes, or the last one.
-    name, size = ("UTF-32", 4) if _NUL * 2 in text else ("UTF-16", 2)
-    is_first_byte = (offset + leading_nuls) % size == 0
-    return f"{name}LE" if is_first_byte else f"{name}BE"
+
+    name = "UTF-16"
+    bytes_per_character = 2
+    if _NUL * 2 in text:
+        name = "UTF-32"
+        bytes_per_character = 4
+    # The byte of a character of ASCII that is not NUL comes first in little-endian encodings.
+    is_little_endian = (offset + leading_nuls) % bytes_per_character == 0
+    return f"{name}LE" if is_little_endian else f"{name}BE"
 
 
-def _problem_of_number(text: str, place: int) -> str | None:
-    """Return what to do about NaN or an infinity that the decoder cannot read.
+def _problem_of_number(text: str, stopped_at: int) -> str | None:
+    """Return an error message if a line has NaN or an infinity where the decoder stopped.
 
     Args:
         text: the line.
-        place: the index of the character at which the decoder stopped.
+        stopped_at: the index of the character at which the decoder stopped.
 
     Returns:
-        None if there is no such number at this place.
+        None if there is no such number.
     """
-    # The decoder stops after a sign.
-    has_sign = place > 0 and text[place - 1] == "-"
-    start = place - 1 if has_sign else place
+    # The decoder reads the sign of a negative number before it stops.
+    has_sign = stopped_at > 0 and text[stopped_at - 1] == "-"
+    start = stopped_at - 1 if has_sign else stopped_at
     number = _NOT_FINITE.match(text, start)
     if number is None:
         return None
@@ -193,45 +207,51 @@ def _problem_of_number(text: str, place: int) -> str | None:
     return f"{key}: {problem}, or leave the key out"
 
 
-def _key_of(text: str, place: int) -> tuple[str | None, bool]:
-    """Return the key of a value, or of the list that holds it, and whether it is in a list.
+def _key_of(text: str, index: int) -> tuple[str | None, bool]:
+    """Return the key of a value in JSON text, and whether the value is in a list.
+
+    The key of a value in a list is that of the list.
 
     Args:
         text: JSON text, which is valid up to the value.
-        place: the index of the value. The key is None if it is more than `_KEY_CHARACTERS`.
+        index: the index of the first character of the value.
+
+    Returns:
+        None as the key if there is none, or if it would take too long to find it.
     """
-    if place > _KEY_CHARACTERS:
+    if index > _KEY_CHARACTERS:
         return None, False
-    # The lists and objects that are open, each with its key; the text itself has none.
+
+    # Stacks of the lists and objects that are open: the key of each, and whether it is a list.
     keys: list[str | None] = [None]
     is_list = [False]
-    key: str | None = None
-    for token in _TOKEN.finditer(text, 0, place):
+    # The last string, which is the last key unless it was a value. After a string that is a value,
+    # the next string of the object is a key.
+    last_key: str | None = None
+    for token in _TOKEN.finditer(text, 0, index):
         if token["string"] is not None:
-            # It may be a value. Then the next token in this object is its next key.
-            key = token["string"][1:-1]
+            last_key = token["string"][1:-1]
         elif token[0] in "[{":
-            # The members of a list have its key.
-            keys.append(keys[-1] if is_list[-1] else key)
+            # What is in a list has the key of the list.
+            keys.append(keys[-1] if is_list[-1] else last_key)
             is_list.append(token[0] == "[")
         else:
             keys.pop()
             is_list.pop()
     if is_list[-1]:
         return keys[-1], True
-    return key, False
+    return last_key, False
 
 
 def nests_deeper(value: Any, limit: int) -> bool:
     """Return whether arrays and objects in a JSON value nest more than `limit` deep."""
+    # The arrays and objects of one level of nesting, starting with the value itself.
     level = [value] if type(value) in CONTAINERS else []
     for _ in range(limit):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if type(parent) is dict else parent)
-            if type(child) in CONTAINERS
-        ]
+        members = chain.from_iterable(
+            container.values() if type(container) is dict else container for container in level
+        )
+        level = [member for member in members if type(member) in CONTAINERS]
         if not level:
             return False
     return bool(level)

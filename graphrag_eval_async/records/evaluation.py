@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.question import Question
     from graphrag_eval_async.records.response import Response
 
-# What a step came to. Integers, since there are millions of them, in the keys of counts.
+# The outcomes of a step: it returned something, it returned nothing, or it failed. They are ints,
+# since there are millions of them in the keys of counts, where an enum would be slow.
 RETURNED = 0
 EMPTY = 1
 FAILED = 2
@@ -33,8 +34,9 @@ MANY_STEPS = 1000
 """Maximum number of steps of one response that are kept one by one and counted by name."""
 
 StepKinds: TypeAlias = "tuple[tuple[str | None, int, int], ...]"
-"""Names of actual steps, `RETURNED`, `EMPTY` or `FAILED`, and how many. The name is None if it is
-longer than `LONGEST_NAME` characters, and for the steps after `MANY_STEPS`.
+"""The steps of a response: for each, its name, `RETURNED`, `EMPTY` or `FAILED`, and how many equal
+steps it stands for. The name is None if it is longer than `LONGEST_NAME` characters. So are those
+of the steps after the first `MANY_STEPS`.
 """
 
 MAX_ERRORS = 10
@@ -42,7 +44,11 @@ MAX_ERRORS = 10
 
 
 class Traits(NamedTuple):
-    """What many results share. The fields are those of `Evaluation`."""
+    """The fields of an `Evaluation` that many results have in common.
+
+    Aggregates count results with equal traits together, which is faster. The fields are described
+    in `Evaluation`.
+    """
 
     template_id: str
     failed: bool
@@ -52,12 +58,15 @@ class Traits(NamedTuple):
     tags: Tags
 
     def without_tags(self) -> Traits:
-        """Return the same traits without tags, compared by value."""
+        """Return a copy without tags, which is compared by its fields even if this is not."""
         return Traits(*self)._replace(tags=())
 
 
 class SharedTraits(Traits):
-    """Traits that are compared by identity, which takes a tenth of the time of comparing fields."""
+    """Traits of which many evaluations share one object.
+
+    They are compared by identity, which takes a tenth of the time of comparing fields.
+    """
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -70,66 +79,101 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Evaluation(msgspec.Struct, gc=False, eq=False):
-    """One response, evaluated here or read from a result dict.
+    """The evaluation of one response, made by an evaluator or read from a result dict.
 
-    Aggregates, comparisons and conditions read the fields up to `tags`, which are always set. The
-    result dict is built from the fields after it, which are unset if it was read from one.
+    Aggregates, comparisons and conditions read the fields up to `shared_traits`, which are always
+    set. The result dict is built from the fields after it. They are unset if the evaluation was
+    read from a result dict.
+
+    Attributes:
+        template_id: id of the template of its question.
+        question_id: id of its question; of any type if it was read from a result dict.
+        failed: whether the agent failed.
+        sample: number of this response among those to the same question, from 1; of any type if it
+            was read from a result dict.
+        metrics: the metrics that have a value. A metric repeats if there are several retrieval
+            steps.
+        numbers: the values of `metrics`, in the same order.
+        steps: names and outcomes of its steps.
+        outcomes: the metrics that apply but have no value, with the cause; and the reason why the
+            steps or the answer are wrong.
+        outcomes_of_error: the outcomes that replace `outcomes` if the values of failed responses do
+            not count.
+        fractions: names of outputs of custom evaluations that are from 0 to 1 by definition.
+        votes: the metrics that several judges scored, with the score of each judge.
+        pending: the metrics that a judge still has to score; None unless a complete result follows.
+        is_answered: whether there is an answer that is not blank.
+        tags: the tags of its question.
+        shared_traits: an object with those fields that many evaluations have in common; None if
+            there is no such object.
+        question: its question.
+        response: the response.
+        reference_steps: groups of reference steps of its question; None if it has none.
+        matches: for each matched reference step, the index of its group, its index in the group,
+            and the index of the actual step.
+        diffs: for each reference step that is matched in part, the index of its group, its index in
+            the group, and the differences.
+        score: the steps score, from 0 to 1; None if no steps were compared.
+        of_steps: the values of those metrics of steps that are switched on.
+        errors: why comparisons of steps failed.
+        failure: why the steps or the answer are wrong; None if they are right, or if nobody knows.
+        facts: what `failure` is derived from, before and after judging.
+        plan: the metrics to judge; None without a judge.
+        judged: keys that judging adds to the result.
+        judged_steps: keys that judging adds to actual steps, by index of the step.
+        provenance: what the result records about its judge.
+        execution: where and when queries were run; None if none was.
+        execution_error: why queries could not be run, so that the steps have no score.
+        executed_steps: keys that running queries adds to actual steps, by index of the step.
+        source: file and position of the response.
+        result: the result dict that `as_dict` has built, or that this was read from; None before.
     """
 
     template_id: str
-    question_id: Any  # Unchecked if read; so is `sample`.
-    failed: bool  # Whether the agent failed.
-    sample: Any  # Number of this response among the responses to the same question, from 1.
-    metrics: tuple[str, ...] = ()  # Those that have a value. Metrics of retrieval steps may repeat.
-    numbers: tuple[float, ...] = ()  # Their values, int or float.
+    question_id: Any
+    failed: bool
+    sample: Any
+    metrics: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
     steps: StepKinds = ()
-    # Metrics that apply but have no value, with the kind of failure; and why steps or answer are
-    # wrong.
     outcomes: Outcomes = ()
-    outcomes_of_error: Outcomes = ()  # The same if the values of failed responses do not count.
-    fractions: tuple[str, ...] = ()  # Outputs of custom evaluations defined to be from 0 to 1.
-    # Scores that several judges gave a metric.
+    outcomes_of_error: Outcomes = ()
+    fractions: tuple[str, ...] = ()
     votes: tuple[tuple[str, Mapping[str, float]], ...] = ()
-    pending: Any = None  # Metrics still to be judged, if a complete result follows.
-    is_answered: bool = False  # Whether there is an answer that is not blank.
-    tags: Tags = ()  # Those of its question.
-    shared_traits: SharedTraits | None = (
-        None  # The fields that it shares with others, if they are known.
-    )
+    pending: Any = None
+    is_answered: bool = False
+    tags: Tags = ()
+    shared_traits: SharedTraits | None = None
 
     question: Question | None = None
     response: Response | None = None
     reference_steps: list[list[dict[str, Any]]] | None = None
-    # Of each matched reference step: its group, its index there, and the index of the actual step.
     matches: Sequence[tuple[int, int, int]] = ()
-    # Of each reference step matched in part: its group, its index there, and what differs.
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
-    score: float | None = None  # Steps score, from 0 to 1; None if no steps were compared.
-    # `TOOL_CALLS` and `VALUES`, those that are asked for.
+    score: float | None = None
     of_steps: Mapping[str, float | None] = NOTHING
-    errors: Sequence[str] = ()  # Comparisons that failed, with the reason.
-    failure: str | None = None  # Why the steps or the answer are wrong; None if nothing decides.
-    facts: Any = None  # What `failure` is derived from, again after judging.
-    plan: Any = None  # Metrics to judge; None without a judge.
-    judged: Mapping[str, Any] = NOTHING  # Keys and values of the judged metrics.
-    judged_steps: Mapping[int, Mapping[str, Any]] = NOTHING  # The same of steps, by their index.
-    provenance: dict[str, Any] | None = None  # What the result records about its judge.
-    execution: Mapping[str, Any] | None = None  # Where and when queries were run; None if none was.
-    execution_error: str | None = None  # Why its steps have no score, as queries could not be run.
-    # What running queries adds to actual steps.
+    errors: Sequence[str] = ()
+    failure: str | None = None
+    facts: Any = None
+    plan: Any = None
+    judged: Mapping[str, Any] = NOTHING
+    judged_steps: Mapping[int, Mapping[str, Any]] = NOTHING
+    provenance: dict[str, Any] | None = None
+    execution: Mapping[str, Any] | None = None
+    execution_error: str | None = None
     executed_steps: Mapping[int, Mapping[str, Any]] = NOTHING
-    source: dict[str, Any] | None = None  # File and position of the response.
-    # Once `as_dict` has built it, or what this was read from.
+    source: dict[str, Any] | None = None
     result: Mapping[str, Any] | None = None
 
     @property
     def values(self) -> list[tuple[str, float]]:
-        """Pairs of metric and value."""
+        """Pairs of a metric and its value."""
         return list(zip(self.metrics, self.numbers, strict=True))
 
     def without_values(self) -> Evaluation:
-        """Return a copy without metrics and steps, for when the values of failed responses do not
-        count.
+        """Return a copy of a failed evaluation without its metrics and steps.
+
+        It is for aggregates and comparisons in which the values of failed responses do not count.
         """
         return msgspec.structs.replace(
             self,
@@ -141,15 +185,19 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
         )
 
     def as_dict(self) -> Any:
-        """Return the result dict, which is built on the first call."""
+        """Return the result dict. The first call builds it."""
         if self.result is None:
             self.result = _result_of(self)
         return self.result
 
 
 def step_outcomes(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
-    """Return what steps came to, by name. Those after `MANY_STEPS` are counted without names."""
-    kinds = []
+    """Return the name and the outcome of each step.
+
+    Names that are too long are None. Steps after the first `MANY_STEPS` have no names, and those
+    with the same outcome are joined.
+    """
+    outcomes = []
     for step in steps:
         name = step.get("name")
         if not isinstance(name, str):
@@ -160,17 +208,18 @@ def step_outcomes(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
             kind = EMPTY
         else:
             kind = RETURNED
-        kinds.append((name if len(name) <= LONGEST_NAME else None, kind, 1))
+        counted_name = name if len(name) <= LONGEST_NAME else None
+        outcomes.append((counted_name, kind, 1))
 
-    if len(kinds) <= MANY_STEPS:
-        return tuple(kinds)
-    times_by_kind = Counter(kind for _, kind, _ in kinds[MANY_STEPS:])
+    if len(outcomes) <= MANY_STEPS:
+        return tuple(outcomes)
+    times_by_kind = Counter(kind for _, kind, _ in outcomes[MANY_STEPS:])
     unnamed = [(None, kind, times) for kind, times in times_by_kind.items()]
-    return (*kinds[:MANY_STEPS], *unnamed)
+    return (*outcomes[:MANY_STEPS], *unnamed)
 
 
 def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list of keys)
-    """Return the result dict of an evaluation, its keys in the documented order."""
+    """Return the result dict of an evaluation, with its keys in the documented order."""
     question = evaluation.question
     response = evaluation.response
     assert question is not None and response is not None  # noqa: PT018, S101
@@ -187,7 +236,7 @@ def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list
     if question.reference_answer is not None:
         result["reference_answer"] = question.reference_answer
 
-    # The response, and what judges say of its answer and its steps.
+    # The response, and the scores that judges gave its answer and its steps.
     result["status"] = "error" if evaluation.failed else "success"
     for key in ("error", "actual_answer"):
         if key in fields:
@@ -204,13 +253,13 @@ def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list
         result |= evaluation.of_steps
     if evaluation.execution_error is not None:
         result[EXECUTION_ERROR] = evaluation.execution_error
-    # While metrics are pending, the failure is not known: the judged answer may change it.
+    # While metrics are pending, the failure is not known, since the judge may change it.
     result["failure"] = evaluation.failure if evaluation.pending is None else None
     facts = evaluation.facts
     if facts is not None and facts.detail is not None and result["failure"] is not None:
         result["failure_detail"] = facts.detail
 
-    # What else the response has.
+    # Other fields of the response.
     for key in RESOURCES:
         if key in fields:
             result[key] = fields[key]
@@ -223,7 +272,7 @@ def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list
     if response.metadata:
         result["metadata"] = response.metadata
 
-    # Where it comes from, and how it was evaluated.
+    # Where the response was read, and how it was evaluated.
     if evaluation.source is not None:
         result["source"] = evaluation.source
     if question.tags:
@@ -238,36 +287,41 @@ def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list
 
 
 def _reference_steps_of(evaluation: Evaluation) -> list[list[dict[str, Any]]]:
-    """Return copies of the reference steps with what matched and what differs.
+    """Return the groups of reference steps for a result.
 
-    So whoever changes a result does not change the reference set.
+    Each matched step has the id of its actual step, and each step that is matched in part has the
+    differences. The steps are copies, so that changing a result does not change the reference set.
     """
     assert evaluation.response is not None  # noqa: S101
     actual_steps: Any = evaluation.response.fields.get("actual_steps")
     groups = [[step.copy() for step in group] for group in evaluation.reference_steps or ()]
-    for group, index, actual_index in evaluation.matches:
-        groups[group][index]["matches"] = actual_steps[actual_index].get("id")
-    for group, index, differences in evaluation.diffs:
-        groups[group][index]["diff"] = differences
+    for group_index, step_index, actual_index in evaluation.matches:
+        groups[group_index][step_index]["matches"] = actual_steps[actual_index].get("id")
+    for group_index, step_index, differences in evaluation.diffs:
+        groups[group_index][step_index]["diff"] = differences
     return groups
 
 
 def _actual_steps_of(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return the actual steps, with what running their queries and judging add to them."""
+    """Return the actual steps, with the keys that running their queries and judging add."""
     assert evaluation.response is not None  # noqa: S101
     steps: list[dict[str, Any]] = evaluation.response.fields["actual_steps"]
-    for keys_by_index in (evaluation.executed_steps, evaluation.judged_steps):
-        if keys_by_index:
+    for added_by_index in (evaluation.executed_steps, evaluation.judged_steps):
+        if added_by_index:
             steps = [
-                {**step, **keys_by_index.get(index, NOTHING)} for index, step in enumerate(steps)
+                {**step, **added_by_index.get(index, NOTHING)} for index, step in enumerate(steps)
             ]
     return steps
 
 
 def part_of(evaluation: Evaluation, pending: Sequence[str]) -> Evaluation:
-    """Return a preliminary copy with `pending` metrics, which is safe to deliver early.
+    """Return a preliminary copy of an evaluation, which can be delivered before it is judged.
 
-    Its result shares no data with that of `evaluation`.
+    Its result dict shares no data with that of the evaluation, which judging changes.
+
+    Args:
+        evaluation: the evaluation before it is judged.
+        pending: the names of the metrics that a judge still has to score.
     """
     part = msgspec.structs.replace(evaluation, pending=pending, result=None)
     part.result = copy_json(part.as_dict())

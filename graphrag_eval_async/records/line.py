@@ -45,8 +45,9 @@ SHORTEN = "shorten the line, for example the outputs of its steps"
 """What to do about a line that is too long."""
 
 LARGE_BYTES = 128 * 1024
-"""From this size on, a response is read and scored in threads, since decoding, checking and
-comparing it would hold up the event loop; so it is scored if its reference steps are as large.
+"""From this size on, a response is read and scored in a thread, since decoding, checking and
+comparing it would block the event loop. A smaller response is also scored in a thread if its
+reference steps have this size.
 """
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -93,9 +94,10 @@ class Known(NamedTuple):
     """How far an earlier run has read a followed file.
 
     Attributes:
-        begin: offset of the line at which to resume.
+        begin: offset of the first line that was not read, at which to resume.
         number: number of that line, from 1.
-        last: the last line that was read, by which the file is recognised.
+        last: position of the last line that was read, by which the file is recognised; None if no
+            line was read.
     """
 
     begin: int
@@ -206,7 +208,10 @@ class Unwritable(NamedTuple):
 Record = Line | LongLine | Unwritable
 
 _TOO_DEEP = ("Recursion limit reached", "exceeds recursion limit")
-"""Ends of orjson's messages, for types that it knows and for types that `_plain` converts."""
+"""Ends of the messages of orjson for an object that nests too deep.
+
+The first is for types that orjson knows, the second for types that `_plain` converts.
+"""
 
 _PLAIN_TYPES_ALONE = (
     orjson.OPT_PASSTHROUGH_DATACLASS
@@ -218,7 +223,7 @@ ways.
 """
 
 _NOT_FINITE_CURE = "is not a finite number; write None"
-"""What is said of NaN and infinity in Python objects, after the number."""
+"""The end of messages about NaN or infinity in a Python object. They begin with the number."""
 
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """First bytes of NaN or infinity in MessagePack. Text never contains these bytes; large integers
@@ -251,15 +256,15 @@ def write_usual(item: dict[str, Any], number: int, offset: int) -> Line | None:
 
 
 def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
-    """Return a Python object as a line of JSON text.
+    """Write a Python object as a line of JSON text.
 
-    Besides JSON values, accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums,
+    Besides JSON values, this accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums,
     `Decimal` as a number, and the scalars and arrays of NumPy.
 
     Args:
         item: the object.
-        number: the number of the line.
-        offset: its offset.
+        number: the number of the line in its source.
+        offset: the offset of the line in its source.
 
     Returns:
         the line, or an `Unwritable` if the object cannot be written as JSON.
@@ -267,7 +272,7 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     try:
         data = orjson.dumps(item, default=_plain)
         problem = None
-        # orjson writes NaN and infinity as null.
+        # orjson writes NaN and infinity as null, which would hide a mistake.
         if b"null" in data and _may_hold_infinity(item):
             problem = _first_problem(item)
     except (TypeError, ValueError) as error:
@@ -275,7 +280,7 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
         if message.endswith(_TOO_DEEP):
             return _unwritable(item, number, offset, "too_deep", message)
         with suppress(RecursionError):
-            # It says where the problem is, unlike the message.
+            # Unlike the message of orjson, this one says where the problem is.
             message = _first_problem(item) or message
         return _unwritable(item, number, offset, "invalid_field", message)
     if problem is not None:
@@ -284,17 +289,17 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
 
 
 def _unwritable(item: Any, number: int, offset: int, reason: Reason, message: str) -> Unwritable:
-    """Return what stands for an object that cannot be written as JSON."""
+    """Return the record for an object that cannot be written as JSON, with its `repr` as text."""
     data = repr_of(item).encode(errors="backslashreplace")
     return Unwritable(number=number, offset=offset, data=data, reason=reason, message=message)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that orjson can write, for an object of a type that it does not know.
+    """Convert an object of a type that orjson does not know to a value that it can write.
 
     Raises:
-        TypeError: the object has no JSON form.
-        ValueError: it is a number that is not finite.
+        TypeError: the object cannot be converted.
+        ValueError: the object is a number that is not finite.
     """
     if isinstance(value, Mapping):
         return dict(value)
@@ -304,35 +309,49 @@ def _plain(value: Any) -> Any:
         is_whole = value == value.to_integral_value()
         return int(value) if is_whole else float(value)
     if isinstance(value, date):
-        # The missing time of pandas does not equal itself.
+        # `pandas.NaT`, which stands for a missing time, is a date that does not equal itself.
         is_missing = value != value
         if not is_missing:
             return value.isoformat()
-    # NumPy's scalars and arrays have the first; pydantic's models have the second.
+    # Scalars and arrays of NumPy have the method `tolist`, models of pydantic have `model_dump`.
+    is_class = isinstance(value, type)
     for method_name in ("tolist", "model_dump"):
         method = getattr(value, method_name, None)
-        if callable(method) and not isinstance(value, type):
+        if callable(method) and not is_class:
             return method()
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
 def _may_hold_infinity(item: Any) -> bool:
-    """Return whether an item may contain NaN or infinity; a quick check."""
+    """Return whether an item may contain NaN or infinity.
+
+    This is a quick check. It is True for all items that do, and for a few others.
+    """
     try:
-        return _NOT_FINITE.search(msgspec.msgpack.encode(item, enc_hook=_plain)) is not None
-    except Exception:  # noqa: BLE001  (whatever orjson can write and msgspec cannot)
+        encoded = msgspec.msgpack.encode(item, enc_hook=_plain)
+    except Exception:  # noqa: BLE001  (msgspec cannot encode all that orjson can)
         return True
+    return _NOT_FINITE.search(encoded) is not None
 
 
 def _first_problem(value: Any, place: str = "") -> str | None:
-    """Return place and problem of the first part of a value that cannot be written as JSON; None if
-    all can.
+    """Return a message about the first part of a value that cannot be written as JSON.
+
+    The message begins with the place of the part, such as `actual_steps[0].args`.
+
+    Args:
+        value: the value to search, which is a part of an object or the object itself.
+        place: the place of the value in the object; empty for the object itself.
+
+    Returns:
+        None if all parts can be written.
     """
     shown_place = place or "the response"
-    plain = _members_or_plain(value)
+    plain = _without_own_type(value)
     if isinstance(plain, float) and not math.isfinite(plain):
         return f"{shown_place}: {plain} {_NOT_FINITE_CURE}"
 
+    # Search the parts of the value.
     parts: Iterable[tuple[str, Any]] = ()
     if isinstance(plain, dict):
         parts = (
@@ -355,21 +374,24 @@ def _first_problem(value: Any, place: str = "") -> str | None:
     return None
 
 
-def _members_or_plain(value: Any) -> Any:
-    """Return the fields of a dataclass as a dict, or what `_plain` makes of a value; a value that
-    has no other form is returned as it is.
+def _without_own_type(value: Any) -> Any:
+    """Return a value as a dict, a list or a number if it is of a type with such a form.
+
+    Any other value is returned unchanged.
     """
-    if is_dataclass(value) and not isinstance(value, type):
+    is_class = isinstance(value, type)
+    if is_dataclass(value) and not is_class:
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, str | int | float | list | tuple | None):
         return value
-    with suppress(Exception):  # What orjson knows, or what cannot be written.
+    # `_plain` raises for types that orjson knows, and for values that cannot be written.
+    with suppress(Exception):
         return _plain(value)
     return value
 
 
 def repr_of(value: Any) -> str:
-    """Return `repr` of a value, or the name of its type where that fails."""
+    """Return the `repr` of a value, or the name of its type if `repr` raises."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001  (`repr` of a foreign object may raise anything)

@@ -1,5 +1,6 @@
-"""Keys of responses and steps that are probably misnamed. Without these checks they would score
-zero.
+"""Finds keys of responses and steps that are probably misnamed.
+
+Without these checks, such responses would be scored as if the agent had said and done nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +21,22 @@ OTHER_NAMES = {
     "args": ("arguments", "input", "parameters", "kwargs", "tool_input"),
     "output": ("result", "results", "content", "response", "observation", "tool_output"),
 }
-"""Keys of a step, and the names that others give them."""
+"""Keys of a step, and the names of the same things in the formats of other programs."""
 
 _NAMES_OF_STEPS = ("actual_steps", "steps", "tool_calls", "trajectory", "intermediate_steps")
 _NAMES_OF_ANSWER = ("actual_answer", "answer", "final_answer", "response", "output")
 
 SIMILARITY = 0.85
-"""Least ratio of `difflib` of a key that is probably misspelt: one wrong letter of seven."""
+"""The least similarity, as a ratio of `difflib`, of a misspelt key: one wrong letter of seven."""
 
 
 def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
-    """Return the error for a response without a question id."""
-    if "trace_format" in record:  # This package has made the response of a trace.
-        is_text2sparql = record["trace_format"] == "text2sparql"
-        key = "qname" if is_text2sparql else "question_id (--question-id PATH)"
+    """Return the error for a response without a question id, with a hint from its other keys."""
+    is_from_trace = "trace_format" in record
+    if is_from_trace:
+        key = "question_id (--question-id PATH)"
+        if record["trace_format"] == "text2sparql":
+            key = "qname"
         message = f"its question is not found; add it to the reference set, or give its {key}"
         return InvalidRecord("missing_question_id", message)
 
@@ -53,18 +56,21 @@ def missing_question_id(record: Mapping[str, Any]) -> InvalidRecord:
 
 
 def check_is_response(record: Mapping[str, Any]) -> None:
-    """Check that a record with a `template_id` is a response.
+    """Check that a record with a `template_id`, which responses do not have, is a response.
 
     Raises:
         InvalidRecord: it is a result, or a template of a reference set.
     """
-    if "question_text" in record and ("steps_score" in record or "failure" in record):
+    has_score = "steps_score" in record or "failure" in record
+    is_result = "question_text" in record and has_score
+    if is_result:
         raise InvalidRecord(
             "not_a_response",
             "this is a result, as it has template_id, question_text and its score; evaluate the "
             "responses that it was made from (aggregate, report and compare read results)",
         )
-    if "question_id" not in record and _is_list_of_objects(record.get("questions")):
+    is_template = "question_id" not in record and _is_list_of_objects(record.get("questions"))
+    if is_template:
         raise InvalidRecord(
             "not_a_response",
             "this is a template of a reference set; the reference set comes first, then the "
@@ -73,47 +79,65 @@ def check_is_response(record: Mapping[str, Any]) -> None:
 
 
 def kind_of_no_result(result: Mapping[str, Any]) -> str:
-    """Return what an object without a template or a question is, and what to do with it.
+    """Return a message that says what an object is instead of a result, and what to do with it.
 
-    Empty if it is neither a template of a reference set nor a response.
+    Args:
+        result: an object that lacks the id of its template or of its question.
+
+    Returns:
+        an empty string if the object is neither a template of a reference set nor a response.
     """
-    if _is_list_of_objects(result.get("questions")):
+    is_template = _is_list_of_objects(result.get("questions"))
+    if is_template:
         return (
             "this is a template of a reference set, not a result; `evaluate` makes results of "
             "responses"
         )
     keys_of_results = {"template_id", "question_text", "steps_score"}
-    if "question_id" in result and keys_of_results.isdisjoint(result):
+    is_response = "question_id" in result and keys_of_results.isdisjoint(result)
+    if is_response:
         return "this is a response, not a result; `evaluate` makes results of responses"
     return ""
 
 
 def check_keys(record: Mapping[str, Any], unknown: Mapping[str, Any]) -> None:
-    """Check that a response has its steps and its answer under their own keys.
+    """Check that a response does not have its steps or its answer under another key.
+
+    Args:
+        record: the response.
+        unknown: those of its keys that are not keys of a response, with their values.
 
     Raises:
-        InvalidRecord: one of its `unknown` keys is probably meant to be one of these.
+        InvalidRecord: an unknown key probably stands for `actual_steps` or `actual_answer`.
     """
     has_steps = "actual_steps" in record
-    has_ended = "actual_answer" in record or "error" in record
+    has_answer_or_error = "actual_answer" in record or "error" in record
     for key, value in unknown.items():
-        if not has_steps and _is_list_of_objects(value):
-            if key in TRACES and not has_ended:
+        may_be_steps = not has_steps and _is_list_of_objects(value)
+        if may_be_steps:
+            if key in TRACES and not has_answer_or_error:
                 raise InvalidRecord("invalid_field", _trace_hint(key))
             if _resembles(key, _NAMES_OF_STEPS):
                 raise _did_you_mean(key, "actual_steps")
-        if not has_ended and isinstance(value, str) and _resembles(key, _NAMES_OF_ANSWER):
+        may_be_answer = isinstance(value, str) and not has_answer_or_error
+        if may_be_answer and _resembles(key, _NAMES_OF_ANSWER):
             raise _did_you_mean(key, "actual_answer")
 
 
 def check_step(step: Mapping[str, Any], place: str) -> None:
-    """Check a step without a name or an output.
+    """Check that a step without a name or an output does not have them under another key.
+
+    Args:
+        step: the step.
+        place: where the step is in its response, for the message of an error.
 
     Raises:
-        InvalidRecord: it has them under another key, or is a call without its result.
+        InvalidRecord: it has them under another key, or it is a tool call as in messages of
+            OpenAI, which has no output yet.
     """
-    is_call = step.get("type") in ("tool_use", "tool_call", "function_call")
-    if is_call or isinstance(step.get("function"), dict):
+    has_type_of_call = step.get("type") in ("tool_use", "tool_call", "function_call")
+    is_call = has_type_of_call or isinstance(step.get("function"), dict)
+    if is_call:
         raise InvalidRecord(
             "invalid_field",
             f"{place}: this is a tool call without its result; a step has name, args, status and "
@@ -126,7 +150,11 @@ def check_step(step: Mapping[str, Any], place: str) -> None:
 
 
 def check_args(step: Mapping[str, Any], place: str) -> None:
-    """Check a step of a kind that is compared by its arguments.
+    """Check the arguments of a step that is compared by its arguments.
+
+    Args:
+        step: the step.
+        place: where the step is in its response, for the message of an error.
 
     Raises:
         InvalidRecord: the arguments are text, or under another key.
@@ -141,24 +169,28 @@ def check_args(step: Mapping[str, Any], place: str) -> None:
 
 
 def _check_other_names(step: Mapping[str, Any], place: str, key: str) -> None:
-    """Raise `InvalidRecord` if a step without a `key` has it under one of its `OTHER_NAMES`."""
+    """Check that a step does not have the value of a missing key under one of its `OTHER_NAMES`.
+
+    Raises:
+        InvalidRecord: it does; the message suggests to rename the key.
+    """
     for other_name in OTHER_NAMES[key]:
         if step.get(other_name) is not None:
             raise _did_you_mean(f"{place}.{other_name}", f"{place}.{key}")
 
 
 def _is_list_of_objects(value: Any) -> bool:
-    """Return whether a value is a list of at least one object, and of nothing else."""
+    """Return whether a value is a list that has at least one object, and nothing but objects."""
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def _resembles(key: str, names: Collection[str]) -> bool:
-    """Return whether a key is one of some names, or one of them misspelt."""
+    """Return whether a key equals or nearly equals one of some names."""
     return bool(get_close_matches(key[:64].lower(), names, n=1, cutoff=SIMILARITY))
 
 
 def _trace_hint(key: str) -> str:
-    """Return how to read the trace that stands under a key of `TRACES`."""
+    """Return a hint how to read an agent trace, which is under a key of `TRACES`."""
     name = TRACES[key]
     return f'{key}: looks like an agent trace; to read it, use format="{name}" or --format {name}'
 

@@ -17,8 +17,13 @@ _is_tsv_header = re.compile(r"[?$]\w+(?:\t[?$]\w+)*(?:\r?\n)?").fullmatch
 _BINDINGS = '"bindings"'
 """Key of the rows in SPARQL results in JSON."""
 
+_KEY_CHARACTERS = len(_BINDINGS)
+
 _NO_ROWS = (": []", ":[]", " : [ ]", " : []")
-"""How serializers write that there are no rows."""
+"""How most serializers write after the key that there are no rows."""
+
+_ROW_CHARACTERS = 40
+"""Within this number of characters after the beginning of the key, most serializers open a row."""
 
 _has_no_bindings = re.compile(r'"bindings"\s*:\s*\[\s*\]').match
 
@@ -31,25 +36,28 @@ _NO_CSV_STARTS = "<|[{`?$"
 
 
 def returned_nothing(step: Mapping[str, Any]) -> bool:
-    """Return whether what a step returned `is_empty`, or is a header alone if it is said to be CSV.
+    """Return whether the output of a step is empty: an empty list, or results without rows.
 
-    What the agent saw counts; without it, what its query returned when it was run again.
+    A step whose output is not recorded is judged by what its query returned when it was run again.
     """
     output = step.get("output")
-    if type(output) is str and output[:1] in ("{", "["):  # As most are.
+    if type(output) is str and output[:1] in ("{", "["):
+        # It looks like JSON, as most outputs do, so no other format is tried.
         return is_empty_json(output)
     if output is None:
         output = step.get("executed_output")
     if is_empty(output):
         return True
+    # Only the media type tells a header of CSV from other text.
     return step.get("output_media_type") == CSV and _is_csv_header(output)
 
 
 def is_empty(output: Any) -> bool:
     """Return whether the output of a step is an empty list or SPARQL results without rows.
 
-    The output is text or decoded. Results may be JSON, XML or TSV. A header of CSV cannot be told
-    from other text.
+    Args:
+        output: text, or a decoded JSON value. Text may be SPARQL results in JSON, XML or TSV. CSV
+            is not recognised, since its header looks like any other text.
     """
     if isinstance(output, Mapping):
         results = output.get("results")
@@ -66,38 +74,43 @@ def _is_empty_xml(text: str) -> bool:
     """Return whether text is SPARQL results in XML without rows."""
     if _SPARQL_XML not in text:
         return False
-    tag = _find_results_tag(text)
-    if tag is None:
+    results_tag = _find_results_tag(text)
+    if results_tag is None:
         return False
-    is_closed_by_itself = tag[0].endswith("/>")
-    return is_closed_by_itself or _is_closing_tag(text, tag.end()) is not None
+    # The element is empty if it is written <results/>, or if a closing tag follows its opening tag.
+    is_empty_tag = results_tag[0].endswith("/>")
+    return is_empty_tag or _is_closing_tag(text, results_tag.end()) is not None
 
 
 def is_empty_json(text: str) -> bool:
-    """Return whether text is JSON of an empty list, or of SPARQL results without rows."""
-    place = text.find(_BINDINGS)
-    if place < 0:
+    """Return whether JSON text is an empty list, or SPARQL results without rows."""
+    index = text.find(_BINDINGS)
+    if index < 0:
         return _is_empty_list(text) is not None
-    return _has_no_bindings(text, place) is not None
+    return _has_no_bindings(text, index) is not None
 
 
 def has_no_rows(text: str) -> bool:
-    """Return whether text that begins with a brace is JSON of SPARQL results without rows."""
-    place = text.find(_BINDINGS)
-    if place < 0:
+    """Return whether a JSON object, as text, is SPARQL results without rows."""
+    index = text.find(_BINDINGS)
+    if index < 0:
         return False
-    # Most results have a row, and its brace is found in half the time that the pattern takes.
-    start = text[place + 10 : place + 40]
-    # A row, as in most results, or none: looking takes a tenth of the time of the pattern.
-    if "{" in start and "]" not in start:
+    # The text after the key tells in nearly all cases whether there is a row. Looking at it takes a
+    # tenth of the time of the pattern.
+    after_key = text[index + _KEY_CHARACTERS : index + _ROW_CHARACTERS]
+    begins_row = "{" in after_key and "]" not in after_key
+    if begins_row:
         return False
-    if start.startswith(_NO_ROWS):
+    if after_key.startswith(_NO_ROWS):
         return True
-    return _has_no_bindings(text, place) is not None
+    return _has_no_bindings(text, index) is not None
 
 
 def _is_csv_header(text: Any) -> bool:
-    """Return whether an output that is said to be CSV is a single line, and no other format."""
+    """Return whether an output with the media type of CSV is only a header: a single line of text.
+
+    JSON and other formats do not count, even if the media type says CSV.
+    """
     if not isinstance(text, str):
         return False
     line = text.lstrip("\ufeff").rstrip("\r\n")
@@ -107,9 +120,9 @@ def _is_csv_header(text: Any) -> bool:
 
 
 def unwrapped(output: Any) -> Any:
-    """Return what JSON text of JSON text, or an object with one key, holds.
+    """Decode an output, and return the value that it wraps: JSON text, or an object with one key.
 
-    Any other value is returned as it is, decoded.
+    Agents often wrap an output like this. An output that wraps nothing is only decoded.
     """
     value = decoded(output)
     if isinstance(value, dict) and len(value) == 1:
@@ -118,7 +131,7 @@ def unwrapped(output: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Return the value of JSON text; anything else is returned as it is."""
+    """Return the value of JSON text; anything else is returned unchanged."""
     if isinstance(value, str):
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(value)

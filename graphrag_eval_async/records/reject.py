@@ -60,20 +60,27 @@ class Reject:
         return f"{place}: {self.reason}: {self.message}"
 
     def described(self) -> str:
-        """Return text for a log: with the path, on one line, without control characters."""
+        """Return the reject as one line of a log, with its path and without control characters."""
         text = str(self) if self.path is None else f"{self.path}: {self}"
         return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
-    """Return the reject for a line that is in memory."""
+    """Return the reject for a line that was read whole.
+
+    Args:
+        line: the line.
+        reason: why it cannot be evaluated, in a word.
+        message: what is wrong, and what to do.
+    """
     if len(message) > MESSAGE_CHARACTERS:
         message = f"{message[:MESSAGE_CHARACTERS]}..."
     return Reject(
         line=_number_of(line),
         offset=line.offset,
         reason=reason,
-        message=in_utf8(message),  # A key may hold a lone surrogate.
+        # The message may quote a key with a lone surrogate, which UTF-8 cannot encode.
+        message=in_utf8(message),
         head=line.data[:HEAD_BYTES],
         length=len(line.data),
         sha256=hashlib.sha256(line.data).hexdigest(),
@@ -83,13 +90,14 @@ def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
 
 
 def reject_unread(record: LongLine | Unwritable) -> Reject:
-    """Return the reject for a line over the length limit, or a record that has no JSON text."""
+    """Return the reject for a line that is too long to read, or a record without JSON text."""
     if isinstance(record, Unwritable):
         return reject(record, record.reason, record.message)
 
     reason: Reason = "too_long"
     message = f"{record.length} bytes, more than {record.limit}; {SHORTEN}"
     if not record.whole:
+        # The file may still grow, and the line with it.
         reason = "incomplete"
         message = f"no newline yet; so far: {message}"
     return Reject(
@@ -105,7 +113,7 @@ def reject_unread(record: LongLine | Unwritable) -> Reject:
 
 
 def _number_of(record: Record) -> int:
-    """Return the number of a line, 0 if only a part of its file is read."""
+    """Return the number of a line; 0 if only a part of its file is read, so nobody knows it."""
     is_part = record.file is not None and record.file.is_part
     return 0 if is_part else record.number
 
@@ -115,7 +123,7 @@ def _path_of(record: Record) -> str | None:
 
 
 class Rejects(list[Reject]):
-    """The rejects of a stream: a list of the kept ones, and counts of all.
+    """The rejects of a stream: a list of those that are kept, and counts of all.
 
     Attributes:
         counts: number of rejects by reason, kept or not.
@@ -130,12 +138,15 @@ class Rejects(list[Reject]):
         return self.counts.total()
 
     def add(self, reject: Reject, *, keep: bool = True) -> None:
-        """Count one reject, and keep it, too, without its content.
+        """Count a reject, and append it to the list without its content.
 
-        It is only counted if it is not to be kept, or if `KEPT_REJECTS` are kept.
+        Args:
+            reject: the reject.
+            keep: whether to append it; it is not appended in any case after `KEPT_REJECTS` others.
         """
         self.counts[reject.reason] += 1
-        if keep and len(self) < KEPT_REJECTS:
+        has_room = len(self) < KEPT_REJECTS
+        if keep and has_room:
             self.append(dataclasses.replace(reject, content=None))
 
     def __repr__(self) -> str:

@@ -69,11 +69,12 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         question_id: id of its question.
         fields: its keys and values, without nulls.
-        metadata: unknown keys and their values, which the result holds in `metadata`.
-        failed: whether it is an error.
-        metrics: names of the metrics that it contains.
-        numbers: values of these metrics.
-        usable: the name of each step; None if the step did not succeed or has no output.
+        metadata: its unknown keys and their values, which the result has under `metadata`.
+        failed: whether the response is an error.
+        metrics: names of the metrics that the response itself has, such as its duration.
+        numbers: the values of `metrics`, in the same order.
+        usable: for each step, its name if it can be compared with a reference step; None if the
+            step did not succeed or has no output.
         question: its question, if there is no reference set to look it up.
     """
 
@@ -88,17 +89,26 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_record(record: Record, questions: Mapping[str, Any]) -> Response | Reject:
-    """Return the response in a record, or a reject; see `read_response`."""
+    """Read the response in a record; return a reject if it cannot be evaluated.
+
+    Args:
+        record: a line, or what stands for a line that could not be read.
+        questions: a mapping whose keys are the ids of the questions; or an `AnyQuestion`, if
+            responses bring their own questions.
+    """
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
         return read_response(record.data, questions, offset=record.offset)
     except InvalidRecord as error:
-        is_cut_off = error.reason in ("invalid_utf8", "invalid_json") and not record.whole
-        if is_cut_off:  # The rest of the line may mend it.
+        is_undecodable = error.reason in ("invalid_utf8", "invalid_json")
+        if is_undecodable and not record.whole:
+            # The rest of the line may not be written yet, and may make it valid.
             return reject(record, "incomplete", f"no newline yet; so far: {error}")
-        message = _SPANS_LINES if record.data.strip() == b"{" else str(error)
-        return reject(record, error.reason, message)
+        is_first_line_of_object = record.data.strip() == b"{"
+        if is_first_line_of_object:
+            return reject(record, error.reason, _SPANS_LINES)
+        return reject(record, error.reason, str(error))
 
 
 def read_response(
@@ -107,14 +117,14 @@ def read_response(
     """Decode and check one response.
 
     Args:
-        data: its JSON text.
+        data: the response as JSON text.
         questions: a mapping whose keys are the ids of the questions; or an `AnyQuestion`, if
             responses bring their own questions.
-        decoded: its JSON value, if that is known.
-        offset: bytes of its file before it.
+        decoded: the JSON value of `data`, if the caller has decoded it already.
+        offset: bytes of the file before the response.
 
     Raises:
-        InvalidRecord: it cannot be evaluated.
+        InvalidRecord: the response cannot be evaluated.
     """
     record = load(data, offset=offset) if decoded is None else decoded
     _check_depth(record, data)
@@ -123,7 +133,7 @@ def read_response(
     if "template_id" in record:
         check_is_response(record)
 
-    # Its question.
+    # Find its question.
     question = None
     if isinstance(questions, AnyQuestion):
         question = question_of(record)
@@ -132,21 +142,23 @@ def read_response(
     else:
         question_id = _check_question_id(record, questions)
 
-    # Its keys.
+    # Set unknown keys aside.
     metadata = {}
     if not _KNOWN_KEYS.issuperset(record):
         metadata = {key: value for key, value in record.items() if key not in _KNOWN_KEYS}
         check_keys(record, metadata)
 
-    # A null means that there is no value. Most responses have none, and are not copied.
+    # Remove keys with null, which are the same as missing keys. Most responses have none, and are
+    # not copied.
     fields = record
     if None in record.values():
         fields = {key: value for key, value in record.items() if value is not None}
 
-    # Its values.
+    # Check the values.
     metrics = tuple([key for key in RESOURCES if key in fields])
     numbers = tuple([fields[key] for key in metrics])
     for key, value in zip(metrics, numbers, strict=True):
+        # Nearly all values pass this fast check; `_check_resource` says what is wrong with others.
         if type(value) not in _NUMBERS or not 0 <= value < BEYOND_64_BITS:
             _check_resource(key, value)
     _check_texts(fields)
@@ -164,14 +176,23 @@ def read_response(
 
 
 def _check_depth(record: Any, data: bytes) -> None:
-    """Raise `InvalidRecord` if a record nests too deep."""
+    """Check how deep arrays and objects in a record nest.
+
+    Args:
+        record: the JSON value of the record.
+        data: its JSON text.
+
+    Raises:
+        InvalidRecord: they nest more than `MAX_DEPTH` deep.
+    """
     # Text with few brackets cannot nest deep. Counting them is faster than walking the values.
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
+    brackets = data.count(b"[") + data.count(b"{")
+    if brackets > MAX_DEPTH and nests_deeper(record, MAX_DEPTH):
         raise too_deep()
 
 
 def _not_an_object(record: Any) -> InvalidRecord:
-    """Return the error for a record that is not an object."""
+    """Return the error for a record that is not a JSON object."""
     message = f"expected a JSON object, got {describe(record)}"
     if type(record) is list:
         message += '; agent traces need format="auto" or --format auto'
@@ -179,10 +200,10 @@ def _not_an_object(record: Any) -> InvalidRecord:
 
 
 def _check_question_id(record: dict[str, Any], questions: Mapping[str, Any]) -> str:
-    """Return the id of the question of a response.
+    """Return the id of a response's question.
 
     Raises:
-        InvalidRecord: it has none, or that of no question.
+        InvalidRecord: the response has no such id, or no question has this id.
     """
     question_id = record.get("question_id")
     if question_id is None or question_id == "":
@@ -197,7 +218,11 @@ def _check_question_id(record: dict[str, Any], questions: Mapping[str, Any]) -> 
 
 
 def _check_texts(fields: dict[str, Any]) -> None:
-    """Check all fields but the steps and the metrics."""
+    """Check the types of all fields of a response except its steps and its metrics.
+
+    Raises:
+        InvalidRecord: a field has another type.
+    """
     if "status" in fields:
         _check_status("status", fields["status"])
     if "actual_answer" in fields and type(fields["actual_answer"]) is not str:
@@ -211,16 +236,26 @@ def _check_texts(fields: dict[str, Any]) -> None:
 
 
 def _check_resource(key: str, value: Any) -> None:
-    """Check the value of a metric: a number from 0."""
+    """Check that the value of a metric of a response, such as its duration, is a number from 0."""
     _check_number(key, value, "a number")
     if value < 0:
         raise _invalid(key, "0 or more", value)
 
 
 def _check_number(key: str, value: Any, expected: str) -> None:
-    """Check that a value is a number of at most 64 bits; `expected` says so in words."""
+    """Check that the value under a key is a number of at most 64 bits.
+
+    Args:
+        key: the key.
+        value: the value.
+        expected: what the value should be, for the message of an error, such as "a number".
+
+    Raises:
+        InvalidRecord: it is something else.
+    """
     is_number = type(value) in _NUMBERS
-    if not is_number or (type(value) is float and abs(value) >= BEYOND_64_BITS):
+    is_too_large = type(value) is float and abs(value) >= BEYOND_64_BITS
+    if not is_number or is_too_large:
         raise _invalid(key, f"{expected} of at most 64 bits", value)
 
 
@@ -234,19 +269,19 @@ def _invalid(key: str, expected: str, value: Any) -> InvalidRecord:
 
 
 def check_steps(steps: Any) -> list[str | None]:
-    """Check the steps of a response, and set a missing status from the error or the output.
+    """Check the steps of a response, and set the status of those that lack it, in place.
 
     Returns:
-        the name of each step, or None if the step cannot be compared.
+        for each step, its name if it can be compared with a reference step, otherwise None.
 
     Raises:
-        InvalidRecord: they are no steps.
+        InvalidRecord: they are not a list of steps.
     """
     if type(steps) is not list:
         raise _invalid("actual_steps", "an array", steps)
     usable: list[str | None] = []
     for index, step in enumerate(steps):
-        # Most steps succeeded, and need no other check.
+        # A step that succeeded needs no other check, unless its name says so. Most steps do.
         if (
             type(step) is dict
             and step.get("status") == "success"
@@ -261,7 +296,18 @@ def check_steps(steps: Any) -> list[str | None]:
 
 
 def _check_step(step: Any, place: str) -> str | None:
-    """Check a step of any kind; see `check_steps`."""
+    """Check a step of a response, and set its status in place if it lacks one.
+
+    Args:
+        step: the step.
+        place: where the step is in its response, for the message of an error.
+
+    Returns:
+        the name of the step if it can be compared with a reference step, otherwise None.
+
+    Raises:
+        InvalidRecord: it is not a step.
+    """
     if type(step) is not dict:
         raise _invalid(place, "an object", step)
     name = step.get("name")
@@ -288,23 +334,29 @@ def _check_step(step: Any, place: str) -> str | None:
 
 
 def _status_of(step: Mapping[str, Any]) -> str | None:
-    """Return the status of a step that does not say it; None without an error and an output."""
+    """Return the status of a step without one: it follows from its error or its output.
+
+    Returns:
+        None if the step has neither.
+    """
     error = step.get("error")
     output = step.get("output")
-    # Some agents write an empty error beside each output.
-    if error is not None and (error != "" or output is None):
-        return "error"
-    return None if output is None else "success"
+    if output is None:
+        return None if error is None else "error"
+    # Some agents write an empty error beside each output, which means that there is none.
+    has_error = error is not None and error != ""
+    return "error" if has_error else "success"
 
 
 def set_metrics_aside(step: dict[str, Any]) -> None:
-    """Move an agent's own metrics of its retrieval to `metadata`, so that they are not
-    aggregated.
+    """Move scores that the agent itself gave a retrieval step to the `metadata` of the step.
+
+    There, they are not aggregated as if they were scores of this package.
     """
-    claimed = [key for key in step if key in _METRICS_OF_RETRIEVAL or key.endswith(COST)]
-    if not claimed:
+    scores = [key for key in step if key in _METRICS_OF_RETRIEVAL or key.endswith(COST)]
+    if not scores:
         return
-    metadata = {key: step.pop(key) for key in claimed}
+    metadata = {key: step.pop(key) for key in scores}
     if "metadata" in step:
         metadata["metadata"] = step["metadata"]
     step["metadata"] = metadata

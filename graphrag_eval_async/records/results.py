@@ -1,4 +1,4 @@
-"""Reading of result dicts of any origin. Each is checked completely before any of it is counted."""
+"""Reads result dicts of any origin. Each is checked completely before any of it is counted."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ Values: TypeAlias = list[tuple[str, float]]
 
 
 def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = False) -> Evaluation:
-    """Return what counts of a result.
+    """Return an evaluation with those values and steps of a result that count.
 
-    Skips values and steps of responses that are errors, unless `include_errors`.
+    Args:
+        result: a result dict, or an evaluation, which need not be checked.
+        include_errors: whether the values and steps of responses that are errors count.
 
     Raises:
         AggregationError: `result` is not a result, or one of its metrics is not a finite number of
@@ -51,7 +53,7 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = Fa
             return result.without_values()
         return result
 
-    # A dict is checked first, since `Mapping` takes ten times as long.
+    # `dict` comes first, since checking for `Mapping` takes ten times as long.
     if not isinstance(result, (dict, Mapping)):
         raise AggregationError(f"a result must be an object, not {describe(result)}")
     steps = _check_keys(result)
@@ -69,28 +71,30 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = Fa
     if "tags" in result:
         evaluation.tags = _tags(result)
 
-    if include_errors or not failed:
-        evaluation.steps = step_outcomes(steps)
-        count_metrics(evaluation, result, steps)
-    else:
-        layout = _layout((False, *result))
-        outcomes = tuple(missing_values(result, layout.errors, failed=True, counts=False))
+    if failed and not include_errors:
+        errors = _layout_of_result(result).errors
+        outcomes = tuple(missing_values(result, errors, failed=True, counts=False))
         evaluation.outcomes = outcomes
         evaluation.outcomes_of_error = outcomes
+    else:
+        evaluation.steps = step_outcomes(steps)
+        count_metrics(evaluation, result, steps)
     return evaluation
 
 
 def _check_keys(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Check the keys of a result that are not metrics; return its steps.
+    """Check the keys of a result that are not metrics, and return its steps.
 
     Raises:
         AggregationError: `result` is not a result.
     """
     template_id = result.get("template_id")
-    if template_id is None or result.get("question_id") is None:
-        other_kind = kind_of_no_result(result)
-        if other_kind:
-            raise AggregationError(other_kind)
+    lacks_ids = template_id is None or result.get("question_id") is None
+    if lacks_ids:
+        # It may be a response or a reference set, which a better message can say.
+        message = kind_of_no_result(result)
+        if message:
+            raise AggregationError(message)
     if not isinstance(template_id, str):
         raise _error(result, "template_id", "a string", template_id)
     status = result.get("status", "success")
@@ -105,9 +109,14 @@ def _check_keys(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def with_outputs(result: Any, kinds: Mapping[str, list[str]]) -> Any:
-    """Return an unchecked result that lists the outputs of custom evaluations that it may have.
+    """Return a copy of a result that lists the outputs of custom evaluations that it may have.
 
-    `kinds` are added to what it says about its judge, unless that lists outputs already.
+    A result that lists outputs already, or that is not a result, is returned unchanged.
+
+    Args:
+        result: a result, which is not checked.
+        kinds: keys to add to what the result has under `judge`: `outputs`, and lists of those
+            outputs that are texts or from 0 to 1.
     """
     if not isinstance(result, Mapping):
         return result
@@ -120,20 +129,29 @@ def with_outputs(result: Any, kinds: Mapping[str, list[str]]) -> Any:
 def count_metrics(
     evaluation: Evaluation, result: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Set the metrics of a result and its steps, and record which are missing and why."""
-    layout = _layout((False, *result))
+    """Set the metrics of an evaluation from a result, and why some of them have no value.
+
+    Args:
+        evaluation: the evaluation, of which this sets `metrics`, `numbers`, `outcomes`, `fractions`
+            and `votes`.
+        result: the result dict.
+        steps: the steps of the result, some of which may be retrieval steps with own metrics.
+    """
+    layout = _layout_of_result(result)
     values = _values(result, layout.metrics, result)
     outcomes = missing_values(result, layout.errors, failed=evaluation.failed, counts=True)
     panels = [(result, key) for key in layout.panels]
 
-    # Outputs of custom evaluations and metrics in code, which the result lists.
+    # Add the outputs of custom evaluations and of metrics in code, which the result lists.
     evaluation.fractions = ()
     if CUSTOM_METRICS in result and OUTPUTS not in result:
-        # There was no judge, and the outputs of metrics in code are known.
+        # There was no judge, so no output of a custom evaluation is missing.
         outcomes = [outcome for outcome in outcomes if outcome[0] != OUTPUTS]
     for place in (OUTPUTS, CUSTOM_METRICS):
         listed = result.get(place)
-        if listed is None or not isinstance(listed, (dict, Mapping)) or "outputs" not in listed:
+        if listed is None:
+            continue
+        if not isinstance(listed, (dict, Mapping)) or "outputs" not in listed:
             continue
         texts = _output_names(listed, place, "texts", result)
         outputs = [
@@ -144,9 +162,10 @@ def count_metrics(
         values += _values(result, numbers, result)
         evaluation.fractions += tuple(_output_names(listed, place, "fractions", result))
 
+    # Add the metrics of retrieval steps.
     for step in steps:
         if step.get("name") == "retrieval":
-            layout = _layout((True, *step))
+            layout = _layout_of_step(step)
             values += _values(step, layout.metrics, result)
             outcomes += missing_values_of_step(step, layout.errors)
             panels += [(step, key) for key in layout.panels]
@@ -158,18 +177,35 @@ def count_metrics(
 
 
 class _Layout(NamedTuple):
-    """Keys of a result or of a retrieval step."""
+    """The keys of a result, or of a retrieval step, by what they mean.
+
+    Attributes:
+        metrics: names of metrics.
+        errors: keys of errors, each of which leaves some metrics without a value.
+        panels: keys under which several judges have their scores.
+    """
 
     metrics: list[str]
-    errors: list[str]  # Those that leave metrics without a value.
-    panels: list[str]  # Those under which are the metrics by judge, of several judges.
+    errors: list[str]
+    panels: list[str]
+
+
+def _layout_of_result(result: Mapping[str, Any]) -> _Layout:
+    """Return the keys of a result by what they mean."""
+    return _layout((False, *result))
+
+
+def _layout_of_step(step: Mapping[str, Any]) -> _Layout:
+    """Return the keys of a retrieval step by what they mean."""
+    return _layout((True, *step))
 
 
 @remember(entries=512)
 def _layout(is_step_and_keys: tuple[Any, ...]) -> _Layout:
-    """Return the layout of a result or of a retrieval step. There are few, so they are cached.
+    """Return the keys of a result or of a retrieval step by what they mean.
 
-    The first item says whether it is that of a step; the others are its keys.
+    Many results have the same keys, so layouts are cached. The cache takes a single argument, a
+    tuple that begins with whether it is a step. Its keys follow.
     """
     is_step, *keys = is_step_and_keys
     metrics = RETRIEVAL_METRICS if is_step else RESULT_METRICS
@@ -183,7 +219,16 @@ def _layout(is_step_and_keys: tuple[Any, ...]) -> _Layout:
 
 
 def _values(item: Mapping[str, Any], metrics: Sequence[str], result: Mapping[str, Any]) -> Values:
-    """Return the values of some metrics of a result, or of an item that is one of its steps."""
+    """Return the values of some metrics of a result or of one of its steps, without nulls.
+
+    Args:
+        item: the result or the step.
+        metrics: keys of the item.
+        result: the result, for the message of an error.
+
+    Raises:
+        AggregationError: a value is not a finite number of at most 64 bits.
+    """
     values: Values = []
     for key in metrics:
         value = item[key]
@@ -199,13 +244,20 @@ def _values(item: Mapping[str, Any], metrics: Sequence[str], result: Mapping[str
 
 
 def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
-    """Return a number of any type as an int or a float.
+    """Return a number of any type, such as one of NumPy, as an int or a float.
+
+    Args:
+        value: the number.
+        key: its key, for the message of an error.
+        result: the result that it is in, for the message of an error.
 
     Raises:
-        AggregationError: it is no finite number of at most 64 bits.
+        AggregationError: it is not a finite number of at most 64 bits.
     """
-    if not isinstance(value, bool) and isinstance(value, Real):
-        with suppress(OverflowError):  # A fraction raises it; numbers of NumPy become infinite.
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number:
+        # A `Fraction` that is too large raises an error; a number of NumPy becomes infinite.
+        with suppress(OverflowError):
             if isinstance(value, Integral):
                 integer = int(value)
                 if fits_64_bits(integer):
@@ -218,9 +270,11 @@ def _number(value: Any, key: str, result: Mapping[str, Any]) -> float:
 
 
 def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Yield each metric that two or more judges gave a score, with the scores by judge.
+    """Yield each metric that at least two judges scored, with the score of each judge.
 
-    `item` is a result or a step, and under `key` it has what each of its judges gave it.
+    Args:
+        item: a result or a retrieval step.
+        key: the key of the item under which each judge has its scores.
     """
     metrics_by_judge = item[key]
     if not isinstance(metrics_by_judge, Mapping):
@@ -229,15 +283,17 @@ def _votes(item: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str
         return
     names = dict.fromkeys(name for metrics in metrics_by_judge.values() for name in metrics)
     for name in names:
-        if name not in item or name.endswith(COST):
+        # Other keys are not scores: the item itself has no such metric, or they are costs.
+        is_scored = name in item and not name.endswith(COST)
+        if not is_scored:
             continue
-        scores = {
+        score_by_judge = {
             judge: metrics[name]
             for judge, metrics in metrics_by_judge.items()
             if _is_score(metrics.get(name))
         }
-        if len(scores) > 1:
-            yield name, scores
+        if len(score_by_judge) > 1:
+            yield name, score_by_judge
 
 
 def _is_score(value: Any) -> bool:
@@ -248,22 +304,29 @@ def _is_score(value: Any) -> bool:
 def _output_names(
     listed: Mapping[str, Any], place: str, key: str, result: Mapping[str, Any]
 ) -> list[str]:
-    """Return the names of outputs under a key of what a result has at `place`.
+    """Return the names of outputs that a result lists, without names that mean something else.
+
+    Args:
+        listed: what the result has under the key `place`.
+        place: the key of the result, for the message of an error.
+        key: the key of `listed` that has the names; they are empty if it is missing.
+        result: the result, for the message of an error.
 
     Raises:
-        AggregationError: it is not a list of names.
+        AggregationError: they are not a list of names.
     """
     names = listed.get(key, [])
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+    is_list = isinstance(names, list | tuple)
+    if not is_list or not all(isinstance(name, str) for name in names):
         raise _error(result, f"{place}.{key}", "a list of names", names)
     return [name for name in names if name not in RESULT_KEYS and not name.endswith(COST)]
 
 
 def _tags(result: Mapping[str, Any]) -> Tags:
-    """Return the tags of a result that has some.
+    """Return the tags of a result, which must have the key `tags`.
 
     Raises:
-        AggregationError: they are no tags.
+        AggregationError: the tags are invalid.
     """
     try:
         return read_tags(result["tags"])
@@ -273,7 +336,14 @@ def _tags(result: Mapping[str, Any]) -> Tags:
 
 
 def _error(result: Mapping[str, Any], place: str, expected: str, value: Any) -> AggregationError:
-    """Return the error for a value at a place of a result that is not as expected."""
+    """Return the error for a value in a result that is not as expected.
+
+    Args:
+        result: the result.
+        place: where the value is in it.
+        expected: what it must be, in words.
+        value: the value.
+    """
     question = describe(result.get("question_id"))
     problem = f"must be {expected}, not {describe(value)}"
     return AggregationError(f"question {question}: {place}: {problem}")

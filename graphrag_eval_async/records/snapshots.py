@@ -1,4 +1,4 @@
-"""Reading of snapshots of aggregates."""
+"""Reads the statistics in snapshots of aggregates."""
 
 from __future__ import annotations
 
@@ -10,30 +10,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SAME_MEAN = 1e-9
-"""Means that differ by less are of the same values: they differ by rounding only."""
+"""Means that differ by less are means of the same values, which were rounded differently."""
 
 
 def counts_of(group: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the numbers of results and of errors in a group of aggregates."""
+    """Return the number of results in a group of a snapshot, and how many of them are errors."""
     errors: int = group["number_of_error_samples"]
     results = errors + group["number_of_success_samples"]
     return results, errors
 
 
 def mean_of_questions(stats: Mapping[str, Any]) -> float:
-    """Return the mean of a metric to show or check.
+    """Return the mean of a metric that pages show and gates check.
 
-    It is over questions, or over all values if some results do not name their question.
+    It is the mean over questions; or over all values, if some results do not name their question.
     """
     mean: float = stats.get("mean_of_questions", stats["mean"])
     return mean
 
 
 def interval_of_mean(stats: Mapping[str, Any], kind: str = "interval") -> Mapping[str, Any] | None:
-    """Return the interval of a metric if it is about `mean_of_questions`, or else None.
+    """Return the confidence interval of a metric, if it is an interval of the mean over questions.
 
-    With several samples of a question, it may be about the mean of first samples instead. `kind` is
-    the key of the interval.
+    With several samples of a question, an interval may be of the mean of first samples instead.
+
+    Args:
+        stats: the statistics of the metric.
+        kind: the key of the interval in them.
+
+    Returns:
+        None if there is no interval, or if it is of another mean.
     """
     interval: Mapping[str, Any] | None = stats.get(kind)
     if interval is None:
@@ -52,12 +58,22 @@ def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def cut_note(snapshot: Mapping[str, Any]) -> str:
-    """Return a note for below the groups of a snapshot; empty unless tags were left out."""
-    return f"Other tags are not shown: {LIMIT_IN_WORDS}." if snapshot.get("tags_are_cut") else ""
+    """Return a note that some tags are not shown, to stand below a table of tags.
+
+    It is empty if all tags are shown.
+    """
+    if not snapshot.get("tags_are_cut"):
+        return ""
+    return f"Other tags are not shown: {LIMIT_IN_WORDS}."
 
 
 def tags_of(snapshot: Mapping[str, Any], by: str | None = None) -> dict[str, Any]:
-    """Return the groups of a snapshot by name of tag: those of the key `by`, or of all keys."""
+    """Return the groups of results by tag, each under the name of its tag, such as ``hops=2``.
+
+    Args:
+        snapshot: a snapshot of aggregates.
+        by: the key of the tags to return; None or `ALL_TAGS` for all keys.
+    """
     groups: dict[str, Any] = {}
     for key, group_by_value in snapshot.get("per_tag", {}).items():
         if by in (None, ALL_TAGS, key):

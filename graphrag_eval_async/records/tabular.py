@@ -21,18 +21,20 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uf
 
 
 def escape_formula(cell: str) -> str:
-    """Return a cell that spreadsheets read as text.
+    """Return the text of a cell, with an apostrophe before it if it could be a formula.
 
-    An apostrophe is put before anything that could be a formula.
+    Spreadsheets show a cell with an apostrophe as text, and do not run it.
     """
-    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+    if cell.startswith(FORMULA_STARTS):
+        return f"'{cell}"
+    return cell
 
 
 def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a flat row for each result, for example for `pandas.DataFrame`.
 
-    Lists and dicts become JSON text. Skips results with metrics in `pending`: each is followed by
-    the complete result.
+    Lists and dicts become JSON text. Results with metrics in `pending` are skipped, since a
+    complete result follows each of them.
 
     Args:
         results: result dicts, in any order.
@@ -41,7 +43,7 @@ def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result with lists and dicts as JSON text; other values are unchanged."""
+    """Return a copy of a result whose lists and dicts are JSON text."""
     return {key: _flat(value) for key, value in result.items()}
 
 
@@ -52,7 +54,8 @@ def _flat(value: Any) -> Any:
 
 
 def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one row per number of a snapshot, with the keys in `STATISTICS`."""
+    """Return a row for each number in a snapshot; its keys are `STATISTICS`."""
+    # The scope of each group, its name, and its statistics.
     groups: list[tuple[str, str | None, Mapping[str, Any]]] = [
         *(("template", name, group) for name, group in snapshot["per_template"].items()),
         *(("tag", name, group) for name, group in tags_of(snapshot).items()),
@@ -63,7 +66,7 @@ def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for scope, name, group in groups:
         for metric, stats in group.items():
-            # The error rate of a group is a number alone: its mean over questions.
+            # The error rate has no dict of statistics: its only number is its mean over questions.
             path = "mean_of_questions" if metric == ERROR_RATE else ""
             for statistic, value in _numbers(stats, path):
                 row = (scope, name, metric, statistic, value)
@@ -72,20 +75,26 @@ def statistics_of(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _numbers(stats: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the numbers of a metric, each with the keys under which it is, joined by dots."""
+    """Yield each number in the statistics of a metric, with its path, such as `quantiles.p95`.
+
+    Args:
+        stats: a number; or a dict, whose values may be dicts again.
+        path: the path of `stats`; empty for a whole metric. A number without a path is a count.
+    """
     if isinstance(stats, Mapping):
         for key, value in stats.items():
             yield from _numbers(value, f"{path}.{key}" if path else key)
-    elif not isinstance(stats, str):  # Text is, for example, the kind of an interval.
+    elif not isinstance(stats, str):  # The kind of an interval, for example, is text.
         yield path or "count", stats
 
 
 def means_table(snapshot: Mapping[str, Any]) -> str:
-    """Return an HTML table of samples, errors and means over questions.
+    """Return an HTML table of a snapshot: samples, errors and the mean of each metric.
 
-    It has a row for each template, and for the micro and macro means.
+    It has a row for each template, one for all results (micro), and one for the means over
+    templates (macro).
     """
-    # Pairs, since a template may have any name.
+    # A list of pairs, not a dict: a template may be named "micro", too.
     groups = [
         *snapshot["per_template"].items(),
         ("micro", snapshot["micro"]),
@@ -106,8 +115,8 @@ def means_table(snapshot: Mapping[str, Any]) -> str:
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return an HTML table with all text escaped."""
-    # Imported here, since it takes a millisecond, and only notebooks need it.
+    """Return an HTML table in which all text is escaped."""
+    # Imported only here, since it takes a millisecond and only notebooks need it.
     from html import escape
 
     def cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Reading of YAML and JSON files that people write."""
+"""Reads YAML and JSON files that people write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import orjson
@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_EXPANSION = 10
-"""Maximum factor by which expanding aliases may lengthen a YAML file, plus `FREE_EXPANSION`."""
+"""Maximum factor by which expanding aliases may lengthen a YAML file.
+
+The limit protects against files that expand to gigabytes.
+"""
 
 FREE_EXPANSION = 1_000_000
-"""Characters by which expanding aliases may lengthen any YAML file."""
+"""Characters by which expanding aliases may lengthen any YAML file, in addition to the factor."""
 
 CHECKED_BYTES = 1 << 20
-"""JSON text on one line, as programs write it, is searched for duplicate keys only so far."""
+"""How many bytes are searched for duplicate keys in JSON text on one line.
+
+Such text is written by programs, which do not repeat keys.
+"""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _QUOTATION = re.compile(r"""(['"]).*\1""", re.DOTALL)
@@ -75,7 +81,7 @@ def read_file(path: str) -> Any:
 
 
 def read_json(text: bytes) -> Any:
-    """Return the value of JSON text, with integers of any length.
+    """Return the value of JSON text, in which integers may have any length.
 
     Raises:
         UnreadableFile: the text is not JSON.
@@ -84,7 +90,7 @@ def read_json(text: bytes) -> Any:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
         problem: Exception = error
-    # orjson says in which line the problem is.
+    # Unlike msgspec, orjson says in which line the problem is. It can read fewer integers.
     try:
         orjson.loads(text)
     except ValueError as error:
@@ -93,30 +99,43 @@ def read_json(text: bytes) -> Any:
 
 
 def check_keys(text: bytes) -> None:
-    """Check that no object in JSON text has a key twice. Other mistakes pass.
+    """Check that no object in JSON text has a key twice, which parsers silently accept.
+
+    Text that is not JSON passes; `read_json` says what is wrong with it.
 
     Raises:
         UnreadableFile: an object has a key twice.
     """
     beginning = text[:CHECKED_BYTES]
-    checked = text if b"\n" in beginning else beginning
+    has_lines = b"\n" in beginning
+    checked = text if has_lines else beginning
     try:
         json.loads(checked.decode(errors="replace"), object_pairs_hook=_check_object, parse_int=str)
-    except UnreadableFile as duplicate:
-        raise UnreadableFile(_duplicate_with_line(text) or str(duplicate)) from None
+    except UnreadableFile as duplicate_error:
+        message = _duplicate_with_line(text) or str(duplicate_error)
+        raise UnreadableFile(message) from None
     except (ValueError, RecursionError):
         return
 
 
 def _check_object(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) < len(pairs):
+    """Check that an object has no key twice, given its keys and values in the order of the text."""
+    has_duplicates = len(dict(pairs)) < len(pairs)
+    if has_duplicates:
         names = [name for name, _ in pairs]
         most_frequent = max(names, key=names.count)
         raise UnreadableFile(f"not JSON: duplicate key {most_frequent!r} in an object")
 
 
 def _duplicate_with_line(text: bytes) -> str | None:
-    """Return a message about a duplicate key in JSON text with its line, which only YAML tells."""
+    """Return a message about a duplicate key in JSON text that says in which line it is.
+
+    Parsers of JSON do not tell the line of a key, so the text is parsed as YAML, of which JSON is
+    nearly a subset.
+
+    Returns:
+        None if the parser of YAML finds no duplicate key, or stops at something else before it.
+    """
     try:
         read_yaml(_without_surrogates(text))
     except UnreadableFile as error:
@@ -126,15 +145,18 @@ def _duplicate_with_line(text: bytes) -> str | None:
 
 
 def _without_surrogates(json_text: bytes) -> bytes:
-    """Return JSON text that is YAML of the same lines: YAML has no surrogate pairs."""
+    """Replace the escaped surrogates of JSON text, which YAML lacks, by other characters.
+
+    The length of its lines does not change.
+    """
     return _SURROGATE.sub(rb"\\u0078", json_text)
 
 
 def read_yaml(text: bytes) -> Any:
-    """Return the value of the only document in YAML text; None if there is none.
+    """Return the value of YAML text with one document; None if it has no document.
 
     Raises:
-        UnreadableFile: the text is not YAML, or expands too far.
+        UnreadableFile: the text is not YAML, or its aliases expand too far.
     """
     try:
         loader = _Loader(text)
@@ -142,14 +164,17 @@ def read_yaml(text: bytes) -> Any:
             node = loader.get_single_node()
             if node is None:
                 return None
-            if _expanded_size(node, {}) > MAX_EXPANSION * len(text) + FREE_EXPANSION:
+            # Check the size before any value is built.
+            max_size = MAX_EXPANSION * len(text) + FREE_EXPANSION
+            if _expanded_size(node, sizes={}) > max_size:
                 raise _error("aliases expand too far, or are inside their own value", node)
             return loader.construct_document(node)
         finally:
             loader.dispose()
     except (yaml.YAMLError, RecursionError) as error:
         raise UnreadableFile(f"not YAML: {_without_quotations(error)}") from None
-    except (ArithmeticError, AttributeError, LookupError, ValueError):  # As for "!!bool maybe".
+    except (ArithmeticError, AttributeError, LookupError, ValueError):
+        # The parser raises these for a value that its tag does not fit, such as "!!bool maybe".
         problem = "a value is not of its type; put strings in quotes"
         raise UnreadableFile(f"not YAML: {problem}") from None
 
@@ -159,26 +184,33 @@ def _error(problem: str, node: Any) -> yaml.YAMLError:
 
 
 def _without_quotations(error: Exception) -> str:
-    """Return what is wrong and where, without the text that the parser quotes."""
+    """Return the message of an error of YAML, without text of the file, which may be secret."""
     if isinstance(error, RecursionError):
         return "nests too deep"
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error)
     problem = str(error.problem)
-    # The parser's own errors are of subclasses; those of `_error` quote duplicate keys only.
-    if type(error) is not yaml.MarkedYAMLError:
+    # The parser raises subclasses, whose messages quote the file. The messages of `_error` quote
+    # only duplicate keys, which are needed to find them.
+    is_from_parser = type(error) is not yaml.MarkedYAMLError
+    if is_from_parser:
         problem = _QUOTATION.sub("...", problem)
     mark = error.problem_mark
     return f"{problem}, in line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _expanded_size(node: Any, sizes: dict[int, float]) -> float:
-    """Return the number of characters of a node with its aliases expanded.
+    """Return how many characters a node would have if all its aliases were expanded.
+
+    This also checks the keys of all mappings.
 
     Args:
         node: the node.
-        sizes: the sizes of nodes that are known, by identity. This adds those of the node and its
-            children.
+        sizes: the sizes of nodes that were computed before, by `id` of the node. The sizes of this
+            node and of all nodes inside it are added.
+
+    Returns:
+        infinity if the node has an alias of itself inside.
 
     Raises:
         yaml.YAMLError: a mapping has a key twice.
@@ -187,7 +219,7 @@ def _expanded_size(node: Any, sizes: dict[int, float]) -> float:
         return 1 + len(node.value)
     if id(node) in sizes:
         return sizes[id(node)]
-    # Until the size is known: an alias of this value would be inside it.
+    # If the node occurs again while its size is computed, it is inside itself.
     sizes[id(node)] = inf
     children = node.value
     if isinstance(node, yaml.MappingNode):
@@ -198,7 +230,11 @@ def _expanded_size(node: Any, sizes: dict[int, float]) -> float:
 
 
 def _check_mapping(node: yaml.MappingNode) -> None:
-    """Raise an error of YAML if a mapping has a key twice."""
+    """Check that a mapping has no key twice.
+
+    Raises:
+        yaml.YAMLError: it has a key twice.
+    """
     keys: set[tuple[str, str]] = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
@@ -219,44 +255,72 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def with_lines(problems: Sequence[str], path: Path) -> list[str]:
-    """Add to each problem its line in a file.
+    """Return the problems of a file, each with the line in which it is.
 
     Args:
-        problems: messages that begin with a place such as ``templates[0].questions: ``. If the
-            place is not found, the line is that of what should hold it.
-        path: the file. JSON is read as YAML, which it nearly always is.
+        problems: messages that begin with a place such as ``templates[0].questions: ``.
+        path: the file. JSON is read as YAML, of which it is nearly a subset.
+
+    Returns:
+        the same messages without lines if the file cannot be read.
     """
     try:
         root = yaml.compose(_without_surrogates(path.read_bytes()), _Parser)
     except (OSError, yaml.YAMLError, RecursionError):
         return [*problems]
-    return [f"{problem}{_line_of(problem.partition(': ')[0], root)}" for problem in problems]
+    messages = []
+    for problem in problems:
+        place = problem.partition(": ")[0]
+        messages.append(problem + _line_of(place, root))
+    return messages
 
 
 def _line_of(place: str, root: Any) -> str:
-    """Return the line of a place in a document, such as " (line 3)"; empty if it is not found."""
+    """Return the line of a place in a document as text, such as " (line 3)".
+
+    If the place does not exist, it is the line of the innermost value that should contain it. It is
+    empty if there is no such value either.
+
+    Args:
+        place: keys and indices, such as ``templates[0].questions``.
+        root: the node of the whole document.
+    """
     line = ""
     node = root
     for key, index in _PLACE_PART.findall(place):
         child = _child(node, key, index)
         if child is None:
             break
-        start, node = child
-        line = f" (line {start.start_mark.line + 1})"
+        node = child.value
+        line = f" (line {child.start.start_mark.line + 1})"
     return line
 
 
-def _child(node: Any, key: str, index: str) -> tuple[Any, Any] | None:
-    """Return where a value in a mapping or a sequence starts, and the value; None if it is not
-    there.
+class _Child(NamedTuple):
+    """A value in a mapping or a sequence.
 
-    The value in a mapping starts with its key. Either `key` or `index` is empty.
+    Attributes:
+        start: the node at which it starts: the key in a mapping, the value itself in a sequence.
+        value: the node of the value.
+    """
+
+    start: Any
+    value: Any
+
+
+def _child(node: Any, key: str, index: str) -> _Child | None:
+    """Return a value in a mapping or a sequence; None if it is not there.
+
+    Args:
+        node: the node of the mapping or of the sequence.
+        key: the key in a mapping; empty if `index` is given.
+        index: the index in a sequence, in digits; empty if `key` is given.
     """
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
             if key_node.value == key:
-                return key_node, value_node
+                return _Child(start=key_node, value=value_node)
     elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
         item = node.value[int(index)]
-        return item, item
+        return _Child(start=item, value=item)
     return None
