@@ -1,4 +1,4 @@
-"""Lines of JSON with a checksum as their last member."""
+"""Adds checksums to lines of JSON, and checks them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from zlib import crc32
 
 import orjson
 
-CHECKSUM = b'%b,"crc32":"%08x"}\n'
-"""End of a line with a checksum, after the text without its closing brace and newline."""
+SEALED_LINE = b'%b,"crc32":"%08x"}\n'
+"""A line with a checksum, given the text of an object without its closing brace, and the CRC-32."""
 
-CHECKSUM_BYTES = len(CHECKSUM % (b"", 0))
+CHECKSUM_BYTES = len(SEALED_LINE % (b"", 0))
+"""The length of the end of such a line, after the text."""
 
 
 def seal(line: bytes) -> bytes:
-    """Return the line of a nonempty JSON object with its CRC-32 added as the last member."""
+    """Add a CRC-32 as the last member to the line of a JSON object, which must not be empty."""
     text = memoryview(line)[: -len("}\n")]
-    return CHECKSUM % (text, crc32(text))
+    return SEALED_LINE % (text, crc32(text))
 
 
 def unseal(line: bytes) -> Any:
-    """Return the object in a line made by `seal`, without the checksum.
+    """Return the object in a line that `seal` has returned, without its checksum.
 
     Raises:
         ValueError: the line is damaged.
     """
     text = memoryview(line)[:-CHECKSUM_BYTES]
-    if not line.endswith(CHECKSUM % (b"", crc32(text))):
+    expected_end = SEALED_LINE % (b"", crc32(text))
+    if not line.endswith(expected_end):
         raise ValueError("its checksum is missing or wrong")
     record = orjson.loads(line)
     del record["crc32"]

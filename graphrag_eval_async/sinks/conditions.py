@@ -23,17 +23,25 @@ SHOWN_CHARACTERS = 12
 
 
 class Conditions(msgspec.Struct, kw_only=True):
-    """The contents of the ``.run`` file: the conditions under which a journal was started."""
+    """The contents of the ``.run`` file: the conditions under which a journal was started.
 
-    fingerprints: dict[str, str] = {}  # By name; empty if there is no file.
-    origins: dict[str, Size] = {}  # Bytes before the first line to read, by key of a followed file.
-    # Files that repeat a followed file, by inode; older journals only have the key of that file.
+    Attributes:
+        fingerprints: digests of all that must be the same in each run, such as the reference set,
+            by name; empty if there is no file.
+        origins: for each followed file, by its key, the offset of the first line to read.
+        copies: files that repeat a followed file, by inode. Older journals only have the key of the
+            followed file.
+        followed: whether files were followed.
+    """
+
+    fingerprints: dict[str, str] = {}
+    origins: dict[str, Size] = {}
     copies: dict[str, Copy | str] = {}
-    followed: bool = False  # Whether files were followed.
+    followed: bool = False
 
     @property
     def format(self) -> str:
-        """Format version of the journal; that of this version if there is no file."""
+        """Format version of the journal; the current one if there is no file."""
         return self.fingerprints.get("format", FORMAT)
 
 
@@ -50,14 +58,14 @@ def read_conditions(path: Path) -> Conditions:
 
 
 def write_conditions(path: Path, conditions: Conditions) -> None:
-    """Write conditions to the file at `path`, atomically and to disk.
+    """Write conditions to the file at `path`, atomically, and flush it to disk.
 
     Raises:
         JournalError: it cannot be written.
     """
     text = msgspec.json.format(msgspec.json.encode(conditions), indent=2)
     try:
-        # Others can predict the name and make it a link to some other file.
+        # Other users can predict the name and make it a link to some other file of this user.
         with drafted(str(path), follow_links=False) as draft, open(draft, "wb") as file:
             file.write(text + b"\n")
             flush(file)
@@ -66,7 +74,7 @@ def write_conditions(path: Path, conditions: Conditions) -> None:
 
 
 def mismatch(journal: str, before: Conditions, now: Mapping[str, str]) -> JournalMismatch:
-    """Return the error for a journal that was started under other conditions.
+    """Return the error for a journal that was started under other conditions, which it lists.
 
     Args:
         journal: path of the journal.
@@ -94,7 +102,7 @@ def mismatch(journal: str, before: Conditions, now: Mapping[str, str]) -> Journa
             continue
         names.append(name)
         if name == "agent":
-            # Its fingerprint says nothing.
+            # A fingerprint of an agent means nothing to users, so it is not shown.
             changes.append("agent (its URL, method, params, body or paths changed)")
         else:
             shown_before = str(fingerprint_before)[:SHOWN_CHARACTERS]

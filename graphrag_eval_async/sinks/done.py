@@ -1,4 +1,4 @@
-"""Which lines are done: by their content, and by their place in followed files."""
+"""Remembers which lines are done, by their content or by their position in followed files."""
 
 from __future__ import annotations
 
@@ -34,51 +34,76 @@ class DoneLine(msgspec.Struct):
     """A line that an earlier run has evaluated or rejected.
 
     It is read from the `source` of its result or reject.
+
+    Attributes:
+        sha256: hexadecimal digest of the line.
+        offset: bytes of the file before the line.
+        length: length of the line in bytes, without the newline.
+        occurrence: 1 if it is the first line with this content, 2 if it is the second, and so on;
+            None if it is not known, since only a part of the file was read.
+        path: path of the file.
+        file: key of the file.
+        whole: whether the line had its newline when it was read.
     """
 
     sha256: Annotated[str, msgspec.Meta(min_length=64, max_length=64)]
     offset: Size
     length: Size
-    # Which line with this content it is; None if only a part of the file was read.
     occurrence: Annotated[int, msgspec.Meta(ge=1)] | None = None
     path: str | None = None
-    file: str | None = None  # Key of the file.
-    whole: bool = True  # Whether it had its newline.
+    file: str | None = None
+    whole: bool = True
 
 
 class ContentSet:
-    """A set of occurrences of contents: SHA-256 digests in hex, with numbers from 1.
+    """A set of the contents of lines, which may occur several times.
 
-    Each takes 8 bytes, the process's own keyed hash of it: of a million, two are equal with a
-    probability of 10^-7. Buckets of hashes are searched linearly; with a million lines, each has
-    half a kilobyte.
+    An entry is the SHA-256 digest of a line, and the number of its occurrence among lines with the
+    same content, from 1. It takes 8 bytes, since only its hash is stored, which is different in
+    each process. Of a million entries, two have the same hash with a probability of 10^-7. Hashes
+    are stored in buckets, which are searched linearly. With a million entries, a bucket has half a
+    kilobyte.
     """
 
     def __init__(self) -> None:
         self._buckets: defaultdict[int, bytearray] = defaultdict(bytearray)
-        # How often `add_next` has added a content, by its hash, if more than once.
+        # How often `add_next` was called for a content, by hash of its first occurrence. Contents
+        # that occur once are missing.
         self._counts: dict[int, int] = {}
 
     def has(self, sha256: str, number: int = 1) -> bool:
-        """Return whether an occurrence of a content is in the set."""
+        """Return whether an occurrence of a content is in the set.
+
+        Args:
+            sha256: the hexadecimal digest of the content.
+            number: the number of the occurrence.
+        """
         key = _hash_of(sha256, number)
         return _as_bytes(key) in self._buckets[key % BUCKETS]
 
     def add(self, sha256: str, number: int = 1) -> bool:
-        """Add an occurrence of a content; return whether it was missing."""
+        """Add an occurrence of a content; return False if the set had it already.
+
+        Args:
+            sha256: the hexadecimal digest of the content.
+            number: the number of the occurrence.
+        """
         key = _hash_of(sha256, number)
         bucket = self._buckets[key % BUCKETS]
-        stored = _as_bytes(key)
-        if stored in bucket:
+        stored_key = _as_bytes(key)
+        if stored_key in bucket:
             return False
-        bucket += stored
+        bucket += stored_key
         return True
 
     def add_next(self, sha256: str) -> int:
-        """Add the occurrence after the one that the last call added; return its number."""
+        """Add the next occurrence of a content, and return its number.
+
+        It is 1 in the first call for this content, 2 in the second, and so on.
+        """
         if self.add(sha256):
             return 1
-        key = _hash_of(sha256, 1)
+        key = _hash_of(sha256, number=1)
         number = self._counts.get(key, 1) + 1
         self._counts[key] = number
         self.add(sha256, number)
@@ -86,8 +111,9 @@ class ContentSet:
 
 
 def _hash_of(sha256: str, number: int) -> int:
-    """Return the hash of an occurrence; most are the first one, whose hash takes less time."""
+    """Return the hash of an occurrence of a content."""
     if number == 1:
+        # Hashing a string takes less time than a tuple, and most contents occur only once.
         return hash(sha256)
     return hash((sha256, number))
 
@@ -97,31 +123,41 @@ def _as_bytes(key: int) -> bytes:
 
 
 _LATER = 0
-"""In a `ContentSet`, the number that stands for any occurrence of a content after the first."""
+"""The number that stands for all occurrences after the first together, in a `ContentSet`."""
 
 
 class _Stretch(NamedTuple):
-    """Adjacent lines of a file that are done."""
+    """Adjacent lines of a file that are done.
 
-    start: int  # Offset of the first line.
-    end: int  # Offset after the newline of the last line.
-    lines: int  # Number of lines.
+    Attributes:
+        start: offset of the first line.
+        end: offset after the newline of the last line.
+        lines: number of lines.
+    """
+
+    start: int
+    end: int
+    lines: int
 
 
 class _DoneInFile:
-    """The lines of one followed file that earlier runs have done.
+    """The lines of one followed file that earlier runs have evaluated or rejected.
 
-    They are kept as stretches, so memory grows with gaps, not lines.
+    Adjacent lines are joined to stretches, so that memory grows with the number of gaps between
+    them, not with the number of lines.
 
     Attributes:
-        unfinished: offsets of lines that had no newline.
+        unfinished: offsets of lines that had no newline when they were read.
     """
 
     def __init__(self) -> None:
         self.unfinished: set[int] = set()
+        # The same stretches, by offset of their start and of their end.
         self._by_start: dict[int, _Stretch] = {}
         self._by_end: dict[int, _Stretch] = {}
-        self._sorted_starts: list[int] = []  # Made when it is first needed.
+        # The starts of all stretches. The list is filled when it is needed for the first time.
+        self._sorted_starts: list[int] = []
+        # The line with the greatest offset.
         self._last: DoneLine | None = None
 
     def add(self, line: DoneLine) -> None:
@@ -132,7 +168,7 @@ class _DoneInFile:
             self.unfinished.add(line.offset)
             return
 
-        # Join the line with the stretches that it touches.
+        # Join the line with the stretches before and after it.
         start = line.offset
         end = line.offset + line.length + 1
         lines = 1
@@ -148,64 +184,77 @@ class _DoneInFile:
         self._by_start[start] = stretch
         self._by_end[end] = stretch
 
-    def known(self, origin: int) -> Known:
-        """Return how far the file was read without a gap, from the offset `origin`."""
-        begin = origin
-        number = 1
+    def read_progress(self, origin: int) -> Known:
+        """Return how far the file was read without a gap, and the last line that was read.
+
+        Args:
+            origin: the offset at which reading of the file began.
+        """
+        resume_offset = origin
+        resume_number = 1
         for start in sorted(self._by_start):
-            if start > begin:
+            is_after_gap = start > resume_offset
+            if is_after_gap:
                 break
             stretch = self._by_start[start]
-            begin = max(begin, stretch.end)
-            number += stretch.lines
+            resume_offset = max(resume_offset, stretch.end)
+            resume_number += stretch.lines
 
-        last = self._last
-        if last is None:
-            return Known(begin, number, None)
-        position = Position(
-            path=last.path or "",
-            file=last.file or "",
-            offset=last.offset,
-            length=last.length,
-            sha256=last.sha256,
-        )
-        return Known(begin, number, position)
+        last_position = None
+        if self._last is not None:
+            last_position = Position(
+                path=self._last.path or "",
+                file=self._last.file or "",
+                offset=self._last.offset,
+                length=self._last.length,
+                sha256=self._last.sha256,
+            )
+        return Known(begin=resume_offset, number=resume_number, last=last_position)
 
     def __contains__(self, offset: int) -> bool:
-        """Return whether a line at this offset is done."""
+        """Return whether the line at this offset is done."""
         if offset in self.unfinished:
             return True
         if len(self._sorted_starts) != len(self._by_start):
             self._sorted_starts = sorted(self._by_start)
+        # The last stretch that starts at the offset or before it.
         index = bisect_right(self._sorted_starts, offset) - 1
         if index < 0:
             return False
-        return offset < self._by_start[self._sorted_starts[index]].end
+        stretch = self._by_start[self._sorted_starts[index]]
+        return offset < stretch.end
 
 
 class Done:
     """The lines that this run and earlier runs of the same journal have evaluated or rejected.
 
-    With "content", a line is done if its content is. With "position", a line of a followed file is
-    done if its file, offset and content are. Other sources are read again from their start: there,
-    a line is done if the journal has that occurrence of its content. Takes 10 bytes of memory per
-    line; in the last case, twice as much once there are earlier runs.
+    How lines are recognised depends on `dedupe`. With "content", a line is done if an equal line
+    is. With "position", a line of a followed file is done if an equal line at its offset is. Other
+    sources are read again from their start. There, the second of two equal lines is done only if
+    the journal has two such lines. A line takes 10 bytes of memory. In the last case, it takes
+    twice as much if there are earlier runs.
 
     Attributes:
-        skipped: number of lines not admitted.
+        skipped: number of lines that `admit` skipped.
     """
 
     def __init__(self, dedupe: Dedupe) -> None:
-        """Start without lines; `dedupe` says how lines are recognised."""
+        """Start without lines; `dedupe` says how to recognise lines that are done."""
         self.skipped = 0
         self._by_content = dedupe == "content"
-        self._earlier_contents = ContentSet()  # Of earlier runs.
-        self._read_contents = ContentSet()  # Of this run.
-        self._earlier_in_files: dict[str, _DoneInFile] = {}  # By the key of the file.
+        # The lines of earlier runs, and those that this run has read.
+        self._earlier_contents = ContentSet()
+        self._read_contents = ContentSet()
+        # The lines of earlier runs in followed files, by key of the file.
+        self._earlier_in_files: dict[str, _DoneInFile] = {}
         self._is_resumed = False
 
     def admit(self, record: Record) -> ResultSource | None:
-        """Return the `source` of a line's result; None if the line is done."""
+        """Register a line that was read, unless it is done, and return the `source` of its result.
+
+        The source says where the line is, so that a later run recognises it. It is None if the line
+        is done: then the caller must skip it.
+        """
         sha256 = sha256_of(record)
         occurrence = self._next_occurrence(record, sha256)
         if occurrence is None:
@@ -213,7 +262,8 @@ class Done:
             return None
 
         file = record.file
-        # Of a part of a file, neither the number of a line nor that of equal lines is known.
+        # If only a part of a file is read, nobody knows how many lines, and how many equal lines,
+        # are before this one.
         is_numbered = file is None or not file.is_part
         source: ResultSource = {}
         if file is not None:
@@ -231,11 +281,14 @@ class Done:
         return source
 
     def _next_occurrence(self, record: Record, sha256: str) -> int | None:
-        """Count a line that is read; return which line with its content it is, None if it is done.
+        """Register a line that was read, and return its number among the lines with its content.
 
         Args:
             record: the line.
-            sha256: what `sha256_of` returns for it.
+            sha256: the hexadecimal digest of the line.
+
+        Returns:
+            None if the line is done.
         """
         file = record.file
         is_followed = file is not None and file.followed
@@ -243,30 +296,43 @@ class Done:
             return None
         if self._by_content:
             is_done_earlier = self._is_resumed and self._earlier_contents.has(sha256)
-            if is_done_earlier or not self._read_contents.add(sha256):
+            if is_done_earlier:
                 return None
-            return 1
+            is_first = self._read_contents.add(sha256)
+            return 1 if is_first else None
 
         number = self._read_contents.add_next(sha256)
         while self._is_resumed and self._earlier_contents.has(sha256, number):
             if not is_followed:
                 return None
-            # That one was at another place, so this one is a later occurrence.
+            # In a followed file, a line is done only at its own position. This line is at another
+            # one, so it gets the next number that no earlier line has.
             number = self._read_contents.add_next(sha256)
         return number
 
     def _is_done_in(self, file: FileId, record: Record, sha256: str) -> bool:
-        """Return whether a line is done at its place in a followed file."""
+        """Return whether an earlier run has done a line at its position in a followed file.
+
+        Args:
+            file: the file.
+            record: the line.
+            sha256: the hexadecimal digest of the line.
+        """
         done_lines = self._earlier_in_files.get(file.key)
         if done_lines is None or record.offset not in done_lines:
             return False
         if record.offset in done_lines.unfinished and isinstance(record, Line):
-            # An earlier run may have read the line before its writer added CRLF.
+            # The earlier run may have read the line before its writer added CRLF.
             sha256 = hashlib.sha256(record.data.rstrip()).hexdigest()
+        # The file may have been rewritten, with another line at this offset.
         return self._earlier_contents.has(sha256) or self._earlier_contents.has(sha256, _LATER)
 
     def knows(self, identity: bytes) -> bool:
-        """Return whether `admit` would skip the next trace with this identity."""
+        """Return whether `admit` would skip the next trace with this identity.
+
+        Args:
+            identity: the text by which traces are recognised, such as their id.
+        """
         sha256 = hashlib.sha256(identity).hexdigest()
         is_read = self._read_contents.has(sha256)
         is_earlier = self._earlier_contents.has(sha256)
@@ -275,38 +341,48 @@ class Done:
         return is_earlier and not is_read
 
     def __contains__(self, line: DoneLine) -> bool:
-        """Return whether this very line was restored before."""
+        """Return whether this line of an earlier run was restored before.
+
+        It is False if the number of its occurrence is not known.
+        """
         if line.occurrence is None:
             return False
         return self._earlier_contents.has(line.sha256, line.occurrence)
 
     def restore(self, line: DoneLine) -> None:
-        """Add a line of an earlier run that was not restored before."""
+        """Add a line of an earlier run, which must not have been restored before."""
         self._is_resumed = True
         if line.occurrence is None:
             self._earlier_contents.add_next(line.sha256)
         else:
             self._earlier_contents.add(line.sha256, line.occurrence)
             if line.occurrence > 1:
+                # This tells that the content is done even if its first occurrence is not.
                 self._earlier_contents.add(line.sha256, _LATER)
         if line.file is not None:
             self._earlier_in_files.setdefault(line.file, _DoneInFile()).add(line)
 
     def files(self, origins: Mapping[str, int]) -> dict[str, Known]:
-        """Return how far earlier runs have read each followed file, by the key of the file.
+        """Return how far earlier runs have read each followed file, by key of the file.
 
         Args:
-            origins: the offsets where reading of files began, by key; 0 for other files.
+            origins: the offset at which reading of a file began, by key of the file. For a file
+                that is missing here, it is 0.
         """
-        known_by_key = {}
+        progress_by_key = {}
         for key in [*origins, *self._earlier_in_files]:
             done_lines = self._earlier_in_files.get(key, _DoneInFile())
-            known_by_key[key] = done_lines.known(origins.get(key, 0))
-        return known_by_key
+            origin = origins.get(key, 0)
+            progress_by_key[key] = done_lines.read_progress(origin)
+        return progress_by_key
 
 
 def sha256_of(record: Record) -> str:
-    """Return the SHA-256 of a line, or of the identity of a trace, in hex."""
+    """Return the hexadecimal SHA-256 digest of a line.
+
+    The digest of a trace is that of its identity, such as its id, since its text may be written in
+    another way each time.
+    """
     if isinstance(record, LongLine):
         return record.sha256
     return hashlib.sha256(getattr(record, "identity", record.data)).hexdigest()

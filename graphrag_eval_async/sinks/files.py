@@ -1,7 +1,4 @@
-"""Files that are written.
-
-They take lines as they come, from one process at a time, or are replaced whole by a draft.
-"""
+"""Writes files: line by line, or whole, by replacing a file with a draft."""
 
 from __future__ import annotations
 
@@ -40,19 +37,19 @@ PATIENCE_SECONDS = 0.5
 LARGE_BYTES = 1 << 18
 """From this size on, a thread writes to the file.
 
-Less is written sooner by the event loop: 256 KiB take about 70 us, as does the switch to a thread
-and back.
+Writing 256 KiB takes about 70 us, as long as switching to a thread and back. So the event loop
+writes fewer bytes sooner itself.
 """
 
 
 class WholeFile(FileIO):
-    """An unbuffered file that takes all bytes of a write, or none.
+    """An unbuffered file, to which a write appends all its bytes or none.
 
-    A task that is cancelled while `aiofiles` writes for it leaves a thread running, so `close`
-    waits for that write.
+    If a task is cancelled while a thread writes for it, the thread goes on. So `close` waits for
+    the end of a write.
 
     Attributes:
-        size: bytes in the file, as far as this process has written them.
+        size: size of the file in bytes, according to the writes of this process.
     """
 
     def __init__(self, descriptor: int, *, size: int = 0, is_shared: bool = False) -> None:
@@ -61,8 +58,8 @@ class WholeFile(FileIO):
         Args:
             descriptor: the descriptor, opened for writing at the end of the file.
             size: bytes that are in the file already.
-            is_shared: whether others write to the same file, so that nothing is ever removed from
-                it, and the descriptor stays open.
+            is_shared: whether other programs write to the same file, such as standard output. Then
+                bytes are never removed from it, and `close` leaves the descriptor open.
         """
         self.size = size
         self._is_shared = is_shared
@@ -70,14 +67,19 @@ class WholeFile(FileIO):
         super().__init__(descriptor, "wb", closefd=not is_shared)
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Append bytes; on failure, remove those that were written."""
+        """Append all bytes, and return their number.
+
+        Raises:
+            OSError: they cannot be written. Those that were written are removed again.
+        """
         with self._write_lock:
             unwritten = memoryview(data)
             length = len(unwritten)
             try:
                 # The kernel may write only a part, for example if the disk is nearly full.
                 while unwritten:
-                    unwritten = unwritten[super().write(unwritten) :]
+                    written = super().write(unwritten)
+                    unwritten = unwritten[written:]
             except OSError:
                 if not self._is_shared:
                     with suppress(OSError):
@@ -87,12 +89,12 @@ class WholeFile(FileIO):
             return length
 
     def cut_to(self, size: int) -> None:
-        """Remove what is after the first `size` bytes."""
+        """Shorten the file to `size` bytes."""
         self.truncate(size)
         self.size = size
 
     def close(self) -> None:
-        """Close the file, once a write that a thread has begun is done."""
+        """Close the file, after waiting for the end of a write in another thread."""
         with self._write_lock:
             super().close()
 
@@ -103,10 +105,11 @@ class WholeFile(FileIO):
 
 
 class LineFile(AbstractContextManager["LineFile"]):
-    """Writes whole lines at once, unbuffered: written lines outlive the process.
+    """A file, pipe or terminal to which whole lines are written at once.
 
-    If a line cannot be written whole, it is removed from a regular file. An `OSError` carries the
-    name of the file.
+    It has no buffer, so lines that were written survive the end of the process. If a line cannot be
+    written as a whole, its beginning is removed from a regular file. Each `OSError` has the name of
+    the file.
     """
 
     def __init__(
@@ -116,12 +119,12 @@ class LineFile(AbstractContextManager["LineFile"]):
         wait: Callable[[int], object] | None = None,
         escape: Callable[[str], str] | None = None,
     ) -> None:
-        """Create or empty a file.
+        """Create the file, or empty it if it exists.
 
         Args:
             path: path of the file; ``-`` is standard output.
-            wait: called by `write` to block until a descriptor is writable; its exceptions end
-                `write`.
+            wait: blocks until a descriptor is writable. `write` calls it if the file is a pipe that
+                is full, and passes its exceptions on. By default, `write` waits without limit.
             escape: makes lines safe for a terminal; called only if the file is a terminal.
         """
         is_stdout = os.fspath(path) == "-"
@@ -135,7 +138,7 @@ class LineFile(AbstractContextManager["LineFile"]):
         self._file = WholeFile(self._descriptor, is_shared=is_stdout)
         self._file_in_thread = AsyncFileIO(self._file, loop=None, executor=None)
 
-        # Pipes, sockets and terminals take only what their reader has room for.
+        # Pipes, sockets and terminals accept only as many bytes as their reader has room for.
         self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._piped_bytes = 0
         self._escape = escape if os.isatty(self._descriptor) else None
@@ -162,9 +165,10 @@ class LineFile(AbstractContextManager["LineFile"]):
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:
-        """Write one or more lines without blocking the event loop.
+        """Write one or more lines without blocking the event loop for long.
 
-        A cancellation takes effect only after all lines are written. If nobody reads a pipe for
+        If the task is cancelled meanwhile, the lines are still written before the cancellation
+        takes effect. A pipe is an exception: if its reader does not take them within
         `PATIENCE_SECONDS`, it may be left with half a line.
         """
         if not self._is_regular:
@@ -179,29 +183,35 @@ class LineFile(AbstractContextManager["LineFile"]):
                 raise
 
     async def _send_to_pipe(self, lines: bytes) -> None:
-        """Write lines to a pipe, socket or terminal; the event loop waits for its reader."""
-        waits = self._write_to_pipe(lines)
+        """Write lines to a pipe, socket or terminal; other tasks run while its reader is slow."""
+        remaining_writes = self._write_to_pipe(lines)
         try:
-            await self._wait_each_time(waits)
+            await self._finish(remaining_writes)
         except anyio.get_cancelled_exc_class():
+            # Give the reader some time to take the rest, so that it does not get half a line.
             with anyio.move_on_after(PATIENCE_SECONDS, shield=True):
-                await self._wait_each_time(waits)
+                await self._finish(remaining_writes)
             raise
 
-    async def _wait_each_time(self, waits: Iterator[None]) -> None:
-        for _ in waits:
+    async def _finish(self, remaining_writes: Iterator[None]) -> None:
+        """Run a generator of `_write_to_pipe` to its end, waiting for the reader at each step."""
+        for _ in remaining_writes:
             await anyio.wait_writable(self._descriptor)
 
     def _write_to_pipe(self, lines: bytes) -> Iterator[None]:
-        """Write lines to a pipe, socket or terminal; yield whenever it cannot take more."""
+        """Write lines to a pipe, socket or terminal in steps.
+
+        This yields when the pipe is full. The caller waits until it is writable, and continues.
+        """
         if self._escape is not None:
             lines = self._escape(lines.decode(errors="backslashreplace")).encode()
         unwritten = memoryview(lines)
         try:
             while unwritten:
                 written = 0
-                if self._poll.poll(0):
-                    # A pipe that is writable accepts at least PIPE_BUF bytes.
+                is_writable = bool(self._poll.poll(0))
+                if is_writable:
+                    # Writing at most PIPE_BUF bytes to a writable pipe does not block.
                     with suppress(BlockingIOError):
                         written = os.write(self._descriptor, unwritten[: select.PIPE_BUF])
                 if written == 0:
@@ -225,9 +235,9 @@ _locked_files: weakref.WeakSet[LockedFile] = weakref.WeakSet()
 
 
 class LockedFile(WholeFile):
-    """A locked file that appends whole lines or nothing, and raises a `JournalError` if it cannot.
+    """A file that this process has locked, to which a write appends all its lines or none.
 
-    The lock ends with the process.
+    The lock ends with the process. Errors are raised as `JournalError`.
 
     Attributes:
         path: path of the file.
@@ -235,10 +245,14 @@ class LockedFile(WholeFile):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, flags: int = 0) -> None:
-        """Open or create the file, and lock it; `flags` are extra flags for `os.open`.
+        """Open or create the file, and lock it.
+
+        Args:
+            path: path of the file.
+            flags: flags for `os.open`, in addition to the usual ones.
 
         Raises:
-            JournalLocked: another process, or another stream of this one, has locked it.
+            JournalLocked: another process, or another stream of this process, has locked it.
             JournalError: it cannot be opened.
         """
         self.path = os.fspath(path)
@@ -256,7 +270,12 @@ class LockedFile(WholeFile):
         self._open(flags=0)
 
     def _open(self, flags: int) -> None:
-        """Open or create the file at the path, and lock it."""
+        """Open or create the file at `path`, and lock it.
+
+        Raises:
+            JournalLocked: another process, or another stream of this process, has locked it.
+            JournalError: it cannot be opened.
+        """
         try:
             self._real_path = os.path.realpath(self.path)
             descriptor = _open_locked(self.path, self._real_path, flags)
@@ -268,11 +287,12 @@ class LockedFile(WholeFile):
         except OSError as error:
             raise self._error("opened for writing", error) from error
         super().__init__(descriptor, size=os.fstat(descriptor).st_size)
-        # An earlier process may not have flushed the file, not even an empty one.
+        # The size of the file when it was last flushed. It is None, not the current size, since an
+        # earlier process may have written the file without flushing it.
         self._flushed_size: int | None = None
 
     def write(self, lines: ReadableBuffer, /) -> int:
-        """Append lines; on failure, append nothing.
+        """Append all lines, and return the number of their bytes.
 
         Raises:
             JournalError: they cannot be written, or the file is no longer at its path.
@@ -287,23 +307,29 @@ class LockedFile(WholeFile):
             raise self._error("written", error) from error
 
     def flush_to_disk(self) -> None:
-        """Flush what was written to disk; may run in a different thread than `write`.
+        """Flush to disk what was written. This may run in a different thread than `write`.
 
         Raises:
-            JournalError: that fails, after which the system may drop data silently.
+            JournalError: the file cannot be flushed. Then the system may lose data without another
+                error.
         """
+        # A thread may write more while this flushes, so the size is read first.
         size = self.size
         if size == self._flushed_size:
             return
         try:
-            # macOS has fsync only.
-            getattr(os, "fdatasync", os.fsync)(self.fileno())
+            # macOS has no `fdatasync`.
+            flush_data = getattr(os, "fdatasync", os.fsync)
+            flush_data(self.fileno())
         except OSError as error:
             raise self._error("flushed to disk", error) from error
         self._flushed_size = size
 
     def leave_to_parent(self) -> None:
-        """Close the file in a forked child, in which no thread can end a write."""
+        """Close the file in a forked child, without waiting for the end of a write.
+
+        The thread that writes is in the parent, so the child would wait forever.
+        """
         FileIO.close(self)
 
     def _error(self, failed_action: str, error: OSError) -> JournalError:
@@ -312,11 +338,16 @@ class LockedFile(WholeFile):
 
 
 def _open_locked(path: str, real_path: str, flags: int) -> int:
-    """Return the descriptor of a file, opened to append and locked.
+    """Open a file for appending, lock it, and return its descriptor.
+
+    Args:
+        path: path of the file.
+        real_path: the same path with all links resolved.
+        flags: flags for `os.open`, in addition to the usual ones.
 
     Raises:
-        BlockingIOError: another process, or another stream of this one, has locked it.
-        OSError: it cannot be opened, or is not a regular file.
+        BlockingIOError: another process, or another stream of this process, has locked it.
+        OSError: it cannot be opened, or it is not a regular file.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
     try:
@@ -324,7 +355,7 @@ def _open_locked(path: str, real_path: str, flags: int) -> int:
             raise OSError("it is not a regular file")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _is_at(real_path, descriptor):
-            # Its writer has just replaced it.
+            # The process that had locked it has replaced it in the meantime, and locks the new one.
             raise BlockingIOError
     except OSError:
         os.close(descriptor)
@@ -333,7 +364,7 @@ def _open_locked(path: str, real_path: str, flags: int) -> int:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Return whether an open file is the one at a path."""
+    """Return whether an open file is still the file at a path."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:
@@ -341,7 +372,10 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 def _leave_to_parent() -> None:
-    """Close locked files in a forked child, which would hold the locks after its parent's death."""
+    """Close all locked files in a forked child.
+
+    Otherwise, the child would keep the locks after the end of its parent.
+    """
     for file in _locked_files:
         file.leave_to_parent()
 
@@ -350,7 +384,7 @@ after_fork(_leave_to_parent)
 
 
 def check_replaceable(path: str) -> str:
-    """Return `path` if a draft can replace the file there, or become it.
+    """Return `path` if a file can be written there, by replacing an old file or as a new one.
 
     Raises:
         UsageError: it is not a regular file, or its directory is missing or cannot be written.
@@ -363,17 +397,23 @@ def check_replaceable(path: str) -> str:
 
 
 def draft_beside(path: str, suffix: str) -> str:
-    """Return an unpredictable path in the same directory."""
-    # Without the original name, which may already have the maximum length.
+    """Return a random path in the directory of a file, for a draft that replaces the file.
+
+    Args:
+        path: path of the file.
+        suffix: end of the name of the draft.
+    """
+    # The name does not include that of the file, which may already have the maximum length.
     name = f".graphrag-eval-async.{token_hex(8)}{suffix}"
     return os.path.join(os.path.dirname(os.path.realpath(path)), name)
 
 
 @contextmanager
 def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
-    """Yield the path of an empty file that replaces the one at `path` if the context ends well.
+    """Yield the path of an empty draft, which replaces the file at `path` at the end.
 
-    It gets the mode of the file that it replaces. An `OSError` carries `path`.
+    The draft gets the mode of the file that it replaces. If the context ends with an error, the
+    draft is removed and the file stays. Each `OSError` has `path` as its file name.
 
     Args:
         path: path of the file to replace, or of a new one.
@@ -383,9 +423,12 @@ def drafted(path: str, *, follow_links: bool = True) -> Iterator[str]:
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         with suppress(FileNotFoundError):
-            os.chmod(draft, stat.S_IMODE(os.stat(path).st_mode))
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            os.chmod(draft, mode)
         yield draft
-        os.replace(draft, os.path.realpath(path) if follow_links else path)
+        # The link may have changed in the meantime, so it is resolved now.
+        replaced_path = os.path.realpath(path) if follow_links else path
+        os.replace(draft, replaced_path)
     except OSError as error:
         error.filename = path
         error.filename2 = None
@@ -402,10 +445,7 @@ def flush(file: BinaryIO) -> None:
 
 
 async def write_report(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file in UTF-8, atomically.
-
-    Readers see the old or the new content, never a part of it.
-    """
+    """Write a text file in UTF-8, atomically: readers see the old or the new text, never a part."""
 
     def replace_file() -> None:
         with drafted(os.fspath(path)) as draft:

@@ -1,4 +1,4 @@
-"""The journal: keeps the results and rejects of a stream on disk, so that it can be resumed."""
+"""Keeps the results and rejects of a stream in a journal on disk, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -56,21 +56,22 @@ READ_BYTES = 1 << 20
 """Bytes of lines that are read at once when a journal is resumed."""
 
 FLUSH_SECONDS = 1.0
-"""Seconds between flushes to disk: what a power failure can lose. A killed process loses
-nothing.
-"""
+"""Seconds between flushes to disk. A power failure can lose what was written in this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
     """A JSONL file of results, to which a stream appends and from which it resumes.
 
-    Beside ``results.jsonl``, it creates ``results.jsonl.run`` (fingerprints of the reference set,
-    the configuration and the version), ``results.jsonl.rejects`` and, if needed,
-    ``results.jsonl.damaged`` (unreadable lines of the journal, which are evaluated again,
-    duplicates and replaced lines). A killed process loses nothing that was written; results are
-    flushed to disk once a second and at the end, so that a power failure loses about the last
-    second.
+    Beside ``results.jsonl``, it creates three files:
+
+    - ``results.jsonl.run`` has fingerprints of reference set, configuration and version;
+    - ``results.jsonl.rejects`` has the rejects;
+    - ``results.jsonl.damaged``, if needed, has lines that were removed from the journal: lines that
+      cannot be read, whose responses are evaluated again, duplicates, and replaced results.
+
+    A killed process loses nothing that was written. Results are flushed to disk once a second and
+    at the end, so a power failure loses about the last second.
 
     The `source` of each result identifies its line: by position and content in followed files, by
     trace id in spans of OpenTelemetry, and otherwise by content and `occurrence`, which counts
@@ -95,13 +96,17 @@ class Journal:
 
     @property
     def paths(self) -> list[str]:
-        """The journal and all files that may be beside it, none of which is read as a source."""
+        """The paths of the journal and of all files beside it; a stream must not read these."""
         path = os.fspath(self.path)
-        beside = [path + suffix for suffix in BESIDE]
-        return [path, *beside, os.fspath(self.rejects or path)]
+        paths_beside = [path + suffix for suffix in BESIDE]
+        return [path, *paths_beside, os.fspath(self.rejects or path)]
 
     def __post_init__(self) -> None:
-        """Raise a `UsageError` if a value is invalid, or if this system has no file locks."""
+        """Check the values.
+
+        Raises:
+            UsageError: a value is invalid, or this system has no file locks.
+        """
         require_posix("a journal")
         if not isinstance(self.path, str | os.PathLike):
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
@@ -117,24 +122,30 @@ setattr(Journal, "__init__", without_removed("fsync", "fsync_interval")(Journal.
 
 @dataclass(slots=True)
 class _RestoreProgress:
-    """How far a file of an earlier run is restored."""
+    """How far the lines of a journal were restored.
 
-    offset: int = 0  # Of the next line.
-    staying: int = 0  # Number of lines that stay in the file.
-    set_aside: set[int] = field(default_factory=set)  # Offsets of lines to set aside.
+    Attributes:
+        offset: offset of the next line.
+        staying: number of lines that stay in the file.
+        set_aside: offsets of lines to move to the ``.damaged`` file.
+    """
+
+    offset: int = 0
+    staying: int = 0
+    set_aside: set[int] = field(default_factory=set)
 
 
 class OpenJournal:
-    """The journal of one stream: restores earlier results, then appends those of this run.
+    """The open journal of one stream: restores earlier results, then appends those of this run.
 
     Attributes:
         path: path of the results.
-        is_restored: whether the results of earlier runs are counted.
-        restored: number of results found in the journal.
-        rejected: number of rejects found in the file of rejects.
-        damaged: number of unreadable lines, which were set aside.
-        failed: number of results found with a failed metric, also of those set aside by
-            `retry_failed`.
+        is_restored: whether all results of earlier runs were restored.
+        restored: number of results of earlier runs.
+        rejected: number of rejects of earlier runs.
+        damaged: number of lines that could not be read, and were set aside.
+        failed: number of results of earlier runs in which a metric failed. It includes those that
+            `retry_failed` has set aside.
         conditions: contents of the ``.run`` file.
     """
 
@@ -151,14 +162,16 @@ class OpenJournal:
         """Prepare to `open` the files.
 
         Args:
-            options: what the user has chosen.
-            done: where the lines of earlier results and rejects are added.
+            options: the options that the user has chosen.
+            done: the lines that are done, to which the lines of earlier runs are added.
             count_result: called with each result of an earlier run; returns whether a metric
-                failed. Raises a ValueError, KeyError, TypeError or AggregationError if it is none.
-            count_reject: called with the reason of each reject, likewise.
-            fingerprints: returns what must be the same in all runs of the journal, by name.
-            retry_errors: whether to set aside failed results and rejects, so that they are
-                evaluated again.
+                failed. Raises a ValueError, KeyError, TypeError or AggregationError if it is not a
+                result.
+            count_reject: called with the reason of each reject of an earlier run. Raises the same
+                errors.
+            fingerprints: returns digests of all that must be the same in each run of the journal,
+                by name.
+            retry_errors: whether to evaluate the lines of failed results and of rejects again.
         """
         self.path = os.fspath(options.path)
         self.is_restored = False
@@ -174,22 +187,24 @@ class OpenJournal:
         self._count_reject = count_reject
         self._fingerprints = fingerprints
         self._retry_errors = retry_errors
-        # The files, and what writes to them in threads, once they are open.
+        # `open` sets the files and their asynchronous writers.
         self._results: LockedFile
         self._rejects: LockedFile
         self._results_writer: AsyncFileIO
         self._rejects_writer: AsyncFileIO
-        self._locked_files: list[LockedFile] = []  # To be closed at the end.
-        # One writes while the other flushes. The event loop's own may all be waiting for results.
+        # The files to close at the end.
+        self._locked_files: list[LockedFile] = []
+        # Two threads, so that one can write while the other flushes. The threads of the event loop
+        # are not used, since all of them may be waiting for results.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="graphrag-eval-async journal")
         self._in_thread = partial(write_in_thread, threads=self._threads)
         self._flushing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Lock or create the files, count what they hold, and mend them.
+        """Open and lock the files, and restore the results and rejects of earlier runs.
 
-        Truncates a last line without newline. Moves lines that are damaged, or there already, to
-        the ``.damaged`` file and logs a warning.
+        A last line without a newline is removed. Lines that are damaged or duplicate are moved to
+        the ``.damaged`` file, with a warning in the log.
 
         Raises:
             JournalLocked: another stream writes to one of the files.
@@ -205,11 +220,20 @@ class OpenJournal:
         self._flushing = asyncio.create_task(self._flush_regularly())
 
     def _open_files(self) -> None:
-        """Lock or create the files, and check or write the conditions of the journal."""
+        """Open and lock the files, and check the conditions under which the journal was started.
+
+        A new journal gets the conditions of this run.
+
+        Raises:
+            JournalLocked: another stream writes to one of the files.
+            JournalMismatch: the journal was started under other conditions.
+            JournalError: a file cannot be read or written.
+        """
         is_new = not os.path.exists(self.path)
         self._results = LockedFile(self.path)
         self._locked_files.append(self._results)
 
+        # Check the conditions before anything else is written.
         if not is_new and self._conditions_path.exists():
             self.conditions = read_conditions(self._conditions_path)
         fingerprints = {"format": FORMAT, **self._fingerprints()}
@@ -224,7 +248,7 @@ class OpenJournal:
         if self._options.rejects:
             self._rejects = LockedFile(self._options.rejects)
         else:
-            # Others can predict the usual name and make it a link to some other file.
+            # Other users can predict this name, and make it a link to another file of this user.
             self._rejects = LockedFile(f"{self.path}.rejects", flags=os.O_NOFOLLOW)
         self._locked_files.append(self._rejects)
         if has_changed and self._results.size == 0:
@@ -233,11 +257,11 @@ class OpenJournal:
         _flush_folder(os.path.dirname(self.path) or ".")
 
     async def note(self, origins: Mapping[str, int], copies: Mapping[str, Copy]) -> None:
-        """Store which files are copies, and the offsets at which reading of new files starts.
+        """Store in the ``.run`` file where reading of followed files began, and which are copies.
 
         Args:
-            origins: by key of a followed file, bytes before the first line to read.
-            copies: by inode, the files that repeat a followed file.
+            origins: for each followed file, by its key, the offset of the first line to read.
+            copies: the files that repeat a followed file, by inode.
         """
         self.conditions.origins |= origins
         self.conditions.copies = dict(copies)
@@ -247,21 +271,22 @@ class OpenJournal:
     # Earlier runs
 
     async def _restore(self, file: LockedFile, restore_line: Callable[[bytes], bool]) -> int:
-        """Count what a file holds, and set aside the lines that are damaged or evaluated again.
+        """Restore the lines of a file, and move lines that do not stay to the ``.damaged`` file.
 
         Args:
             file: the file of results or of rejects.
-            restore_line: counts one of its lines, and returns whether it stays in the file.
+            restore_line: restores one of its lines, and returns whether it stays in the file.
 
         Returns:
             the number of lines that stay in the file.
         """
         progress = _RestoreProgress()
         try:
-            # Opens at once.
+            # Opening a regular file does not block.
             with open(file.path, "rb", READ_BYTES) as earlier_lines:  # noqa: ASYNC230
                 reader = AsyncBufferedReader(earlier_lines, loop=None, executor=self._threads)
-                # A cancellation waits for the thread, so that the file is not closed beneath it.
+                # A cancellation takes effect after the read, since it would close the file while
+                # the thread reads it.
                 while lines := await run_to_end(reader.readlines(READ_BYTES)):
                     await work_in_slices(self._restore_lines(lines, file, restore_line, progress))
             if progress.set_aside:
@@ -278,7 +303,14 @@ class OpenJournal:
         restore_line: Callable[[bytes], bool],
         progress: _RestoreProgress,
     ) -> Iterator[None]:
-        """Count the next lines of a file in `progress`; yield after each of them."""
+        """Restore the next lines of a file, and yield after each so that other tasks can run.
+
+        Args:
+            lines: the lines.
+            file: the file that they are in.
+            restore_line: restores a line, and returns whether it stays in the file.
+            progress: how far the file was restored; this updates it.
+        """
         for line in lines:
             if not line.endswith(b"\n"):
                 # A crash has cut off the last line.
@@ -293,7 +325,16 @@ class OpenJournal:
     def _stays(
         self, line: bytes, restore_line: Callable[[bytes], bool], *, path: str, offset: int
     ) -> bool:
-        """Return whether a line stays in its file; of a damaged one, log a warning."""
+        """Restore a line, and return whether it stays in its file.
+
+        A damaged line does not stay. This logs a warning about it.
+
+        Args:
+            line: the line.
+            restore_line: restores the line, and returns whether it stays.
+            path: path of the file, for the warning.
+            offset: offset of the line, for the warning.
+        """
         try:
             return restore_line(line)
         except (ValueError, TypeError, KeyError, AggregationError) as error:
@@ -307,7 +348,14 @@ class OpenJournal:
             return False
 
     def _restore_result(self, line: bytes) -> bool:
-        """Count a result of an earlier run; return whether it stays."""
+        """Restore a result of an earlier run, and return whether it stays in the journal.
+
+        A result whose response is to be evaluated again does not stay.
+
+        Raises:
+            ValueError: the line is damaged, or was restored already.
+            TypeError, KeyError, AggregationError: it is not a result.
+        """
         result = unseal(line)
         done_line = msgspec.convert(result["source"], DoneLine)
         if self._retry_errors and result["status"] == "error":
@@ -322,12 +370,20 @@ class OpenJournal:
         return True
 
     def _restore_reject(self, line: bytes) -> bool:
-        """Count a reject of an earlier run; return whether it stays."""
+        """Restore a reject of an earlier run, and return whether it stays in the file of rejects.
+
+        A reject whose line is to be evaluated again does not stay.
+
+        Raises:
+            ValueError: the line is damaged, or was restored already.
+            TypeError, KeyError: it is not a reject.
+        """
         reject = unseal(line)
         done_line = msgspec.convert(reject["source"], DoneLine)
         reason = reject["reason"]
-        # A line that was incomplete may be complete by now.
-        if self._retry_errors or reason == "incomplete":
+        # The rest of an incomplete line may have been written since.
+        may_be_complete_now = reason == "incomplete"
+        if self._retry_errors or may_be_complete_now:
             return False
         self._check_new(done_line)
         self._count_reject(done_line, reason)
@@ -335,18 +391,23 @@ class OpenJournal:
         return True
 
     def _check_new(self, line: DoneLine) -> None:
-        """Raise a ValueError if a line has been restored already."""
+        """Check that no result or reject of the same line was restored before.
+
+        Raises:
+            ValueError: it was.
+        """
         if line in self._done:
             raise ValueError("the line is there already, here or among the results")
 
     def _set_aside(self, file: LockedFile, offsets: Container[int]) -> None:
         """Move the lines at these offsets of a file to the ``.damaged`` file.
 
-        A crash may leave some of them in both files.
+        If the process crashes meanwhile, some of the lines may be in both files.
         """
         mode = stat.S_IMODE(os.stat(file.path).st_mode)
 
         def open_damaged(path: str, flags: int) -> int:
+            """Open the ``.damaged`` file with the mode of the journal, unless it is a link."""
             return os.open(path, flags | os.O_NOFOLLOW, mode)
 
         with (
@@ -362,25 +423,26 @@ class OpenJournal:
                 else:
                     staying.write(line)
                 offset += len(line)
-            # In this order, a crash loses no line.
+            # The moved lines must be on disk before the draft replaces the file, or a crash could
+            # lose them.
             flush(damaged)
             flush(staying)
-        # The draft has replaced the file.
+        # The draft has replaced the file, so the new file has to be locked.
         file.reopen()
 
     # This run
 
     async def commit(self, items: Sequence[Evaluation | Rejected]) -> list[Evaluation | None]:
-        """Append complete results, then rejects.
+        """Append the complete results and the rejects among `items` to their files.
 
         Returns:
-            the results, with None in place of the rejects.
+            the items, with None in place of each reject.
 
         Raises:
             JournalError: a file cannot be written or flushed.
         """
         if self._flushing is not None and self._flushing.done():
-            # Raises why nothing is flushed any more.
+            # Flushing ends only with an error, which this raises.
             self._flushing.result()
         rejects = []
         evaluations: list[Evaluation | None] = []
@@ -392,8 +454,10 @@ class OpenJournal:
             else:
                 results.append(item.as_dict())
                 evaluations.append(item)
-        # Only the end of the event loop cancels this; closing then waits for the thread. The lines
-        # are encoded in the thread, too, while `writelines` takes them.
+
+        # `writelines` runs in a thread and takes lines from a generator, so they are encoded in the
+        # thread, too. Only the end of the event loop cancels this; closing then waits for the
+        # thread.
         if results:
             await self._results_writer.writelines(_lines_of_results(results))
         if rejects:
@@ -401,29 +465,40 @@ class OpenJournal:
         return evaluations
 
     def _lines_of_rejects(self, rejects: Iterable[Rejected]) -> Iterator[bytes]:
-        """Yield the line of each reject, once the one before is written."""
+        """Yield each reject as a line, after the line before it is written.
+
+        Only then is it known how many bytes the file may still grow.
+        """
         for reject, source in rejects:
-            room = self._options.max_reject_bytes - self._rejects.size
-            yield seal(reject_line(reject, {"source": source}, room))
+            remaining_bytes = self._options.max_reject_bytes - self._rejects.size
+            line = reject_line(reject, {"source": source}, remaining_bytes)
+            yield seal(line)
 
     def _flush(self) -> None:
         for file in self._locked_files:
             file.flush_to_disk()
 
     async def _flush_regularly(self) -> None:
-        """Flush to disk, until the first failure, after which the system may drop data silently."""
+        """Flush the files to disk at regular intervals, until flushing fails for the first time.
+
+        After a failure, the system may lose data without another error.
+        """
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
             await self._in_thread(self._flush)
 
     async def aclose(self) -> None:
-        """Flush everything, and release the locks."""
+        """Flush everything to disk, close the files, and release their locks.
+
+        Raises:
+            JournalError: a file cannot be flushed.
+        """
         try:
             if self._flushing is not None:
                 self._flushing.cancel()
                 await outlast(self._flushing, inf)
                 if not self._flushing.cancelled():
-                    # Raises why nothing was flushed any more.
+                    # Flushing had failed before. This raises its error.
                     self._flushing.result()
             if self.is_restored:
                 await self._in_thread(self._flush)
@@ -434,15 +509,20 @@ class OpenJournal:
 
 
 def _lines_of_results(results: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Yield the lines of all results together, so that one write appends them."""
+    """Yield the lines of all results as one item, so that a single write appends them.
+
+    It is a generator so that the lines are encoded only when they are written.
+    """
     yield b"".join(
         seal(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)) for result in results
     )
 
 
 def _flush_folder(path: str) -> None:
-    """Flush the names of the files in a folder to disk, if the system can."""
-    # Not every folder can be opened and flushed.
+    """Flush a folder to disk, so that new files in it survive a power failure.
+
+    Some systems cannot do that for some folders. Then this does nothing.
+    """
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:

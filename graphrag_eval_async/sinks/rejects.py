@@ -23,23 +23,32 @@ HEAD_CHARACTERS = 1000
 
 
 class Rejected(NamedTuple):
-    """A reject to store, and the `source` of its line."""
+    """A reject to write to a journal, and the `source` of its line."""
 
     reject: Reject
     source: Any
 
 
 class RejectWriter:
-    """Writes each reject as a line of JSON; streams write large ones in a thread.
+    """Writes each reject as a line of JSON to a file. Streams write large ones in a thread.
 
-    The first key is `file`, if the reject has a path. Then come the keys of `Reject`, except
-    `head`, and `content`: the whole line as text, or `content_base64` if the line is not UTF-8. A
-    line that is longer than the limit has its first 1,000 characters as `head` instead. If the file
-    would exceed `max_bytes`, the content is omitted. `lines`, the file, may be opened after the
-    stream is created.
+    A line has the key `file`, if the reject has a path, and the keys of `Reject`, except `head`. It
+    also has the rejected line under the key `content`, or `content_base64` if it is not UTF-8. If
+    the rejected line is longer than the limit for lines, its first 1,000 characters are under the
+    key `head` instead.
+
+    Attributes:
+        lines: the file. It may be set after a stream was created with this writer.
     """
 
     def __init__(self, lines: LineFile | None = None, *, max_bytes: int = MAX_REJECT_BYTES) -> None:
+        """Prepare to write rejects.
+
+        Args:
+            lines: the file; None if it is set later.
+            max_bytes: maximum size of the file. Rejects that exceed it are written without their
+                content.
+        """
         self.lines = lines
         self._max_bytes = max_bytes
 
@@ -49,17 +58,18 @@ class RejectWriter:
         first_keys = {}
         if reject.path is not None:
             first_keys["file"] = in_utf8(reject.path)
-        room = self._max_bytes - self.lines.length
-        self.lines.write(reject_line(reject, first_keys, room))
+        remaining_bytes = self._max_bytes - self.lines.length
+        self.lines.write(reject_line(reject, first_keys, remaining_bytes))
 
 
-def reject_line(reject: Reject, first_keys: Mapping[str, Any], room: int) -> bytes:
+def reject_line(reject: Reject, first_keys: Mapping[str, Any], remaining_bytes: int) -> bytes:
     """Return a reject as a line of JSON.
 
     Args:
         reject: the reject.
-        first_keys: keys of the line before those of the reject.
-        room: maximum length of a line with the content of the reject; a longer one goes without.
+        first_keys: keys and values with which the line begins.
+        remaining_bytes: how many bytes the file may still grow. A line with more bytes does not get
+            the content of the rejected line.
     """
     record = {
         **first_keys,
@@ -70,14 +80,18 @@ def reject_line(reject: Reject, first_keys: Mapping[str, Any], room: int) -> byt
         "length": reject.length,
         "sha256": reject.sha256,
     }
-    line = orjson.dumps({**record, **_content(reject)}, option=orjson.OPT_APPEND_NEWLINE)
-    if len(line) <= room:
+    record_with_content = {**record, **_content(reject)}
+    line = orjson.dumps(record_with_content, option=orjson.OPT_APPEND_NEWLINE)
+    if len(line) <= remaining_bytes:
         return line
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _content(reject: Reject) -> dict[str, str]:
-    """Return the content of a rejected line, or its start, under the key that says which it is."""
+    """Return a dict with the rejected line, or with its beginning if the rest was not kept.
+
+    Its only key says which it is.
+    """
     if reject.content is None:
         return {"head": reject.head.decode(errors="replace")[:HEAD_CHARACTERS]}
     try:

@@ -22,26 +22,35 @@ ROWS = 1000
 """Rows written per batch."""
 
 MAX_INTEGER = (1 << 63) - 1
-"""Greatest integer of a column of Parquet; greater ones are written as text."""
+"""Greatest integer that a column of Parquet can hold. Greater ones are written as text."""
 
 
 def is_table(path: str | None) -> bool:
-    """Return whether the suffix of a path is that of a table."""
+    """Return whether a path has the suffix of a table, ``.csv`` or ``.parquet``."""
     return path is not None and path.endswith(SUFFIXES)
 
 
 def check_table(path: str) -> None:
-    """Raise a `UsageError` if a table cannot be written to `path`."""
+    """Check that a table can be written to `path`.
+
+    Raises:
+        UsageError: it cannot, or it needs a package that is not installed.
+    """
     if path.endswith(".parquet"):
         check_extra(f"{path!r}: Parquet", "table", "pyarrow")
     check_replaceable(path)
 
 
 def write_table(lines: str, path: str) -> None:
-    """Write results as a table, CSV or Parquet by the suffix of `path`; `lines` is their file.
+    """Convert a file of results to a table, whose format the suffix of its path says.
 
-    Each complete result is a row, and each key of any result a column. Lists and dicts become JSON
-    text. The write is atomic. Reads the results twice, and holds few of them in memory.
+    Each complete result becomes a row, and each key of any result becomes a column. Lists and dicts
+    become JSON text. The table is written atomically. The results are read twice, to find the
+    columns first, and few of them are in memory at once.
+
+    Args:
+        lines: path of the file of results, as JSON lines.
+        path: path of the table.
     """
     types = _column_types(lines)
     with drafted(path) as draft:
@@ -52,7 +61,7 @@ def write_table(lines: str, path: str) -> None:
 
 
 def _read_rows(lines: str) -> Iterator[dict[str, Any]]:
-    """Yield the complete results in a file of JSON lines as rows."""
+    """Yield each complete result in a file of JSON lines as a flat row."""
     with open(lines, "rb") as file:
         for line in file:
             result = orjson.loads(line)
@@ -61,7 +70,11 @@ def _read_rows(lines: str) -> Iterator[dict[str, Any]]:
 
 
 def _column_types(lines: str) -> dict[str, str]:
-    """Return the types of columns by name: bool, int64, double or string."""
+    """Return the type of each column in a table of results: bool, int64, double or string.
+
+    Args:
+        lines: path of the file of results, as JSON lines.
+    """
     types_by_column: dict[str, set[str]] = {}
     for row in _read_rows(lines):
         for name, value in row.items():
@@ -73,7 +86,7 @@ def _column_types(lines: str) -> dict[str, str]:
 
 
 def _type_of(value: Any) -> str | None:
-    """Return the type of a column in which all values are like this one; None if any could be."""
+    """Return the type of column that a value needs; None for null, which any column can hold."""
     if type(value) is int:
         return "int64" if abs(value) <= MAX_INTEGER else "string"
     return _TYPES.get(type(value))
@@ -83,7 +96,7 @@ _TYPES = {bool: "bool", float: "double", str: "string"}
 
 
 def _common_type(types: Set[str]) -> str:
-    """Return the type of a column whose values have these types."""
+    """Return the type of a column that can hold values of all of these types."""
     if types == {"int64", "double"}:
         return "double"
     if len(types) == 1:
@@ -93,7 +106,7 @@ def _common_type(types: Set[str]) -> str:
 
 
 def _write_csv(path: str, types: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows to a file of CSV; the columns are the keys of `types`."""
+    """Write rows to a CSV file, with the keys of `types` as columns."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([escape_formula(name) for name in types])
@@ -102,12 +115,20 @@ def _write_csv(path: str, types: Mapping[str, str], rows: Iterable[Mapping[str, 
 
 
 def _csv_cell(value: Any) -> Any:
-    """Return a value as a cell that a spreadsheet does not take for a formula."""
-    return escape_formula(value) if isinstance(value, str) else value
+    """Return the value of a cell; text that could be a formula is escaped."""
+    if isinstance(value, str):
+        return escape_formula(value)
+    return value
 
 
 def _write_parquet(path: str, types: Mapping[str, str], rows: Iterator[Mapping[str, Any]]) -> None:
-    """Write rows to a file of Parquet; the columns have these types, by name."""
+    """Write rows to a Parquet file.
+
+    Args:
+        path: path of the file.
+        types: the type of each column, by name.
+        rows: the rows; a column that a row lacks is null in it.
+    """
     import pyarrow
     from pyarrow import parquet
 
@@ -119,6 +140,7 @@ def _write_parquet(path: str, types: Mapping[str, str], rows: Iterator[Mapping[s
     }
     schema = pyarrow.schema([(name, arrow_types[type_]) for name, type_ in types.items()])
     with parquet.ParquetWriter(path, schema) as writer:
+        # Parquet stores columns, so rows are collected in batches and transposed.
         while batch := list(islice(rows, ROWS)):
             columns = {
                 name: [_parquet_cell(row.get(name), type_) for row in batch]
@@ -128,7 +150,12 @@ def _write_parquet(path: str, types: Mapping[str, str], rows: Iterator[Mapping[s
 
 
 def _parquet_cell(value: Any, type_: str) -> Any:
-    """Return a value as a cell of a column of this type; other values than text become JSON."""
-    if type_ != "string" or value is None or isinstance(value, str):
+    """Return a value as it is stored in a column of a type.
+
+    A column of strings may have other values, too, if they have no common type. They become JSON.
+    """
+    if value is None or type_ != "string":
+        return value
+    if isinstance(value, str):
         return value
     return orjson.dumps(value).decode()
