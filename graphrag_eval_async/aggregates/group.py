@@ -313,7 +313,7 @@ class Group:
 
         if self.has_unnamed_question(question_values):
             return None
-        # From the sum of values, only questions with several values have to be corrected.
+        # The sum of means is the sum of values, corrected for questions with several values.
         sum_of_means = question_values.sum_of_means(sum_of_values)
         return SumOfMeans(exact_sum=sum_of_means, questions=len(question_values))
 

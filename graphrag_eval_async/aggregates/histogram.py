@@ -137,9 +137,10 @@ class Histogram:
         before = self._bins.get(index, Bin(size=0, exact_sum=0))
         size = before.size + size_change
         if size == 0:
+            # Bins without values take no memory.
             del self._bins[index]
         else:
-            self._bins[index] = Bin(size, before.exact_sum + sum_change)
+            self._bins[index] = Bin(size=size, exact_sum=before.exact_sum + sum_change)
 
 
 def count_of(weights: Weights) -> int:

@@ -268,23 +268,23 @@ class QuestionValues:
             self._pad(question + 1)
 
         sum_before = self._sums.get(question)
+        value_before = self._single_values[question]
         if sum_before is not None:
             total = sum_before.plus(added)
+        elif not isnan(value_before):
+            # The question had one value. It becomes a part of a sum.
+            total = plus(value_before, added)
+            self._single_values[question] = nan
         else:
-            value_before = self._single_values[question]
-            is_first_value = isnan(value_before)
-            if is_first_value:
-                self._count += 1
-                if not isinstance(added, ValueSum):
-                    self._single_values[question] = added
-                    return
-                total = added
-            else:
-                # The question now has several values, so its single value becomes a part of a sum.
-                total = plus(value_before, added)
-                self._single_values[question] = nan
+            # The question had no value.
+            self._count += 1
+            if not isinstance(added, ValueSum):
+                self._single_values[question] = added
+                return
+            total = added
         self._sums[question] = total
-        # Keeps the sum before the first change, which `_correction` includes.
+        # `_correction` still includes the sum before the first of several changes, so that sum is
+        # kept.
         self._outdated.setdefault(question, sum_before)
 
     def by_question(self) -> Iterator[tuple[int, float | ValueSum]]:
@@ -397,15 +397,18 @@ def clusters(means: Sequence[float], mean: float) -> Clusters:
         mean: the mean of `means`, which callers have already computed.
     """
     questions = len(means)
-    se = None
+    standard_error = None
     # There is no standard error if a square exceeds the largest double.
     with suppress(OverflowError):
         if questions > 1:
             squares = fsum([(question_mean - mean) ** 2 for question_mean in means])
-            se = sqrt(squares / (questions - 1) / questions)
+            standard_error = sqrt(squares / (questions - 1) / questions)
 
-    unanimous = None
+    # If all means are 0 or 1, an interval for proportions is used, which needs their number.
+    questions_with_mean_1 = None
     all_are_0_or_1 = all(question_mean in (0, 1) for question_mean in means)
     if all_are_0_or_1:
-        unanimous = int(sum(means))
-    return Clusters(questions=questions, mean=mean, se=se, unanimous=unanimous)
+        questions_with_mean_1 = int(sum(means))
+    return Clusters(
+        questions=questions, mean=mean, se=standard_error, unanimous=questions_with_mean_1
+    )

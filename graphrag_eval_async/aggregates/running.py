@@ -159,7 +159,7 @@ class Aggregates:
             for template, group in self._groups.items()
         }
 
-    def _answers(self) -> int:
+    def _count_answers(self) -> int:
         """Return the number of successful results that have an answer.
 
         The results must not have been judged: then answer relevance has an outcome only where there
@@ -607,12 +607,13 @@ class Aggregates:
         """Return the group of a template; add an empty one if there is none."""
         group = self._groups.get(template)
         if group is None:
-            conditions = [
+            # A condition without a template is on all templates.
+            conditions_on_template = [
                 condition
                 for condition in self._right_conditions
                 if condition.template in (None, template)
             ]
-            group = Group(self._expected, conditions)
+            group = Group(expected=self._expected, right_conditions=conditions_on_template)
             self._groups[template] = group
         return group
 

@@ -208,7 +208,7 @@ def dump(contents: Contents) -> bytes:
             for (key, value), group in sorted(contents.tags.groups.items())
         ]
         stored = StoredTaggedAggregates(
-            **msgspec.structs.asdict(stored), tags=tags, tags_are_cut=contents.tags.are_cut
+            **msgspec.structs.asdict(stored), tags=tags, tags_are_cut=contents.tags.has_dropped_tags
         )
     body = msgspec.msgpack.encode(stored)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -264,7 +264,7 @@ def _restore(stored: StoredTaggedAggregates) -> Contents:
     for (key, value), group in stored.tags:
         tag = _decode(key), _decode(value)
         contents.tags.groups[tag] = _restore_group(group, expected=(), micro=None)
-    contents.tags.are_cut = stored.tags_are_cut
+    contents.tags.has_dropped_tags = stored.tags_are_cut
     for names, results in stored.pending:
         result_key = ResultKey(*_decode_all(names))
         contents.pending.results[result_key] = [_decode_all(metrics) for metrics in results]

@@ -75,7 +75,8 @@ class StepTable:
             results: the number of results.
         """
         for name, counts in _counts_by_name(steps):
-            if name is None:  # The name is too long.
+            if name is None:
+                # Names that are too long are None, and are counted together.
                 self.other = self.other.plus(counts, times=results)
             else:
                 counts_before = self.by_name.get(name, NO_STEPS)

@@ -24,21 +24,21 @@ class TagGroups:
 
     Attributes:
         groups: the group of results with each tag.
-        are_cut: whether there were more tags than the limit, so that some were dropped.
+        has_dropped_tags: whether some tags were dropped, since there were more than the limit.
     """
 
     def __init__(self, right_conditions: Iterable[Condition]) -> None:
         """Start without results.
 
         Args:
-            right_conditions: the conditions that a right result meets. Those that are on a single
-                template are ignored.
+            right_conditions: the conditions that a right result meets. Conditions on a single
+                template are ignored, since results with a tag are of several templates.
         """
         self._right_conditions = [
             condition for condition in right_conditions if condition.template is None
         ]
         self.groups: dict[Tag, Group] = {}
-        self.are_cut = False
+        self.has_dropped_tags = False
 
     def add(self, tagged: Batches) -> None:
         """Add batches of results that have tags."""
@@ -74,7 +74,7 @@ class TagGroups:
         """Add the results of other groups of tags."""
         for tag, group in other.groups.items():
             self._group(tag).merge(group)
-        self.are_cut |= other.are_cut
+        self.has_dropped_tags |= other.has_dropped_tags
         self._drop_excess_tags()
 
     def snapshot(self, snapshot_of_group: Callable[[Group], dict[str, Any]]) -> dict[str, Any]:
@@ -94,13 +94,13 @@ class TagGroups:
             per_tag.setdefault(key, {})[value] = snapshot_of_group(self.groups[tag])
         if per_tag:
             snapshot["per_tag"] = per_tag
-        if self.are_cut:
+        if self.has_dropped_tags:
             snapshot["tags_are_cut"] = True
         return snapshot
 
     def _drop_excess_tags(self) -> None:
         """Drop the last tags if there are more than the limit."""
-        counted = counted_tags(self.groups, is_cut=self.are_cut)
+        counted = counted_tags(self.groups, has_dropped_tags=self.has_dropped_tags)
         if len(counted) < len(self.groups):
             self.groups = {tag: self.groups[tag] for tag in counted}
-            self.are_cut = True
+            self.has_dropped_tags = True

@@ -212,7 +212,7 @@ def _causes_if_null(keys: Collection[str], failed: bool, took_steps: bool) -> di
 
 
 def missing_values(
-    result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, counts: bool
+    result: Mapping[str, Any], errors: Iterable[str], *, failed: bool, values_count: bool
 ) -> list[Outcome]:
     """Return the outcomes of a result, without those of its steps and custom evaluations.
 
@@ -220,7 +220,7 @@ def missing_values(
         result: the result.
         errors: those keys of the result that are in `ERRORS_OF_RESULT`.
         failed: whether the response is an error.
-        counts: whether the values of the result count; if not, they have outcomes as well.
+        values_count: whether the values of the result count. If not, they have outcomes, too.
     """
     # Start with the cause that each metric that applies has if it has no value.
     took_steps = bool(result.get("actual_steps"))
@@ -248,7 +248,7 @@ def missing_values(
                 causes[metric] = cause
 
     # Values that do not count have outcomes, too.
-    if not counts:
+    if not values_count:
         uncounted = [metric for metric in RESOURCES if result.get(metric) is not None]
         causes |= dict.fromkeys(uncounted, RESPONSE_ERROR)
 
@@ -257,7 +257,7 @@ def missing_values(
     for metric, cause in causes.items():
         has_value = result.get(metric) is not None
         # `OUTPUTS` is no metric: if the key is there, the result names its outputs.
-        has_counted_value = has_value and (counts or metric == OUTPUTS)
+        has_counted_value = has_value and (values_count or metric == OUTPUTS)
         if not has_counted_value:
             outcomes.append((metric, cause))
 

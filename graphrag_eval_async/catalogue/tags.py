@@ -100,7 +100,7 @@ def tag_position(tag: Tag) -> tuple[str, float, str]:
     return key, min(inf, number), value
 
 
-def counted_tags(tags: Collection[Tag], *, is_cut: bool = False) -> list[Tag]:
+def counted_tags(tags: Collection[Tag], *, has_dropped_tags: bool = False) -> list[Tag]:
     """Return the tags by which results are grouped, sorted.
 
     These are all tags, unless they exceed `MOST_KEYS` or `MOST_VALUES`. Then only the first keys
@@ -108,16 +108,16 @@ def counted_tags(tags: Collection[Tag], *, is_cut: bool = False) -> list[Tag]:
 
     Args:
         tags: the tags of all results.
-        is_cut: whether tags were dropped before. Then the limit of values for each key applies even
-            to a few tags, so that a dropped tag cannot return. So the order of results does not
-            matter.
+        has_dropped_tags: whether some tags were dropped before. Then the limit of values for each
+            key applies however few tags there are. So a dropped tag never returns, and the order of
+            results does not matter.
     """
     ordered = sorted(tags, key=tag_position)
     tags_by_key: dict[str, list[Tag]] = {}
     for key, value in ordered:
         tags_by_key.setdefault(key, []).append((key, value))
     is_within_limits = len(tags) <= MOST_VALUES and len(tags_by_key) <= MOST_KEYS
-    if is_within_limits and not is_cut:
+    if is_within_limits and not has_dropped_tags:
         return ordered
 
     counted: list[Tag] = []

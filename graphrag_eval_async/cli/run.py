@@ -315,7 +315,7 @@ def unmatched(found: Found, reference: Reference | None, config: Config | None) 
     compared = any(each.match for each in questions) or (
         config and (config.judged or config.answer_match)
     )
-    if compared or not questions or not found.aggregates._answers():
+    if compared or not questions or not found.aggregates._count_answers():
         return []
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 

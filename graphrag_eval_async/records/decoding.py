@@ -47,6 +47,9 @@ _ENCODING_BYTES = 64
 
 _NUL = b"\0"
 
+_MOST_NULS = 3
+"""The number of NUL bytes in a character of ASCII in UTF-32."""
+
 _BYTE_ORDER_MARKS = {
     # Those of UTF-32 come first: one of them begins with that of UTF-16.
     BOM_UTF32_LE: "UTF-32LE",
@@ -168,7 +171,7 @@ def _utf_16_or_32_of(data: bytes, offset: int) -> str | None:
     text = head.lstrip(_NUL)
     leading_nuls = len(head) - len(text)
     has_many_nuls = _NUL in text and text.count(_NUL) >= len(text) / 4
-    if leading_nuls > 3 or not has_many_nuls:
+    if not has_many_nuls or leading_nuls > _MOST_NULS:
         return None
 
     name = "UTF-16"

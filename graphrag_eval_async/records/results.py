@@ -67,13 +67,14 @@ def observe(result: Mapping[str, Any] | Evaluation, *, include_errors: bool = Fa
     )
     evaluation.is_answered = answer_state(result.get("actual_answer")) == ANSWERED
     if "pending" in result:
+        # A result with this key is incomplete, even if it names no metric.
         evaluation.pending = result["pending"] or ()
     if "tags" in result:
         evaluation.tags = _tags(result)
 
     if failed and not include_errors:
         errors = _layout_of_result(result).errors
-        outcomes = tuple(missing_values(result, errors, failed=True, counts=False))
+        outcomes = tuple(missing_values(result, errors, failed=True, values_count=False))
         evaluation.outcomes = outcomes
         evaluation.outcomes_of_error = outcomes
     else:
@@ -139,7 +140,7 @@ def count_metrics(
     """
     layout = _layout_of_result(result)
     values = _values(result, layout.metrics, result)
-    outcomes = missing_values(result, layout.errors, failed=evaluation.failed, counts=True)
+    outcomes = missing_values(result, layout.errors, failed=evaluation.failed, values_count=True)
     panels = [(result, key) for key in layout.panels]
 
     # Add the outputs of custom evaluations and of metrics in code, which the result lists.

@@ -161,7 +161,7 @@ class _DoneInFile:
         self._last: DoneLine | None = None
 
     def add(self, line: DoneLine) -> None:
-        """Add a line that was not added before."""
+        """Add a line, which must not have been added before."""
         if self._last is None or self._last.offset <= line.offset:
             self._last = line
         if not line.whole:
@@ -170,7 +170,7 @@ class _DoneInFile:
 
         # Join the line with the stretches before and after it.
         start = line.offset
-        end = line.offset + line.length + 1
+        end = line.offset + line.length + len(b"\n")
         lines = 1
         before = self._by_end.pop(start, None)
         if before is not None:
@@ -180,7 +180,7 @@ class _DoneInFile:
         if after is not None:
             end = after.end
             lines += after.lines
-        stretch = _Stretch(start, end, lines)
+        stretch = _Stretch(start=start, end=end, lines=lines)
         self._by_start[start] = stretch
         self._by_end[end] = stretch
 

@@ -162,6 +162,7 @@ class LineFile(AbstractContextManager["LineFile"]):
                 raise
             return
         for _ in self._write_to_pipe(lines):
+            # The pipe is full.
             self._wait(self._descriptor)
 
     async def send(self, lines: bytes) -> None:

@@ -112,7 +112,7 @@ class Journal:
             raise UsageError(f"journal: expected a path or a Journal, got {self.path!r}")
         check_boolean("journal.force", self.force)
         check_boolean("journal.retry_failed", self.retry_failed)
-        check_integer("journal.max_reject_bytes", self.max_reject_bytes, 0)
+        check_integer("journal.max_reject_bytes", self.max_reject_bytes, least=0)
         if not isinstance(self.rejects, str | os.PathLike | None):
             raise UsageError(f"journal.rejects: expected a path, got {self.rejects!r}")
 

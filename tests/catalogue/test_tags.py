@@ -78,7 +78,7 @@ def test_the_order_of_arrival_does_not_matter(tags: set[Tag], random: Random) ->
     is_cut = False
     for start in range(0, len(arrivals), 25):
         known = {*counted, *arrivals[start : start + 25]}
-        counted = counted_tags(known, is_cut=is_cut)
+        counted = counted_tags(known, has_dropped_tags=is_cut)
         is_cut |= len(counted) < len(known)
 
     assert counted == counted_tags(tags)
