@@ -186,7 +186,7 @@ class QuestionValues:
         # Number of questions with a value.
         self._count = 0
         # The sum of the questions' means minus the sum of all values, as a multiple of 2**-1074.
-        # It does not yet include the questions in `_outdated`.
+        # It is out of date for the questions in `_outdated`.
         self._correction = 0
         # The questions that have changed since `_correction` was computed, each with the sum of
         # values that `_correction` still includes.
