@@ -4,6 +4,7 @@ returned.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError
@@ -64,7 +65,7 @@ Messages = list[tuple[str, str, Any]]
 
 
 def is_message(value: dict[str, Any]) -> bool:
-    """Whether an item of a history is a message, with or without an envelope."""
+    """Return whether an item of a history is a message, with or without an envelope."""
     kind = value.get("type")
     if not _OF_MESSAGES.isdisjoint(value) or (isinstance(kind, str) and kind in _ROLES):
         return True
@@ -72,268 +73,388 @@ def is_message(value: dict[str, Any]) -> bool:
 
 
 def opened_message(value: dict[str, Any]) -> dict[str, Any]:
-    """A message without the envelope of LangChain or of a choice."""
-    for key in ("data", "kwargs", "message") if "role" not in value else ():
-        if isinstance(inner := value.get(key), dict):
-            names = value.get("id")
-            kind = names[-1] if isinstance(names, list) and names else value.get("type")
+    """Return a message without the envelope of LangChain or of a choice."""
+    if "role" in value:
+        return value
+    for key in ("data", "kwargs", "message"):
+        inner = value.get(key)
+        if isinstance(inner, dict):
+            kind = value.get("type")
+            class_path = value.get("id")
+            if isinstance(class_path, list) and class_path:
+                kind = class_path[-1]
             return {"type": kind} | inner
     return value
 
 
 def role_of(message: dict[str, Any], default: str = "") -> str:
-    """The role of a message without an envelope, as `_ROLES` has it."""
+    """Return the role of a message without an envelope, as `_ROLES` has it."""
     for key in ("type", "role", "kind"):
-        found = message.get(key)
-        if isinstance(found, str) and (found in _ROLES or key == "role"):
-            return _ROLES.get(found, found)
+        role = message.get(key)
+        if isinstance(role, str) and (role in _ROLES or key == "role"):
+            return _ROLES.get(role, role)
     return _ROLES.get(default, default)
 
 
-def read_message(
-    value: dict[str, Any], trace: Trace, role: str = "", *, is_new: bool = False
-) -> None:
-    """Add what a message without an envelope says, calls and returns; its role is as given if it
-    has none.
+@dataclass(slots=True)
+class _Content:
+    """What the content of a message has.
+
+    Attributes:
+        text: what is said after the last call or result.
+        calls: calls and results.
+        has_waiting_call: whether it has a call whose result the client is to send.
+        has_other_block: whether it has a block that is neither text nor call, such as an image.
     """
-    role, content, parts = role_of(value, role), value.get("content"), value.get("parts")
-    if role == "user" and parts is None and content and isinstance(content, str):  # As most are.
-        trace.ask(content)
+
+    text: str = ""
+    calls: list[Call] = field(default_factory=list)
+    has_waiting_call: bool = False
+    has_other_block: bool = False
+
+
+def read_message(
+    message: dict[str, Any], trace: Trace, default_role: str = "", *, is_new: bool = False
+) -> None:
+    """Add what a message without an envelope says, calls and returns to a trace.
+
+    Args:
+        message: the message.
+        trace: what is read is added to it.
+        default_role: role of a message that has none.
+        is_new: whether a span tells of the making of its calls, not of passing them on.
+    """
+    role = role_of(message, default_role)
+    content = message.get("content")
+    parts = message.get("parts")
+    if role == "user" and parts is None and content and isinstance(content, str):
+        trace.ask(content)  # Most messages of users are like this.
         return
-    found: list[Call] = []
-    text, waits, shows = "", False, False
+
     if isinstance(parts, list) and parts:
         content = parts
-    if "tool_call_id" in value or (role == "tool" and parts is None):
-        found.append(
-            _result_of(value, value.get("tool_call_id"), output_of(value | {"content": content}))
-        )
-    else:
-        content = content if content is not None else value.get("refusal")
-        text, waits, shows = _read_content(content, found, trace, is_parts=parts is not None)
-    if role == "assistant" or "tool_calls" in value:
-        made = _calls_beside(value, trace)
-        ids = {call.id for call in made}
-        found = [part for part in found if part.ended or part.id not in ids] + made
-        waits |= bool(made)
-    # Right after the result of a tool of OpenAI, an image shows what was returned.
-    shows &= (
-        trace.format in _OPENAI
-        and trace.answer is None
-        and bool(trace.calls)
-        and trace.calls[-1].ended
-    )
-    for part in found:
-        part.is_new = is_new
-        trace.part(part)
-    if role in ("request", ""):  # Of Pydantic AI, which also sends what the user did not say.
-        listed = content if isinstance(content, list) else []
-        is_asked = any(
-            isinstance(part, dict) and part.get("part_kind") == "user-prompt" for part in listed
-        )
-        role = "user" if is_asked else "system" if role else ""
-    if role == "user" and not found and not shows and (text or trace.format != "otlp"):
-        trace.ask(text)  # What stands beside results is what a tool shows.
-    elif role == "assistant" and text and not waits:
-        trace.answer = text
+    read = _read_calls_and_text(message | {"content": content}, role, trace)
+    is_image_of_tool = read.has_other_block and _ends_with_result_of_openai(trace)
+    for call in read.calls:
+        call.is_new = is_new
+        trace.part(call)
+
+    if role in ("request", ""):
+        role = _role_of_request(role, content)
+    if role == "user":
+        # Texts and images beside results, or right after them, are what a tool shows.
+        is_asked = not read.calls and not is_image_of_tool
+        if is_asked and (read.text or trace.format != "otlp"):
+            trace.ask(read.text)
+    elif role == "assistant" and read.text and not read.has_waiting_call:
+        trace.answer = read.text
     elif role not in _ROLES:
-        trace.problem(
-            f"a message of the unknown role {role or text_of(value.get('type')) or 'none'}"
-        )
+        name = role or text_of(message.get("type")) or "none"
+        trace.problem(f"a message of the unknown role {name}")
 
 
-def _read_content(
-    content: Any, found: list[Call], trace: Trace, *, is_parts: bool
-) -> tuple[str, bool, bool]:
-    """Add calls and results; return what is said after them, whether calls wait, and an image is
-    shown.
+def _read_calls_and_text(message: dict[str, Any], role: str, trace: Trace) -> _Content:
+    """Return the calls, results and text of a message whose parts, if it has any, are its content.
+
+    What cannot be read becomes a problem of the trace.
     """
-    texts: list[str] = []
-    waits = shows = False
+    content = message["content"]
+    has_parts = message.get("parts") is not None
+    if "tool_call_id" in message or (role == "tool" and not has_parts):
+        result = _result_of(message, message.get("tool_call_id"), output_of(message))
+        read = _Content(calls=[result])
+    else:
+        if content is None:
+            content = message.get("refusal")
+        read = _read_content(content, trace, is_parts=has_parts)
+    if role == "assistant" or "tool_calls" in message:
+        _add_calls_beside(message, read, trace)
+    return read
+
+
+def _ends_with_result_of_openai(trace: Trace) -> bool:
+    """Return whether the last that a trace has is a result in a format of OpenAI.
+
+    Results have no images there: an image is shown by the next message of the user.
+    """
+    if trace.format not in _OPENAI or trace.answer is not None or not trace.calls:
+        return False
+    return trace.calls[-1].ended
+
+
+def _role_of_request(role: str, content: Any) -> str:
+    """Return who sent a request of Pydantic AI, which also sends what the user did not say."""
+    blocks = content if isinstance(content, list) else []
+    for block in blocks:
+        if isinstance(block, dict) and block.get("part_kind") == "user-prompt":
+            return "user"
+    if role:
+        return "system"
+    return ""
+
+
+def _read_content(content: Any, trace: Trace, *, is_parts: bool) -> _Content:
+    """Return what a content has; what cannot be read becomes a problem of the trace."""
     if not isinstance(content, list):
-        whole = said(content)
-        if not whole and content not in (None, ""):
+        whole_text = said(content)
+        if not whole_text and content not in (None, ""):
             trace.problem(f"a content that is neither text nor a list: {text_of(content)}")
-        return whole, False, False
+        return _Content(whole_text)
+
+    read = _Content()
+    texts: list[str] = []
     for block in content:
         if not isinstance(block, dict):
             if isinstance(block, str) and not is_parts:
                 texts.append(block)
             else:
                 trace.problem(f"a part of a message that is no object: {json_of(block)}")
-        elif (part := part_of(block)) is not None:
-            found.append(part)
-            waits |= not part.ended and first(block, *_KINDS) in _OF_CLIENT
-            texts.clear()
-        elif (text := block_text(block)) is not None:
+            continue
+
+        call = part_of(block)
+        text = block_text(block)
+        if call is not None:
+            read.calls.append(call)
+            if not call.ended and first(block, *_KINDS) in _OF_CLIENT:
+                read.has_waiting_call = True
+            texts.clear()  # What comes before a call is not the answer.
+        elif text is not None:
             texts.append(text)
-        else:
-            shows |= "part_kind" not in block
-    return "\n".join(filter(None, texts)), waits, shows
+        elif "part_kind" not in block:
+            read.has_other_block = True
+    read.text = "\n".join(filter(None, texts))
+    return read
 
 
-def _calls_beside(value: dict[str, Any], trace: Trace) -> list[Call]:
-    """Calls that stand beside the content, where some formats repeat them."""
+def _add_calls_beside(message: dict[str, Any], read: _Content, trace: Trace) -> None:
+    """Add the calls beside the content of a message, which some formats repeat in the content."""
+    calls = _calls_beside(message, trace)
+    ids = {call.id for call in calls}
+    others = [call for call in read.calls if call.ended or call.id not in ids]
+    read.calls = others + calls
+    if calls:
+        read.has_waiting_call = True
+
+
+def _calls_beside(message: dict[str, Any], trace: Trace) -> list[Call]:
+    """Return the calls that stand beside the content of a message."""
     calls: list[Any] = []
     for key in ("tool_calls", "invalid_tool_calls"):
-        listed = structure(value.get(key))
+        listed = structure(message.get(key))
         if isinstance(listed, list):
             calls += listed
         elif listed:
             trace.problem(f"calls that are no list: {text_of(listed)}")
-    if old := value.get("function_call"):
-        calls.append({"function": old})
-    if not calls and (kept := dict_at(value, "additional_kwargs").get("tool_calls")):
-        return _calls_beside({"tool_calls": kept}, trace)  # As the provider sent them.
+    if message.get("function_call"):
+        calls.append({"function": message["function_call"]})
+
+    provider_calls = dict_at(message, "additional_kwargs").get("tool_calls")
+    if not calls and provider_calls:
+        return _calls_beside({"tool_calls": provider_calls}, trace)
+
     for call in calls:
         if not isinstance(call, dict):
             trace.problem(f"a call that is no object: {json_of(call)}")
-    return [_called(call) for call in calls if isinstance(call, dict)]
+    return [_call_beside(call) for call in calls if isinstance(call, dict)]
 
 
-def _called(call: dict[str, Any]) -> Call:
-    call = dict_at(call, "tool_call") or call
-    if custom := dict_at(call, "custom"):
+def _call_beside(value: dict[str, Any]) -> Call:
+    """Return the call that an object beside the content of a message is."""
+    call = dict_at(value, "tool_call") or value
+    custom = dict_at(call, "custom")
+    if custom:
         return call_of(custom.get("name"), call.get("id"), {"input": custom.get("input")})
     call = call | dict_at(call, "function")
     return call_of(call.get("name"), call.get("id"), first(call, "arguments", "args"))
 
 
 def part_of(block: dict[str, Any]) -> Call | None:
-    """The call or result that a block of a message or an item of OpenAI is; None if it is
-    neither.
-    """
+    """Return the call or result that a block of a message or an item of OpenAI is, or None."""
     kind = block.get("type") or first(block, *_KINDS)
     if not isinstance(kind, str) or kind in _TEXTS:
         return None
+
     name = first(block, "name", "tool_name")
     if kind in _CALLS:
-        args = {"input": block.get("input")} if kind == "custom_tool_call" else first(block, *_ARGS)
+        args = first(block, *_ARGS)
+        if kind == "custom_tool_call":
+            args = {"input": block.get("input")}
         return call_of(name, first(block, *_IDS), args)
-    if kind.endswith(_RESULTS) or (kind == "retry-prompt" and name is not None):
+
+    is_retry = kind == "retry-prompt" and name is not None
+    if kind.endswith(_RESULTS) or is_retry:
         return _result_of(block, first(block, *_IDS), first(block, *_OUTPUTS))
-    return _hosted(block, kind) if kind.endswith("_call") else None
+    if kind.endswith("_call"):
+        return _hosted(block, kind)
+    return None
 
 
 def _hosted(item: dict[str, Any], kind: str) -> Call:
-    """A call of a tool that the server runs, such as file search, which has its result."""
-    name, args = item.get("name"), item.get("arguments")
+    """Return the call of a tool that the server runs, such as file search, with its result."""
+    name = item.get("name")
+    args = item.get("arguments")
     if kind != "mcp_call":
         name = kind.removesuffix("_call")
         args = {
             key: value for key, value in item.items() if value is not None and key not in _NOT_ARGS
         }
     call = call_of(name, first(item, "call_id", "id"), args or {})
-    output, error, status = first(item, *_OF_HOSTED), item.get("error"), item.get("status")
+
+    output = first(item, *_OF_HOSTED)
+    error = item.get("error")
+    status = item.get("status")
     if isinstance(error, dict):
         error = error.get("content") or error.get("message") or error
     # Calls of the user's own computer or shell have their results in items of their own.
-    waits = "call_id" in item or status == "in_progress"
-    if error is not None or output is not None or status == "failed" or not waits:
-        failed = error is not None or status in ("failed", "incomplete")
-        call.end(output if error is None else error, failed)
+    is_waiting = "call_id" in item or status == "in_progress"
+    has_result = error is not None or output is not None or status == "failed"
+    if has_result or not is_waiting:
+        has_failed = error is not None or status in ("failed", "incomplete")
+        call.end(output if error is None else error, has_failed)
     return call
 
 
+_FAILURES_BY_STATUS = {"success": False, "error": True, "failed": True}
+
+
 def _result_of(value: dict[str, Any], key: Any, output: Any) -> Call:
-    """A result; whether it failed is said by a mark, a status, or an error code in place of the
-    output.
+    """Return a result.
+
+    Args:
+        value: the block or message. A mark, a status, an outcome, or an error code in place of the
+            output says whether the call failed.
+        key: id of the call.
+        output: what the tool returned.
     """
-    failed, outcome = value.get("is_error"), value.get("outcome")
+    failed: bool | None
     if value.get("part_kind") == "retry-prompt":
         failed = True
-    elif not isinstance(failed, bool):
-        failed = {"success": False, "error": True, "failed": True}.get(str(value.get("status")))
-        failed = outcome != "success" if isinstance(outcome, str) else failed
-    # Of servers of Anthropic.
+    elif isinstance(value.get("is_error"), bool):
+        failed = value["is_error"]
+    elif isinstance(value.get("outcome"), str):
+        failed = value["outcome"] != "success"
+    else:
+        failed = _FAILURES_BY_STATUS.get(str(value.get("status")))
+
+    # Of tools that run on servers of Anthropic.
     if isinstance(output, dict) and output.get("error_code") is not None:
-        output, failed = output["error_code"], True
+        output = output["error_code"]
+        failed = True
     return call_of(first(value, "name", "tool_name"), key).end(output, failed)
 
 
 def tool_message(value: Any) -> dict[str, Any] | None:
-    """The message of a tool that a tool of LangChain returned, also in a `Command`; None if it
-    is none.
-    """
-    update = value.get("update") if isinstance(value, dict) else None
-    messages = update.get("messages") if isinstance(update, dict) else None
-    for each in messages if isinstance(messages, list) else [value]:
-        if isinstance(each, dict) and "tool_call_id" in (message := opened_message(each)):
-            return message
+    """Return the message of a tool that a tool of LangChain returned, also in a `Command`."""
+    candidates = [value]
+    if isinstance(value, dict) and isinstance(value.get("update"), dict):
+        messages = value["update"].get("messages")
+        if isinstance(messages, list):
+            candidates = messages
+    for candidate in candidates:
+        if isinstance(candidate, dict):
+            message = opened_message(candidate)
+            if "tool_call_id" in message:
+                return message
     return None
 
 
 def output_of(message: dict[str, Any]) -> Any:
-    """What a tool of LangChain returned: the content, or the artifact if only that has rows."""
-    content, artifact = message.get("content"), message.get("artifact")
-    is_better = artifact is not None and _has_rows(artifact) and not _has_rows(content)
-    return documents_of(artifact) if is_better else content
+    """Return the output of a tool of LangChain: the artifact if only that has rows."""
+    content = message.get("content")
+    artifact = message.get("artifact")
+    if artifact is not None and _has_rows(artifact) and not _has_rows(content):
+        return documents_of(artifact)
+    return content
 
 
 def _has_rows(value: Any) -> bool:
-    """Whether a value is results of SPARQL or a list of objects, in whichever form they are
-    read.
-    """
-    value = unwrapped(text_of(value) if isinstance(value, list) else value)
+    """Return whether a value is results of SPARQL or a list of objects, in any form."""
     if isinstance(value, list):
-        return bool(value) and all(isinstance(each, dict) for each in value)
-    return isinstance(value, dict) and "head" in value
+        value = text_of(value)
+    rows = unwrapped(value)
+    if isinstance(rows, list):
+        return bool(rows) and all(isinstance(row, dict) for row in rows)
+    return isinstance(rows, dict) and "head" in rows
 
 
 def documents_of(output: Any) -> Any:
-    """Documents of LangChain as `retrieval` steps have them, with `id` and `text`; all else as
-    it is.
-    """
-    listed = output if isinstance(output, list) else []
-    documents = [dict_at(each, "kwargs") or each for each in listed if isinstance(each, dict)]
-    found = [
-        {"id": each.get("id"), "text": each["page_content"], "metadata": each.get("metadata")}
-        for each in documents
-        if "page_content" in each
-    ]
-    return found if found and len(found) == len(listed) else output
+    """Return documents of LangChain as `retrieval` steps have them; all else as it is."""
+    if not isinstance(output, list) or not output:
+        return output
+    documents = []
+    for value in output:
+        document = value
+        if isinstance(value, dict):
+            document = dict_at(value, "kwargs") or value
+        if not isinstance(document, dict) or "page_content" not in document:
+            return output
+        documents.append(
+            {
+                "id": document.get("id"),
+                "text": document["page_content"],
+                "metadata": document.get("metadata"),
+            }
+        )
+    return documents
 
 
 def histories_of(span: Span) -> list[Trace]:
-    """The histories that a span carries."""
+    """Return the histories that the attributes and events of a span have."""
     attributes = span.attributes
-    told: list[Messages] = [_given_and_made(attributes), _messages_of_ai_sdk(attributes)]
+    sources = [_inputs_and_outputs(attributes), _messages_of_ai_sdk(attributes)]
     if span.kind == "model":
-        told.append(_messages_of_mlflow(attributes))
+        sources.append(_messages_of_mlflow(attributes))
     for key in _HISTORIES:
         value = structure(attributes.get(key))
-        listed = (
-            [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-        )
-        if value is not None and (key != "events" or any("event.name" in each for each in listed)):
-            told.append([(key, "", value)])
-    flat = [(prefix, role) for role, _, prefixes in _GIVEN_AND_MADE for prefix in prefixes]
-    told.append(
-        [(prefix, role, found) for prefix, role in flat if (found := indexed(attributes, prefix))]
-    )
-    events: Messages = []
-    # Strands writes arguments and result of a tool as such events, too.
-    for name, about in span.events if span.kind != "tool" else []:
-        if name in _EVENTS:
-            body = structure(about.get("gen_ai.event.content"))
-            events.append(
-                (name, "", {"event.name": name, **(body if isinstance(body, dict) else about)})
-            )
-        else:
-            events += _given_and_made(about)
-    return [_history(messages) for messages in (*told, events) if messages]
+        if value is not None and (key != "events" or _has_event_names(value)):
+            sources.append([(key, "", value)])
+    sources.append(_indexed_messages(attributes))
+    if span.kind != "tool":  # Strands writes arguments and result of a tool as events, too.
+        sources.append(_messages_of_events(span))
+    return [_history(messages) for messages in sources if messages]
 
 
-def _given_and_made(attributes: dict[str, Any]) -> Messages:
-    found = [
-        (key, role, attributes.get(key))
-        for role, keys, _ in (*_GIVEN_AND_MADE, *_OF_ADK)
-        for key in keys
-    ]
-    # ADK writes empty objects into spans that are not of models.
-    return [
-        (key, role, structure(value)) for key, role, value in found if value not in (None, "{}")
-    ]
+def _has_event_names(value: Any) -> bool:
+    """Return whether any object in a list is an event of a message."""
+    events = value if isinstance(value, list) else []
+    return any(isinstance(event, dict) and "event.name" in event for event in events)
+
+
+def _indexed_messages(attributes: dict[str, Any]) -> Messages:
+    """Return the messages in attributes that have an index, such as ``gen_ai.prompt.0.role``."""
+    messages: Messages = []
+    for role, _, prefixes in _GIVEN_AND_MADE:
+        for prefix in prefixes:
+            values = indexed(attributes, prefix)
+            if values:
+                messages.append((prefix, role, values))
+    return messages
+
+
+def _messages_of_events(span: Span) -> Messages:
+    """Return the messages in the events of a span."""
+    messages: Messages = []
+    for name, attributes in span.events:
+        if name not in _EVENTS:
+            messages += _inputs_and_outputs(attributes)
+            continue
+        body = structure(attributes.get("gen_ai.event.content"))
+        if not isinstance(body, dict):
+            body = attributes
+        messages.append((name, "", {"event.name": name, **body}))
+    return messages
+
+
+def _inputs_and_outputs(attributes: dict[str, Any]) -> Messages:
+    """Return the messages in attributes that hold all inputs or outputs of a model."""
+    messages: Messages = []
+    for role, keys, _ in (*_GIVEN_AND_MADE, *_OF_ADK):
+        for key in keys:
+            value = attributes.get(key)
+            # ADK writes empty objects into spans that are not of models.
+            if value not in (None, "{}"):
+                messages.append((key, role, structure(value)))
+    return messages
 
 
 def _messages_of_ai_sdk(attributes: dict[str, Any]) -> Messages:
@@ -346,13 +467,9 @@ def _messages_of_ai_sdk(attributes: dict[str, Any]) -> Messages:
         messages.append(("ai.prompt", "user", prompt))
 
     calls = structure(attributes.get("ai.response.toolCalls"))
-    text = attributes.get("ai.response.text")
-    blocks = [
-        {"type": "tool-call", **call}
-        for call in (calls if isinstance(calls, list) else [])
-        if isinstance(call, dict)
-    ]
-    content: Any = blocks or text
+    content: Any = attributes.get("ai.response.text")
+    if isinstance(calls, list) and calls:
+        content = [{"type": "tool-call", **call} for call in calls if isinstance(call, dict)]
     if content:
         answer = {"role": "assistant", "content": content}
         messages.append(("ai.response", "assistant", [answer]))
@@ -373,46 +490,37 @@ def _messages_of_mlflow(attributes: dict[str, Any]) -> Messages:
 
 
 def _history(messages: Messages) -> Trace:
+    """Return the history that messages of a span make."""
     history = Trace("otlp", "all")
     for key, role, value in messages:
+        listed = value
         if isinstance(value, dict):
             listed = first(value, "messages", "contents")
-            value = listed if isinstance(listed, list) else [value]
-        if not isinstance(value, list):
-            history.problem(f"{key}: no list of messages, perhaps cut: {json_of(value)}")
+            if not isinstance(listed, list):
+                listed = [value]
+        if not isinstance(listed, list):
+            history.problem(f"{key}: no list of messages, perhaps cut: {json_of(listed)}")
             continue
-        for each in value:
-            if isinstance(each, dict):
-                _read_told(each, role, history)
+        for message in listed:
+            if isinstance(message, dict):
+                _read_message_of_span(message, role, history)
             else:
-                history.problem(f"a message that is no object: {json_of(each)}")
+                history.problem(f"a message that is no object: {json_of(message)}")
     return history
 
 
-def _read_told(value: dict[str, Any], role: str, history: Trace) -> None:
-    """One message, whose lists and objects may be JSON text."""
-    event, is_new = value.get("event.name"), role == "assistant"
-    if not isinstance(value.get("parts"), list):
+def _read_message_of_span(value: dict[str, Any], role: str, history: Trace) -> None:
+    """Add one message, whose lists and objects may be JSON text, to a history."""
+    is_new = role == "assistant"
+    event = value.get("event.name")
+    if isinstance(value.get("parts"), list):
+        message = opened_message(value)
+    else:
         if isinstance(event, str):
-            role, is_new = _EVENTS.get(event, role), event == "gen_ai.choice"
-        inner = structure(value.get("message"))  # Of a choice, or of OpenInference.
-        value = {"content": inner, **value} if isinstance(inner, str) else value
-        value = {**(inner if isinstance(inner, dict) else value)}
-        for key in {"parts", "tool_calls", "function_call", "content"} & value.keys():
-            if key != "content" or role_of(value, role) != "tool":
-                found = structure(value[key])
-                value[key] = found if key != "content" or isinstance(found, list) else value[key]
-        if "content" not in value and isinstance(blocks := value.get("contents"), list):
-            texts = [dict_at(each, "message_content") for each in blocks if isinstance(each, dict)]
-            value["content"] = [{"type": "text", **text} for text in texts]
-        if event == "gen_ai.tool.message":
-            value.setdefault("tool_call_id", value.get("id"))
-        if (name := value.get("function_call_name")) is not None:
-            value["function_call"] = {
-                "name": name,
-                "arguments": value.get("function_call_arguments_json"),
-            }
-    message = opened_message(value)
+            role = _EVENTS.get(event, role)
+            is_new = event == "gen_ai.choice"
+        message = opened_message(_decoded_message(value, role))
+
     layout = layout_of_message_in_span(message)
     if layout is None:
         read_message(message, history, role, is_new=is_new)
@@ -421,6 +529,47 @@ def _read_told(value: dict[str, Any], role: str, history: Trace) -> None:
         layout.read_message({"role": role, **message}, history)
     except TraceError as error:
         history.problem(str(error))
+
+
+def _decoded_message(value: dict[str, Any], role: str) -> dict[str, Any]:
+    """Return a message of a span with what `read_message` reads at the usual keys, decoded."""
+    inner = structure(value.get("message"))  # Of a choice, or of OpenInference.
+    if isinstance(inner, dict):
+        message = dict(inner)
+    elif isinstance(inner, str | list):
+        message = {"content": inner, **value}
+        if isinstance(inner, list):
+            del message["message"]
+    else:
+        message = dict(value)
+
+    for key in ("parts", "tool_calls", "function_call"):
+        if key in message:
+            message[key] = structure(message[key])
+    # What a tool returned stays as it is.
+    if "content" in message and role_of(message, role) != "tool":
+        content = structure(message["content"])
+        if isinstance(content, list):
+            message["content"] = content
+
+    _rename_keys_of_openinference(message)
+    if value.get("event.name") == "gen_ai.tool.message":
+        message.setdefault("tool_call_id", message.get("id"))
+    message.pop("tool.result", None)  # Of Strands, which repeats it in the next message.
+    return message
+
+
+def _rename_keys_of_openinference(message: dict[str, Any]) -> None:
+    """Put the blocks and the old kind of call of a message where `read_message` reads them."""
+    blocks = message.get("contents")
+    if "content" not in message and isinstance(blocks, list):
+        texts = [dict_at(block, "message_content") for block in blocks if isinstance(block, dict)]
+        message["content"] = [{"type": "text", **text} for text in texts]
+    if message.get("function_call_name") is not None:
+        message["function_call"] = {
+            "name": message["function_call_name"],
+            "arguments": message.get("function_call_arguments_json"),
+        }
 
 
 def indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:
