@@ -101,7 +101,8 @@ class WholeFile(FileIO):
     def __del__(self) -> None:
         # A stream that was dropped leaves its files open, which is no mistake to warn of: all lines
         # are written already.
-        self.close()
+        if not self.closed:
+            self.close()
 
 
 class LineFile(AbstractContextManager["LineFile"]):
