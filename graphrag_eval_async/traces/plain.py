@@ -46,28 +46,65 @@ _GIVEN = (
 _MADE = ("generated_items", "output", "response", "completion", "choices")
 
 
-def opened(value: Any) -> tuple[list[Any], list[str]]:
-    """The messages, items or events of a history, and the keys of the object that holds them.
+_OF_MESSAGES = {"role", "type", "parts"}
+"""Keys of messages: an object with one of them holds no history, but is a part of one."""
 
-    An object may hold two halves: what was asked for, and what came back. Each may be text.
+
+def opened(value: Any) -> tuple[list[Any], list[str]]:
+    """Return the messages, items or events of a history, and the keys of its holder that have them.
+
+    The object that holds a history may have two halves: what was asked for, and what came back.
+    Each may be text.
     """
     messages = _messages_of_updates(value)
     if messages:
         return messages, []
-    items = value if isinstance(value, list) else [value]
-    taken: list[str] = []
-    halves = (
-        [_half(value, keys, _items) for keys in (_GIVEN, _MADE)] if isinstance(value, dict) else []
-    )
-    is_text = bool(halves) and all(isinstance(first(value, *keys), str) for keys in (_GIVEN, _MADE))
-    if any(halves) or (is_text and (_OF_MESSAGES | {"object"}).isdisjoint(value)):
-        items = []
-        for half, role, keys in zip(halves, ("user", "assistant"), (_GIVEN, _MADE), strict=True):
-            if half := half or _half(value, keys, partial(_text_as_items, role=role)):
-                taken.append(half[0])
-                # What came back may repeat what was asked for.
-                items = half[1] if half[1][: len(items)] == items else items + half[1]
-    return items, taken
+    if isinstance(value, list):
+        return value, []
+    if not isinstance(value, dict):
+        return [value], []
+
+    asked = _find_items(value, _GIVEN, _items_of)
+    answered = _find_items(value, _MADE, _items_of)
+    if asked is None and answered is None and not _is_pair_of_texts(value):
+        return [value], []
+    if asked is None:
+        asked = _find_items(value, _GIVEN, partial(_text_as_items, role="user"))
+    if answered is None:
+        answered = _find_items(value, _MADE, partial(_text_as_items, role="assistant"))
+
+    items: list[Any] = []
+    keys = []
+    if asked is not None:
+        key, items = asked
+        keys.append(key)
+    if answered is not None:
+        key, answer_items = answered
+        keys.append(key)
+        repeats_the_question = answer_items[: len(items)] == items
+        items = answer_items if repeats_the_question else items + answer_items
+    return items, keys
+
+
+def _is_pair_of_texts(holder: dict[str, Any]) -> bool:
+    """Return whether an object has a question and an answer as text, and is nothing else."""
+    asked = first(holder, *_GIVEN)
+    answered = first(holder, *_MADE)
+    if not isinstance(asked, str) or not isinstance(answered, str):
+        return False
+    return (_OF_MESSAGES | {"object"}).isdisjoint(holder)
+
+
+def _find_items(
+    holder: dict[str, Any], keys: Iterable[str], read: Callable[[Any], list[Any]]
+) -> tuple[str, list[Any]] | None:
+    """Return the first key of an object whose value has items, and these; None if none has."""
+    for key in keys:
+        if holder.get(key):
+            items = read(holder[key])
+            if items:
+                return key, items
+    return None
 
 
 def _messages_of_updates(value: Any) -> list[Any]:
@@ -81,54 +118,58 @@ def _messages_of_updates(value: Any) -> list[Any]:
         return []
     messages: list[Any] = []
     for chunk in value:
-        update = chunk[-1] if isinstance(chunk, list) and len(chunk) > 1 else chunk
+        update = chunk
+        if isinstance(chunk, list) and len(chunk) > 1:
+            update = chunk[-1]
         if not isinstance(update, dict) or not _OF_MESSAGES.isdisjoint(update):
             return []
         if isinstance(chunk, list) and "values" in chunk:
-            messages = list_at(update, "messages")
+            messages = list(list_at(update, "messages"))
             continue
         for change in update.values():
             if not isinstance(change, dict | list | None):
                 return []
-            for part in change if isinstance(change, list) else [change]:
+            parts = change if isinstance(change, list) else [change]
+            for part in parts:
                 added = part.get("messages") if isinstance(part, dict) else None
-                messages = messages + (added if isinstance(added, list) else [added])
+                messages += added if isinstance(added, list) else [added]
     return [message for message in messages if isinstance(message, dict)]
 
 
-def _half(
-    value: dict[str, Any], keys: Iterable[str], read: Callable[[Any], list[Any]]
-) -> tuple[str, list[Any]] | None:
-    """The first key whose value has items, and these; None if there is none."""
-    return next(
-        ((key, items) for key in keys if value.get(key) and (items := read(value[key]))), None
-    )
-
-
 def whole_answer(value: Any) -> Any:
-    """An answer of an API, decoded if it is JSON text; all else as it is."""
-    answer = decoded(value) if isinstance(value, str) and '"object"' in value else None
-    return answer if isinstance(answer, dict) and "object" in answer else value
+    """Return an answer of an API, decoded if it is JSON text; all else as it is."""
+    if isinstance(value, str) and '"object"' in value:
+        answer = decoded(value)
+        if isinstance(answer, dict) and "object" in answer:
+            return answer
+    return value
 
 
-def _items(half: Any) -> list[Any]:
+def _items_of(half: Any) -> list[Any]:
+    """Return the messages, items or events in one half of a history; none if it has none."""
     half = whole_answer(half)
-    if isinstance(half, dict):
-        alone = [] if _OF_MESSAGES.isdisjoint(half) else [half]
-        return next((found for key in (*_GIVEN, *_MADE) if (found := list_at(half, key))), alone)
-    return half if isinstance(half, list) else []
+    if isinstance(half, list):
+        return half
+    if not isinstance(half, dict):
+        return []
+    for key in (*_GIVEN, *_MADE):
+        items = list_at(half, key)
+        if items:
+            return items
+    if _OF_MESSAGES.isdisjoint(half):
+        return []
+    return [half]
 
 
 def _text_as_items(half: Any, role: str) -> list[Any]:
-    """A half that is text, or has nothing but a `content`, as a message."""
-    half = whole_answer(half)
-    text = said(
-        half.get("content") if isinstance(half, dict) and _OF_MESSAGES.isdisjoint(half) else half
-    )
-    return [{"role": role, "content": text}] if text else []
-
-
-_OF_MESSAGES = {"role", "type", "parts"}
+    """Return a half that is text, or has nothing but a `content`, as a list of one message."""
+    content = whole_answer(half)
+    if isinstance(content, dict) and _OF_MESSAGES.isdisjoint(content):
+        content = content.get("content")
+    text = said(content)
+    if not text:
+        return []
+    return [{"role": role, "content": text}]
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
