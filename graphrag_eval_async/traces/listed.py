@@ -12,6 +12,8 @@ from graphrag_eval_async.traces.plain import shown
 from graphrag_eval_async.traces.trace import Trace, to_response
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphrag_eval_async.traces.trace import TraceOptions
 
 TEXT2SPARQL, PLAIN = "text2sparql", "plain"
@@ -20,32 +22,51 @@ TAKEN = {TEXT2SPARQL: ("question", "answer", "query", "qname"), PLAIN: ("questio
 
 
 def steps_of_query(query: str | None, name: str = BENCHMARK_STEP) -> list[dict[str, Any]]:
-    """The step of an answer that is a SPARQL query; none if the query is empty."""
-    step = {"name": name, "status": "success", "args": {"query": query}}
-    return [step] if query and not query.isspace() else []
+    """Return the step of an answer that is a SPARQL query; none if the query is empty."""
+    if not query or query.isspace():
+        return []
+    return [{"name": name, "status": "success", "args": {"query": query}}]
 
 
 def read_listed(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """The response that an answer in one of these formats makes; of TEXT2SPARQL, its step is its
-    query.
-    """
+    """Return the response of one answer: of TEXT2SPARQL, whose step is its query, or plain."""
     record = value if isinstance(value, dict) else {}
-    asked, query, steps = record.get("question"), record.get("query"), record.get("actual_steps")
-    is_plain, question_id = format == PLAIN, options.get("question_id")
-    if not (
-        question_id or "question" in record if is_plain else record.keys() & {"query", "error"}
-    ):
-        keys = "question and answer" if is_plain else "question and query"
-        raise TraceError(f"expected an object with {keys}, got {shown(value)}")
-    if not is_plain:
-        if not isinstance(query, str | None):
-            raise TraceError(f"query: expected text, got {shown(query)}")
-        name = (options.get("step_names") or {}).get(BENCHMARK_STEP, BENCHMARK_STEP)
-        steps, named = steps_of_query(query, name), record.get("qname")
-        options["question_id"] = question_id or (str(named) if named else None)
-    text, dataset = asked if isinstance(asked, str) else None, record.get("dataset")
-    trace = Trace(format, question=text, dataset=dataset, answer=record.get("answer"))
-    response = to_response(trace, **options) | {"actual_steps": steps}
-    if options.get("questions") is None:  # Without a reference set, it names its question.
-        response["question"] = asked
-    return {key: each for key, each in response.items() if each is not None}
+    if format == PLAIN:
+        _check_plain(value, record, options)
+        steps = record.get("actual_steps")
+    else:
+        _check_text2sparql(value, record)
+        step_names = options.get("step_names") or {}
+        steps = steps_of_query(record.get("query"), step_names.get(BENCHMARK_STEP, BENCHMARK_STEP))
+        if not options.get("question_id"):
+            name = record.get("qname")
+            options["question_id"] = str(name) if name else None
+
+    question = record.get("question")
+    trace = Trace(
+        format,
+        question=question if isinstance(question, str) else None,
+        dataset=record.get("dataset"),
+        answer=record.get("answer"),
+    )
+    response = to_response(trace, **options)
+    response["actual_steps"] = steps
+    if options.get("questions") is None:
+        # Without a reference set, the response brings its own question.
+        response["question"] = question
+    return {key: field for key, field in response.items() if field is not None}
+
+
+def _check_plain(value: Any, record: Mapping[str, Any], options: TraceOptions) -> None:
+    """Raise a `TraceError` if a plain answer has no question."""
+    if "question" not in record and not options.get("question_id"):
+        raise TraceError(f"expected an object with question and answer, got {shown(value)}")
+
+
+def _check_text2sparql(value: Any, record: Mapping[str, Any]) -> None:
+    """Raise a `TraceError` if an answer of TEXT2SPARQL has neither query nor error."""
+    if "query" not in record and "error" not in record:
+        raise TraceError(f"expected an object with question and query, got {shown(value)}")
+    query = record.get("query")
+    if not isinstance(query, str | None):
+        raise TraceError(f"query: expected text, got {shown(query)}")

@@ -296,7 +296,10 @@ def to_response(
 def _step(
     call: Call, trace: Trace, failed: Callable[[str, str], bool], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    name = call.name if call.name is not None else UNNAMED
+    """Return the step that a call makes; a call without a result is a failed step."""
+    name = call.name
+    if name is None:
+        name = UNNAMED
     step: dict[str, Any] = {"name": names.get(name, name)}
     if call.id is not None:
         step["id"] = call.id
@@ -305,14 +308,22 @@ def _step(
     if not call.ended:
         trace.problem(f"{call.label}: no result")
         return step | {"status": "error", "error": "the trace has no result of this call"}
+
     output = call.output or ""
-    is_error = call.failed if call.failed is not None else bool(failed(step["name"], output))
+    is_error = call.failed
+    if is_error is None:
+        is_error = bool(failed(step["name"], output))
     step["status"] = "error" if is_error else "success"
     step["output"] = output
     return step
 
 
 def as_function(failed: Failed) -> Callable[[str, str], bool]:
+    """Return a function of a step's name and output that says whether the call failed.
+
+    Raises:
+        UsageError: `failed` is neither a function nor a list of texts.
+    """
     if callable(failed):
         return failed
     if isinstance(failed, str) or not all(isinstance(text, str) and text for text in failed):
@@ -324,10 +335,15 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
 
 
 def listed(problems: Counter[str]) -> list[str]:
-    """Problems as a list, with how often each was seen."""
-    texts = [text if count == 1 else f"{text} ({count} times)" for text, count in problems.items()]
-    more = len(texts) - MAX_PROBLEMS
-    return texts if more <= 0 else [*texts[:MAX_PROBLEMS], f"... and {more} more"]
+    """Return problems as a list, with how often each was seen."""
+    texts = []
+    for text, count in problems.items():
+        times = f" ({count} times)" if count > 1 else ""
+        texts.append(text + times)
+    unlisted = len(texts) - MAX_PROBLEMS
+    if unlisted <= 0:
+        return texts
+    return [*texts[:MAX_PROBLEMS], f"... and {unlisted} more"]
 
 
 class QuestionTexts:
@@ -341,28 +357,51 @@ class QuestionTexts:
     def find(
         self, question: str | None, problem: Callable[[str], None], dataset: Any = None
     ) -> str | None:
-        """The id of the question that the user asked; None, with a problem, if that is not
-        clear.
+        """Return the id of the question that the user asked.
+
+        Args:
+            question: its text.
+            problem: called with what is unclear.
+            dataset: the benchmark that it is of, if it is known.
+
+        Returns:
+            the id; None if no question has this text, or several have.
         """
         if question is None:
             problem("no question id, and no text of a question")
             return None
-        asked, where = question.strip(), ""
+
+        asked = question.strip()
         alike = self._normalised.get(_normalised(asked), [])
-        found = [each for each in alike if each.text.strip() == asked] or alike
-        if found and dataset is not None:
-            tags = [dict(each.tags).get("dataset") for each in found]
-            own = dataset if dataset in tags else None
-            found = [each for each, tag in zip(found, tags, strict=True) if tag == own]
+        exact = [candidate for candidate in alike if candidate.text.strip() == asked]
+        candidates = exact or alike
+        where = ""
+        if candidates and dataset is not None:
+            candidates = _questions_of_dataset(candidates, dataset)
             where = f" in the dataset {str(dataset)[:100]!r}"
-        if len(found) == 1:
-            if found[0].text.strip() != asked:
+
+        if len(candidates) == 1:
+            if candidates[0].text.strip() != asked:
                 problem("the question was found by its text, ignoring case, blanks and punctuation")
-            return found[0].id
-        how = f"{len(found)} questions of the reference set have" if found else "no question has"
-        ids = ": " * bool(found) + ", ".join(repr(each.id) for each in found[:5])
-        problem(f"{how} the text {asked[:100]!r}{where}{ids}")
+            return candidates[0].id
+        text = f"the text {asked[:100]!r}{where}"
+        if not candidates:
+            problem(f"no question has {text}")
+            return None
+        ids = ", ".join(repr(candidate.id) for candidate in candidates[:5])
+        problem(f"{len(candidates)} questions of the reference set have {text}: {ids}")
         return None
+
+
+def _questions_of_dataset(questions: list[Question], dataset: Any) -> list[Question]:
+    """Return the questions of a dataset or, if none is of it, those of no dataset."""
+    datasets = [dict(question.tags).get("dataset") for question in questions]
+    wanted = dataset if dataset in datasets else None
+    return [
+        question
+        for question, question_dataset in zip(questions, datasets, strict=True)
+        if question_dataset == wanted
+    ]
 
 
 def _normalised(text: str) -> str:
