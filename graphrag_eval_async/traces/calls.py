@@ -70,62 +70,88 @@ def _add_history(span: Span, history: Trace, known: dict[Hashable, Call]) -> lis
     return told
 
 
-def _merge(call: Call, weak: Call) -> None:
+def _merge(call: Call, other: Call) -> None:
     """Add to a call what another tells of it; where both tell, the first counts."""
-    call.id, call.name = call.id or weak.id, call.name or weak.name
-    is_better = isinstance(weak.args, dict) and bool(weak.args) and not isinstance(call.args, dict)
-    call.args = weak.args if weak.args is not None and (is_better or not call.args) else call.args
-    call.output = weak.output if call.output is None else call.output
-    call.failed = weak.failed if call.failed is None else call.failed
-    call.ended |= weak.ended
+    call.id = call.id or other.id
+    call.name = call.name or other.name
+    other_is_better = (
+        isinstance(other.args, dict) and bool(other.args) and not isinstance(call.args, dict)
+    )
+    if other.args is not None and (other_is_better or not call.args):
+        call.args = other.args
+    if call.output is None:
+        call.output = other.output
+    if call.failed is None:
+        call.failed = other.failed
+    call.ended |= other.ended
 
 
 def _key_of(args: Any) -> str:
-    """The same for equal arguments, whatever the order of their keys."""
-    return json_of(dict(sorted(args.items())) if isinstance(args, dict) else args) if args else ""
+    """Return a text that is the same for equal arguments, whatever the order of their keys."""
+    if not args:
+        return ""
+    if isinstance(args, dict):
+        args = dict(sorted(args.items()))
+    return json_of(args)
+
+
+_MATCHING_ROUNDS = (
+    # By id, name and arguments, then by fewer of these.
+    (slice(0, 3), True),
+    (slice(0, 2), True),
+    (slice(0, 1), True),
+    # Where either has no id.
+    (slice(1, 3), False),
+    (slice(1, 2), False),
+)
+"""Which of id, name and arguments must be equal, and whether both calls must have an id."""
 
 
 def _match(calls: list[Call], by_key: dict[Hashable, Call], problem: Problem) -> list[Call]:
-    """Add what spans of their own tell, in the order of their starts; return those that are not
-    known.
+    """Add what spans of their own tell to the calls of histories; return those that are new.
 
-    They are matched by id; where either has none, by name and arguments or else by name, in their
-    order.
+    They are matched by id; where either has none, by name and arguments or else by name, in the
+    order of their starts.
     """
-    told = sorted(
-        (call for call in by_key.values() if call.args is not None), key=lambda call: call.is_old
-    )
-    keys = {call: (call.id, call.name, _key_of(call.args)) for call in (*told, *calls)}
-    order = {call: at for at, call in enumerate(told)}
-    for start, end, by_id in (
-        (0, 3, True),
-        (0, 2, True),
-        (0, 1, True),
-        (1, 3, False),
-        (1, 2, False),
-    ):
-        free: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
+    history_calls = [call for call in by_key.values() if call.args is not None]
+    history_calls.sort(key=lambda call: call.is_old)
+    keys = {call: (call.id, call.name, _key_of(call.args)) for call in (*history_calls, *calls)}
+    order = {call: number for number, call in enumerate(history_calls)}
+
+    for fields, is_by_id in _MATCHING_ROUNDS:
+        unmatched: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
         for call in order:
-            free[call.id is not None, keys[call][start:end]].append(call)
-        left = []
+            unmatched[call.id is not None, keys[call][fields]].append(call)
+
+        without_match = []
         for call in calls:
-            key, has_id = keys[call][start:end], call.id is not None
-            queues = [free[other, key] for other in (True, False) if (has_id and other) == by_id]
-            if queue := min(filter(None, queues), key=lambda queue: order[queue[0]], default=None):
-                _fill(known := queue.popleft(), call, problem)
-                del order[known]
-            else:
-                left.append(call)
-        calls = left
+            key = keys[call][fields]
+            has_id = call.id is not None
+            queues = []
+            for other_has_id in (True, False):
+                both_have_ids = has_id and other_has_id
+                queue = unmatched[other_has_id, key]
+                if both_have_ids == is_by_id and queue:
+                    queues.append(queue)
+            if not queues:
+                without_match.append(call)
+                continue
+            first_queue = min(queues, key=lambda queue: order[queue[0]])
+            known = first_queue.popleft()
+            _fill(known, call, problem)
+            del order[known]
+        calls = without_match
+
     for call in calls:
         if call.args is None and call.output is None and not call.failed:
             problem("a span of a tool without arguments and result: is the capture of content on?")
-        call.args = {} if call.args is None else call.args
+        if call.args is None:
+            call.args = {}
     return calls
 
 
 def _fill(known: Call, call: Call, problem: Problem) -> None:
-    """Add what the span of a call tells, which counts."""
+    """Add what the span of a call tells to a call of a history; the span counts."""
     if isinstance(call.args, dict) and call.args and known.args not in ({}, call.args):
         problem(
             f"{known.label}: its span has other arguments, which count, than {json_of(known.args)}"
@@ -156,6 +182,7 @@ def _calls_of_spans(
 
 
 def _is_same(outer: Call, inner: Call) -> bool:
+    """Return whether a span below another tells of the same call."""
     if outer.name != inner.name or (outer.id and inner.id):
         return outer.name == inner.name and outer.id == inner.id
     is_output = None in (outer.output, inner.output) or outer.output == inner.output
@@ -163,6 +190,7 @@ def _is_same(outer: Call, inner: Call) -> bool:
 
 
 def _call_of(span: Span, problem: Problem) -> Call:
+    """Return the call that a span of a tool, a retriever or a reranker tells of."""
     call = _tool(span) if span.kind == "tool" else _retrieval(span, str(span.kind))
     call.is_new, call.place = True, (span.begun, 0)
     call.failed = True if span.failed else call.failed
@@ -210,6 +238,7 @@ _TOOL_RESULTS = (
 
 
 def _tool(span: Span) -> Call:
+    """Return the call that a span of a tool tells of."""
     name = span.text(*_TOOL_NAMES)
     key = span.text(*_TOOL_IDS)
     args = structure(_first_or_event(span, _TOOL_ARGUMENTS, "gen_ai.tool.message", "content"))
@@ -270,6 +299,7 @@ def _result_of_tool(span: Span) -> Any:
 
 
 def _retrieval(span: Span, kind: str) -> Call:
+    """Return the call of a step `kind`, "retrieval" or "rerank", that a span tells of."""
     args = {
         "query": span.first("gen_ai.retrieval.query.text", "reranker.query", "input.value"),
         "k": span.first("gen_ai.retrieval.top_k", "gen_ai.request.top_k", "reranker.top_k"),
@@ -299,14 +329,14 @@ def _retrieval(span: Span, kind: str) -> Call:
 
 
 def _document(value: Any) -> Any:
-    """A document as `steps.retrieval` reads it: with `id` and `text`."""
+    """Return a document as `steps.retrieval` reads it, with `id` and `text`; all else as it is."""
     if not isinstance(value, dict):
         return value
-    found = dict(value["document"] if isinstance(value.get("document"), dict) else value)
-    found = {key.removeprefix("document."): each for key, each in found.items()}
+    inner = value["document"] if isinstance(value.get("document"), dict) else value
+    document = {key.removeprefix("document."): field for key, field in inner.items()}
     for key in ("content", "page_content"):
-        if "text" not in found and isinstance(found.get(key), str):
-            found["text"] = found.pop(key)
-    if "metadata" in found:
-        found["metadata"] = structure(found["metadata"])
-    return found
+        if "text" not in document and isinstance(document.get(key), str):
+            document["text"] = document.pop(key)
+    if "metadata" in document:
+        document["metadata"] = structure(document["metadata"])
+    return document
