@@ -305,27 +305,37 @@ def _retrieval(span: Span, kind: str) -> Call:
         "k": span.first("gen_ai.retrieval.top_k", "gen_ai.request.top_k", "reranker.top_k"),
         "data_source": span.first("gen_ai.data_source.id"),
     }
-    call = Call(
-        kind, span.span_id, {key: value for key, value in args.items() if value is not None}
-    )
+    args = {key: value for key, value in args.items() if value is not None}
+    call = Call(kind, span.span_id, args)
+
     key = "retrieval.documents" if kind == "retrieval" else "reranker.output_documents"
     documents = structure(span.first("gen_ai.retrieval.documents", key, "output.value"))
     if isinstance(documents, dict) and isinstance(documents.get("documents"), list):
         documents = documents["documents"]
-    documents = (
-        [_document(each) for each in documents] if isinstance(documents, list) else documents
-    )
-    if flat := [_document(each) for each in indexed(span.attributes, f"{key}.")]:
-        # Of LangChain's documents, these lack the ids.
-        told = (
-            documents
-            if isinstance(documents, list) and len(documents) == len(flat)
-            else [{}] * len(flat)
-        )
-        pairs = zip(told, flat, strict=True)
-        documents = [own | each if isinstance(own, dict) else each for own, each in pairs]
+    if isinstance(documents, list):
+        documents = [_document(document) for document in documents]
+
+    indexed_documents = [_document(value) for value in indexed(span.attributes, f"{key}.")]
+    if indexed_documents:
+        documents = _documents_joined(documents, indexed_documents)
     call.output = json_of(documents) if isinstance(documents, list) else documents
     return call
+
+
+def _documents_joined(documents: Any, indexed_documents: list[Any]) -> list[Any]:
+    """Return documents of attributes with an index, with what else the same documents have.
+
+    LangChain's documents have ids in one attribute, and none in those with an index.
+    """
+    if not isinstance(documents, list) or len(documents) != len(indexed_documents):
+        return indexed_documents
+    joined = []
+    for document, indexed_document in zip(documents, indexed_documents, strict=True):
+        if isinstance(document, dict) and isinstance(indexed_document, dict):
+            joined.append(document | indexed_document)
+        else:
+            joined.append(indexed_document)
+    return joined
 
 
 def _document(value: Any) -> Any:

@@ -85,7 +85,7 @@ def convert(
 
 
 def read(value: Any, trace: Trace) -> None:
-    """Read a history of JSON values."""
+    """Add the messages, items, events or spans of a history of JSON values to a trace."""
     items, keys = opened(value)
     objects = [item for item in items if isinstance(item, dict)]
     if any(item.get("object") in ("trace", "trace.span") for item in objects):
@@ -99,13 +99,9 @@ def read(value: Any, trace: Trace) -> None:
             else:
                 trace.problem(f"a message that is no object: {json_of(item)}")
     if keys:
-        answers = (whole_answer(value.get(key)) for key in ("response", "output", "completion"))
-        # Those of a `RunState`.
-        for holder in (
-            value,
-            *answers,
-            *list_at(value, "model_responses"),
-        ):
+        answers = [whole_answer(value.get(key)) for key in ("response", "output", "completion")]
+        run_state_responses = list_at(value, "model_responses")
+        for holder in (value, *answers, *run_state_responses):
             if isinstance(holder, dict) and "role" not in holder:
                 trace.use(holder.get("usage"))
 
