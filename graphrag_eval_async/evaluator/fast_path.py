@@ -1,9 +1,9 @@
 """The fast path: evaluates the line of a usual response in a few microseconds.
 
-A usual response has known keys, plain types and no nulls (see `records.usual`), and each of its
-steps equals a reference step or has a name that no reference step has. Any other response takes the
-slow path: `records.response` reads it and says what is wrong, and `steps.matching` compares its
-steps. Both paths give equal evaluations; tests compare them.
+A usual response has known keys, plain types and no nulls (see `records.usual`). For each reference
+step, the last of its steps of that name is equal, or it has no step of any reference step's name.
+Any other response takes the slow path: `records.response` reads it and says what is wrong, and
+`steps.matching` compares its steps. Both paths give equal evaluations; tests compare them.
 
 What many lines have in common is computed once and kept: the reference steps of a question, what is
 counted of a step by its name, and what is counted of results that differ only in their numbers.
@@ -89,7 +89,7 @@ class _Shared(NamedTuple):
     """What is counted of all results that differ only in their numbers and texts.
 
     Attributes:
-        alike: lets the aggregates count such results together.
+        shared_traits: lets the aggregates count such results together.
         metrics: names of the metrics that have a value, in the order of the numbers.
         steps: what is counted of each step.
         outcomes: why the other metrics have no value.
@@ -147,7 +147,7 @@ class FastPath:
         """Evaluate a line if its response is usual.
 
         Args:
-            data: the line, of less than `LARGE_BYTES`.
+            line: the line, of less than `LARGE_BYTES`.
             source: the line as results name it; None without a journal and `dedupe`.
 
         Returns:
@@ -351,6 +351,17 @@ class FastPath:
             metrics: names of the metrics that have a value.
             steps: what is counted of each step.
         """
+        key = (
+            template_id,
+            tags,
+            has_reference_answer,
+            has_reference_steps,
+            failed,
+            answer,
+            failure,
+            metrics,
+            steps,
+        )
         took_steps = bool(steps)
         has_execution_failed = False  # The fast path runs no queries.
         # The function is cached, which is faster with positional arguments.
@@ -376,17 +387,6 @@ class FastPath:
         if len(steps) <= MOST_SHARED_STEPS:
             if len(self._shared) >= MOST_REMEMBERED:
                 self._shared.clear()
-            key = (
-                template_id,
-                tags,
-                has_reference_answer,
-                has_reference_steps,
-                failed,
-                answer,
-                failure,
-                metrics,
-                steps,
-            )
             self._shared[key] = shared
         return shared
 

@@ -217,7 +217,7 @@ class Counts:
         """
         if not self.is_numbered:
             return
-        # Then earlier runs have answered the question, so it must stay among `samples`.
+        # If so, earlier runs have answered the question, so it must stay among `samples`.
         has_other_answers = question_id in self._samples_beyond_gaps
         if has_other_answers:
             return

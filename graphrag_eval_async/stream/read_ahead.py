@@ -81,12 +81,15 @@ class ReadAhead(Generic[R]):
     A `ReadAhead` ends in one of these ways, and then awaits `finish`:
 
     - The source is exhausted, or `stop` is called: items that were read are still processed.
-    - The source, `function` or work raises: the results of all earlier items are delivered, and
-      then the exception is raised.
+    - The source or work raises: the results of all items that were read are delivered, and then the
+      exception is raised.
+    - `function` raises: the results of the items before are delivered, and then the exception is
+      raised.
     - `until` is decided, or `commit` raises: work in progress is cancelled, complete results are
       delivered, and then the exception is raised, if there is one.
-    - `aclose` or `drop` is called, or the main task is cancelled: work is cancelled, and no more
-      results are delivered.
+    - `aclose` or `drop` is called: work is cancelled, and no more results are delivered.
+    - The main task is cancelled: work is cancelled, complete results are delivered, and then the
+      cancellation is raised.
 
     A cancelled `__anext__` loses no result. `aclose` may be called from any task. If the iterator
     is discarded without `aclose`, `drop` must be called.
