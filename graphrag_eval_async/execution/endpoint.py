@@ -297,7 +297,8 @@ class Endpoint:
         text = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=2000)
         said = f": {text}" if text and not text.startswith("<") else ""
         lowered = text.lower()
-        if status == 500 and any(word in lowered for word in OVERLOAD_WORDS):
+        says_overload = any(word in lowered for word in OVERLOAD_WORDS)
+        if status == 500 and says_overload and wait <= MAX_WAIT_SECONDS:
             return QueryFailed("unavailable", f"it answers HTTP {status}{said}", wait=wait)
         if status in OF_THE_QUERY:
             return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
@@ -351,7 +352,10 @@ def _table(body: _Body) -> tuple[str, int]:
         if type(document["boolean"]) is not bool:
             raise MalformedStep("no boolean")
         return orjson.dumps(document).decode(), 0
-    return orjson.dumps(document).decode(), len(document["results"]["bindings"])
+    bindings = document["results"]["bindings"]
+    if not isinstance(bindings, list):
+        raise MalformedStep("no bindings")
+    return orjson.dumps(document).decode(), len(bindings)
 
 
 def _read_whole_xml(text: str) -> dict[str, Any]:

@@ -123,9 +123,9 @@ async def _exchange(process: Process, message: Any, seconds: float) -> Reply:
             process.stdin.write(frame(message))
             await process.stdin.drain()
             [size] = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-            return cast(
-                "Reply", msgspec.msgpack.decode(await process.stdout.readexactly(size), type=Reply)
-            )
+            data = await process.stdout.readexactly(size)
+            reply: Reply = msgspec.msgpack.decode(data, type=Reply)
+            return reply
     except TimeoutError:
         raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
     except (ConnectionError, asyncio.IncompleteReadError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from inspect import signature
 from json import JSONDecodeError
@@ -31,7 +32,7 @@ from graphrag_eval_async.judge.replies import (
 from graphrag_eval_async.judge.scrubber import Scrubber
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from openai import APIConnectionError
 
@@ -92,6 +93,10 @@ class OpenAIJudge:
         check_client(client)
         if not isinstance(model, str) or not model:
             raise UsageError(f"OpenAIJudge: model: expected the name of a model, got {model!r}")
+        candidate: object = embedding_parameters
+        if not isinstance(candidate, Mapping | None):
+            problem = f"expected a mapping, got {candidate!r}"
+            raise UsageError(f"OpenAIJudge: embedding_parameters: {problem}")
         self.client = client
         self.model = model
         self.embedding_model = embedding_model

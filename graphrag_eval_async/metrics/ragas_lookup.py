@@ -57,6 +57,8 @@ def section_of(candidate: Any) -> RagasMetricConfig:
     arguments: dict[str, Any] = {}
     if isinstance(candidate, partial):
         arguments = dict(candidate.keywords)
+        # Positions stand for the parameters of the class in their order.
+        arguments |= dict(zip(_parameters(candidate.func), candidate.args, strict=False))
         candidate = candidate.func
     kind = candidate if isclass(candidate) else type(candidate)
     return RagasMetricConfig(metric=f"{kind.__module__}:{kind.__qualname__}", arguments=arguments)
@@ -210,7 +212,7 @@ def _find(key: str, path: str) -> Any:
                 continue
             except ImportError as error:
                 raise ConfigError([f"{key}: {path!r} cannot be imported: {error}"]) from error
-            if is_ragas_metric(metric):
+            if is_ragas_metric(metric) and name not in NOT_METRICS:
                 return metric
     hint = did_you_mean(name, names_of_metrics())
     raise ConfigError([f"{key}: {path!r} is no metric of ragas; {hint}"])
@@ -244,10 +246,11 @@ def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -
     parameters = _parameters(kind)
     chosen: dict[str, Any] = {}
     for key, value in arguments.items():
-        if key in parameters:
-            chosen[key] = _as_member(value, parameters[key].default)
-        elif key == "allowed_values":
-            chosen[key] = tuple(value)
+        if key == "allowed_values" and _is_range(value):
+            chosen[key] = tuple(value)  # A list has the texts that a metric may give.
+        elif key in parameters:
+            place = f"ragas.{name}.arguments.{key}"
+            chosen[key] = _as_member(place, value, parameters[key].default)
     if "name" in parameters and parameters["name"].default is Parameter.empty:
         chosen.setdefault("name", name)
     if "llm" in parameters:
@@ -257,9 +260,27 @@ def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -
     return chosen
 
 
-def _as_member(value: Any, default: Any) -> Any:
-    """Return the member of an enumeration that a text names, if the default is a member."""
+def _is_range(value: Any) -> bool:
+    """Return whether a list is the least and the greatest number that a metric may give."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(number, int | float) for number in value)
+    )
+
+
+def _as_member(key: str, value: Any, default: Any) -> Any:
+    """Return the member of an enumeration that a text names, if the default is a member.
+
+    Raises:
+        ConfigError: there is no such member. The message begins with `key`.
+    """
     if isinstance(default, Enum) and isinstance(value, str):
+        names = [member.value for member in type(default)]
+        if value not in names:
+            raise ConfigError(
+                [f"{key}: expected one of {', '.join(map(str, names))}, got {value!r}"]
+            )
         return type(default)(value)
     return value
 

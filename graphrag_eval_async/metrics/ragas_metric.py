@@ -6,6 +6,7 @@ such metrics.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -67,6 +68,9 @@ async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Ou
         raise run.error.with_traceback(None)
     if isinstance(outcome, Exception):
         problem = describe_exception(outcome)
+        # A package that is missing is no fault of the judge's reply.
+        if isinstance(outcome, ImportError):
+            raise JudgeError("invalid_request", f"ragas: {problem}", final=True) from outcome
         raise JudgeError("invalid_reply", f"ragas: {problem}", final=True) from outcome
     return outcome
 
@@ -76,6 +80,12 @@ async def _run_once(metric: Any, inputs: Mapping[str, Any], run: MetricRun) -> O
     with run.entered():
         try:
             value, reason = await _call_metric(metric, inputs)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            await run.finish()
+            return RuntimeError("the metric cancelled itself")
         except Exception as error:  # noqa: BLE001  (metrics of ragas raise anything)
             await run.finish()
             return error

@@ -181,7 +181,7 @@ class Splitter:
             self._append_to_line(chunk)
             return []
         self._append_to_line(chunk[: start - 1])
-        lines = self.finish()
+        lines = self.finish(is_end_of_text=False)
 
         # The next lines are all in this chunk. The loop runs for every line, so it is written for
         # speed: `find` takes half as long as `split`, and `tuple.__new__` half as long as `Line`.
@@ -238,30 +238,33 @@ class Splitter:
             self._long_digest = hashlib.sha256(text)
             self._pieces = [text[:HEAD_BYTES]]
 
-    def finish(self, *, whole: bool = True) -> list[Record]:
+    def finish(self, *, whole: bool = True, is_end_of_text: bool = True) -> list[Record]:
         """End the unfinished line, and return it in a list; an empty list if it is blank.
 
         Called at a line feed or at the end of the text. The next line begins after it.
 
         Args:
             whole: whether the line is complete, so that its writer will not add to it.
+            is_end_of_text: whether the line ends with the text, not with a line feed.
         """
         length = self.unfinished_bytes
-        lines = self.end(whole=whole)
+        lines = self.end(whole=whole, is_end_of_text=is_end_of_text)
         self.offset += length + 1
         self.number += 1
         return lines
 
-    def end(self, *, whole: bool = False) -> list[Record]:
+    def end(self, *, whole: bool = False, is_end_of_text: bool = True) -> list[Record]:
         """Remove the unfinished line, and return it in a list; an empty list if it is blank.
 
         The number and offset do not change: the caller reads the same line again later.
 
         Args:
             whole: whether the line is complete, so that its writer will not add to it.
+            is_end_of_text: whether the line ends with the text, not with a line feed.
         """
         lines: list[Record] = []
         text = b"".join(self._pieces)
+        is_rest_of_newline = is_end_of_text and text in _RESTS_OF_NEWLINES
         if self._long_digest is not None:
             # The line is over the limit, and `text` is only its head.
             lines.append(
@@ -276,7 +279,7 @@ class Splitter:
                     whole=whole,
                 )
             )
-        elif text not in _RESTS_OF_NEWLINES and not is_blank(text, self.number):
+        elif not is_rest_of_newline and not is_blank(text, self.number):
             lines.append(
                 Line(
                     number=self.number,

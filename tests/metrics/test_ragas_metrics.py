@@ -311,6 +311,48 @@ async def test_other_processes_make_metrics_from_their_classes(tmp_path: Path) -
     assert result["given"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        pytest.param("BaseMetric", "is no metric of ragas", id="base-class"),
+        pytest.param(
+            "ragas.metrics.collections:BaseMetric", "is no metric of ragas", id="its-path"
+        ),
+        pytest.param(
+            {"metric": "NonLLMStringSimilarity", "arguments": {"distance_measure": "foo"}},
+            r"ragas\.given\.arguments\.distance_measure: expected one of",
+            id="member-of-an-enumeration",
+        ),
+    ],
+)
+async def test_what_is_no_metric_or_no_argument(section: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        await evaluate(given=section)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_positions_of_a_partial_are_arguments() -> None:
+    metric = partial(import_module("ragas.metrics").AspectCritic, "tone", "Is it polite?")
+    result = await evaluate({"given": metric})
+    assert result["given"] is not None
+
+
+async def test_a_range_in_yaml_is_a_range() -> None:
+    arguments = {"name": "rate", "prompt": "Rate {response}", "allowed_values": [0, 5]}
+    result = await evaluate(rate={"metric": "ragas.metrics:NumericMetric", "arguments": arguments})
+    assert isinstance(result["rate"], float | int)
+
+
+class CancelsItself(collections.ExactMatch):  # type: ignore[misc]
+    async def ascore(self, reference: str, response: str) -> MetricResult:
+        raise asyncio.CancelledError
+
+
+async def test_a_metric_that_cancels_itself_ends_nothing_else() -> None:
+    result = await evaluate({"given": CancelsItself()})
+    assert "the metric cancelled itself" in result["given_error"]
+
+
 async def test_a_name_is_given_once() -> None:
     with pytest.raises(ConfigError, match=r"ragas\.given: is given twice"):
         await evaluate({"given": collections.ExactMatch}, given="ExactMatch")

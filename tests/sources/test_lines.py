@@ -53,7 +53,10 @@ def plain(data: bytes, limit: int) -> list[Record]:
     """Every line that is not blank, found slowly."""
     found: list[Record] = []
     offset = len(data) - len(data.lstrip(b"\0"))  # The hole that a truncation leaves.
-    for number, text in enumerate(data[offset:].split(b"\n"), 1):
+    texts = data[offset:].split(b"\n")
+    if texts[-1] in (b"\0", b"\0\0\0"):  # The rest of a newline in UTF-16 or UTF-32.
+        texts.pop()
+    for number, text in enumerate(texts, 1):
         if len(text) > limit:
             digest = hashlib.sha256(text).hexdigest()
             found.append(LongLine(number, offset, text[:4096], len(text), limit, digest))

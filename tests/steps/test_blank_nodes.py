@@ -169,3 +169,15 @@ def test_many_nodes_that_are_alike_are_compared_within_the_budget() -> None:
     other = [[node(f"m{index}"), node(f"m{(index + 1) % 2000}")] for index in range(2000)]
     with affordable(2**22):
         assert score_of(query(encode(many, "xy")), encode(other[::-1], "xy")) == 1
+
+
+def test_many_columns_of_blank_nodes_are_refused_in_time() -> None:
+    names = [f"v{number}" for number in range(1_000)]
+    table: Table = [[node(f"n{number}") for number in range(1_000)]]
+    with affordable(2**22):
+        score_of(query(encode(table, names)), encode([row[::-1] for row in table], names[::-1]))
+        columns = [f"c{number}" for number in range(12)]
+        rows: Table = [[node(f"r{row}c{column}") for column in range(12)] for row in range(3)]
+        other: Table = [[*row] for row in rows]
+        other[2][11] = other[2][10]
+        assert score_of(query(encode(rows, columns)), encode(other, columns)) == 0

@@ -30,6 +30,7 @@ CASES = [
     pytest.param("date", "2024-03-01", "2024-03-02", False, id="another-date"),
     pytest.param("time", "10:00:00Z", "11:00:00+01:00", True, id="time-zone"),
     pytest.param("time", "10:00:00", "10:00:00.0", True, id="time-zeros"),
+    pytest.param("time", "01:00:00+05:00", "01:00:00", True, id="time-no-zone"),
     pytest.param("duration", "P1D", "PT24H", True, id="day"),
     pytest.param("duration", "PT60M", "PT3600S", True, id="hour-in-seconds"),
     pytest.param("duration", "P1Y", "P12M", True, id="year"),

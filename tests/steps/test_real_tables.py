@@ -168,6 +168,16 @@ SAME_TABLE: dict[str, Any] = {
     .replace(f"{IRI}1", f"<{IRI}1>")
     .replace(f"{IRI}2", f"<{IRI}2>")
     + "-----\n",
+    "markdown-below-a-heading": "Films\n-----\n\n---\n" + piped("|---|---|---:|"),
+    "python-nan": str(OBJECTS).replace("None", "nan"),
+    "python-types": str(OBJECTS).replace("153", "Decimal('153')"),
+    "python-tuple-of-rows": str((tuple(NAMES), *map(tuple, ROWS))),
+    "a-note-and-json": [
+        {"type": "text", "text": "Query succeeded.\nRows: 2"},
+        {"type": "text", "text": json.dumps(OBJECTS)},
+    ],
+    "a-block-a-page": [{"type": "text", "text": json.dumps([row])} for row in OBJECTS],
+    "arrays-one-below-the-other": "\n".join(json.dumps([row]) for row in OBJECTS),
     "control-characters": FILMS.replace("Metropolis", "Metropolis").replace("1931", "19\t31"),
     "apostrophe": FILMS.replace("Metropolis", "Metro\\'polis"),
 }  # fmt: skip
@@ -396,3 +406,89 @@ def test_a_graph_in_this_form_is_the_same_graph(name: str) -> None:
     assert score_of(reference | {"score": "f1"}, SAME_GRAPH[name]) == 1
     other = reference | {"output": GRAPH.replace("5", "6")}
     assert score_of(other, SAME_GRAPH[name]) == 0
+
+
+NO_RESULTS: dict[str, Any] = {
+    "failed-flag": {"success": False},
+    "not-found": {"found": False, "error": "no such graph"},
+    "false-with-error": {"result": False, "error": "timeout"},
+    "is-error": {"isError": True},
+    "error-flag": {"error": True},
+    "ok-flag": {"ok": True},
+    "no-results-with-error": {"results": [], "error": "Query timed out"},
+    "no-content-with-error": {"content": [], "isError": True},
+    "no-data-with-status": {"status": "error", "message": "x", "data": []},
+    "no-rows-with-error": {"columns": ["film"], "rows": [], "error": "timeout"},
+    "two-fences": "```\nfilm\n1\n```\n```\nfilm\n2\n```",
+}
+
+
+@pytest.mark.parametrize("name", NO_RESULTS)
+def test_what_says_that_a_tool_failed_is_no_result(name: str) -> None:
+    for reference in (
+        query({"head": {}, "boolean": True}),
+        query({"head": {}, "boolean": False}),
+        query(encode([], ["film"])),
+        query(encode([[literal("2")]], ["film"])),
+    ):
+        assert score_of(reference, NO_RESULTS[name]) == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "first_row_counts"),
+    [
+        pytest.param("[('x', 'y'), ('z', 'w')]", True, id="tuples-of-a-cursor"),
+        pytest.param([["x", "y"], ["z", "w"]], False, id="lists-with-a-header"),
+        pytest.param('[{"a": "x", "b": "y"}]\n[{"a": "z", "b": "w"}]', True, id="two-arrays"),
+        pytest.param([{"text": "x", "b": "y"}, {"text": "z", "b": "w"}], True, id="column-text"),
+    ],
+)
+def test_all_rows_count(output: Any, first_row_counts: bool) -> None:
+    assert score_of(query(texts(("z", "w"))), output) == (not first_row_counts)
+    assert score_of(query(texts(("x", "y"), ("z", "w"))), output) == first_row_counts
+
+
+@pytest.mark.parametrize("text", ["True", "TRUE", "true"])
+def test_booleans_as_python_and_spreadsheets_write_them(text: str) -> None:
+    reference = query(encode([[literal("true", "boolean"), literal("a")]], "xy"))
+    assert score_of(reference, f"x,y\n{text},a\n") == 1
+    assert score_of(query(texts((text, "a"))), f"x,y\n{text},a\n") == 1
+    assert score_of(reference, "x,y\nFalse,a\n") == 0
+
+
+ODD: dict[str, Any] = {
+    "head-is-a-number": {"head": 1},
+    "head-is-null": {"head": None, "x": 1},
+    "head-without-results": {"head": {"vars": ["s", "p", "o"]}},
+    "results-are-a-list": {"head": {"vars": ["s", "p", "o"]}, "results": []},
+    "bindings-are-numbers": {"head": {"vars": ["s", "p", "o"]}, "results": {"bindings": [1]}},
+    "empty-terms": {
+        "head": {"vars": ["s", "p", "o"]},
+        "results": {"bindings": [{"s": {}, "p": {}, "o": {}}]},
+    },
+    "numbers-for-keys": "{1: 'a', 'b': 2}",
+    "none-for-a-key": "{None: 1, 'a': 2}",
+    "bytes": "{'b': 'x', b'x': ''}",
+    "a-list-for-a-key": "{'a': 1, [1]: 2}",
+    "a-set": "[{'a': {1, 2}}]",
+    "an-ellipsis": "[{'a': ...}]",
+    "half-a-pair": "[{'a': '\\ud800', 'b': '2'}]",
+    "half-a-pair-in-json": '[{"a": "\\ud800", "b": "2"}]',
+    "a-huge-number": "[{'a': 0x" + "f" * 6000 + "}]",
+    "huge-blocks": "[{'type': 'text', 'json': 0x" + "f" * 6000 + "}, {'type': 'text', 'json': 1}]",
+    "no-names": [{"": 1}],
+    "mixed-rows": [{"a": 1}, [2], 3],
+    "a-call": "[{'a': __import__('os')}]",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("keys", [{}, {"score": "f1"}, {"score": "values_f1"}], ids=str)
+def test_odd_outputs_end_no_run(name: str, keys: dict[str, Any]) -> None:
+    for expected in (FILMS, encode([[{"type": "bnode", "value": "b"}]], "x")):
+        result = result_of(query(expected, **keys), ODD[name])
+        json.dumps(result, ensure_ascii=False).encode()
+        assert result["steps_score"] < 1
+    assert (
+        score_of({"name": "q", "output": GRAPH, "output_media_type": "text/turtle"}, ODD[name]) == 0
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.formats.json_tables import is_table
+from graphrag_eval_async.steps.formats.json_tables import ANSWER_KEYS, is_table, says_error
 from graphrag_eval_async.steps.formats.json_text import decode_json, looks_like_json
 
 MOST_ENVELOPES = 10
@@ -18,11 +18,20 @@ PAYLOAD_KEYS = (
 )  # fmt: skip
 """Keys under which envelopes hold what is in them; the first that holds something counts."""
 
+CONTENT_KEYS = ("json", "text", "resource", "content", "value", "output")
+"""Keys of what a content block holds."""
+
+BOOLEAN_KEYS = frozenset({"result", "results", "output", "answer", "value", "data"}) | ANSWER_KEYS
+"""Keys, in lower case, under which a boolean is the answer to ASK."""
+
 BLOCK_TYPES = frozenset(
     {"text", "json", "resource", "resource_link", "image", "image_url", "audio", "document"}
     | {"input_text", "output_text", "tool_result", "tool-result", "blob", "embedded_resource"}
 )
 """The types of content blocks in MCP and in messages to models."""
+
+_XML = ("<?xml", "<sparql", "<rdf:", "<!--")
+"""How XML begins; other text in angle brackets is an IRI."""
 
 QUERY_LANGUAGES = frozenset({"sparql", "cypher", "sql", "python", "py", "bash", "sh"})
 """Languages of code in fences, which is no result."""
@@ -124,21 +133,24 @@ def _open_fence(text: str) -> Payload | None:
             inside.append(line)
     if not blocks:
         return None
-    unread = [*outside, *blocks[1:]]
-    return Payload(blocks[0], "\n".join(line for line in unread if line.strip()))
+    if len(blocks) > 1:
+        raise MalformedStep(f"{len(blocks)} code fences, of which any may be the result")
+    return Payload(blocks[0], "\n".join(line for line in outside if line.strip()))
 
 
 def _open_object(value: dict[str, Any]) -> Payload | None:
     """Return what an object holds under the key of an envelope; None if it is a table or a row."""
     if "head" in value or is_table(value) or _has_columns(value):
         return None
-    if any(key.startswith("@") for key in value if isinstance(key, str)):
-        return None  # JSON-LD.
+    if any(key.startswith("@") for key in value) or says_error(value):
+        return None  # JSON-LD, or no result.
+    keys: tuple[str, ...] = PAYLOAD_KEYS
     if len(value) == 1:
-        [inner] = value.values()
-        return Payload(inner) if _holds_table(inner) else None
-    for key in PAYLOAD_KEYS:
+        keys = tuple(value)
+    for key in keys:
         inner = value.get(key)
+        if isinstance(inner, bool) and key.lower() not in BOOLEAN_KEYS:
+            continue
         if inner is not None and _holds_table(inner):
             return Payload(inner)
     return None
@@ -158,7 +170,7 @@ def _holds_table(value: Any) -> bool:
     """Return whether a value may hold a table: it is no plain value, and no text of a few words."""
     if isinstance(value, str):
         text = value.strip()
-        is_long = "\n" in text or text[:1] in ("{", "[", "<", "|", "?")
+        is_long = "\n" in text or text[:1] in ("{", "[", "|", "?") or text.startswith(_XML)
         return is_long or text.lower() in ("true", "false")
     return isinstance(value, dict | list | tuple | bool)
 
@@ -185,14 +197,15 @@ def _is_block(item: Any) -> bool:
     if not isinstance(item, dict):
         return False
     if "type" in item:
-        return isinstance(item["type"], str) and item["type"] in BLOCK_TYPES and len(item) > 1
-    return item.keys() in ({"text"}, {"json"})
+        has_content = not item.keys().isdisjoint(CONTENT_KEYS) or item["type"] in ("image", "audio")
+        return isinstance(item["type"], str) and item["type"] in BLOCK_TYPES and has_content
+    return item.keys() == {"json"} or (item.keys() == {"text"} and _holds_table(item["text"]))
 
 
 def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
     contents = []
     for block in blocks:
-        for key in ("json", "text", "resource", "content", "value", "output"):
+        for key in CONTENT_KEYS:
             if block.get(key) is not None:
                 contents.append(block[key])
                 break
@@ -204,13 +217,17 @@ def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
 def _join_blocks(contents: list[Any]) -> Payload:
     """Return the rows in several blocks, or the only block that may be a table, or all text."""
     decoded = [_decode_if_json(content) for content in contents]
+    if decoded and all(isinstance(rows, list) for rows in decoded):
+        return Payload([row for rows in decoded for row in rows])
     if decoded and all(isinstance(row, dict) and not is_table(row) for row in decoded):
         return Payload(decoded)
-    tables = [content for content in contents if _holds_table(content)]
+    tables: list[Any] = [content for content in decoded if isinstance(content, dict | list)]
+    if not tables:
+        tables = [content for content in contents if _holds_table(content)]
     if len(tables) == 1:
-        notes = [str(content) for content in contents if content is not tables[0]]
-        return Payload(tables[0], "\n".join(notes))
-    return Payload("\n".join(str(content) for content in contents))
+        notes = [content for content in decoded if isinstance(content, str)]
+        return Payload(tables[0], "\n".join(note for note in notes if note is not tables[0]))
+    return Payload("\n".join(content for content in contents if isinstance(content, str)))
 
 
 def _decode_if_json(content: Any) -> Any:

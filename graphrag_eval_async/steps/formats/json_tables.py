@@ -47,6 +47,18 @@ TERM_KEYS = frozenset(
 Row: TypeAlias = "list[Any] | tuple[Any, ...]"
 
 
+def says_error(value: dict[str, Any]) -> bool:
+    """Return whether an object says that a tool failed: what else is in it is no result."""
+    if value.get("isError") is True or value.get("is_error") is True:
+        return True
+    if value.get("success") is False or value.get("ok") is False:
+        return True
+    status = value.get("status")
+    is_failed = isinstance(status, str) and status.lower() in ("error", "failed", "failure")
+    has_error = bool(value.get("error")) or bool(value.get("errors"))
+    return is_failed or (has_error and len(value) > 1)
+
+
 def is_table(value: dict[str, Any]) -> bool:
     """Return whether an object has the keys of SPARQL results, or of names and rows."""
     if "boolean" in value or ("head" in value and "results" in value):
@@ -70,6 +82,8 @@ def read_json_table(value: Any) -> Table:
 
 
 def _read_object(value: dict[str, Any]) -> Table:
+    if says_error(value):
+        raise MalformedStep("the tool says that it failed")
     boolean = _answer_in(value)
     if boolean is not None:
         return Table(answer(boolean), typed=True)
@@ -179,13 +193,24 @@ def _read_list(rows: Row) -> Table:
         return _read_objects(list(rows), list(dict.fromkeys(name for row in rows for name in row)))
     if all(isinstance(row, list | tuple) for row in rows):
         header = rows[0]
-        if all(isinstance(name, str) for name in header) and len(rows) > 1:
+        if len(rows) > 1 and _is_header(header, list(rows[1:])):
             return _read_names_and_rows(list(header), list(rows[1:]), has_terms=False)
         names = [f"column_{number}" for number in range(len(header))]
         return _read_names_and_rows(names, list(rows), has_terms=False)
     if any(isinstance(row, list | tuple | dict) for row in rows):
         raise MalformedStep("not a list of objects")
     return _table(["column_0"], [[_read_cell(cell)] for cell in rows])
+
+
+def _is_header(names: Row, rows: list[Row]) -> bool:
+    """Return whether the first of several rows has names: texts above other values.
+
+    The rows of a database cursor are tuples without a header, so tuples of texts have none.
+    """
+    if not all(isinstance(name, str) for name in names):
+        return False
+    has_other_values = any(not isinstance(cell, str | None) for row in rows for cell in row)
+    return has_other_values or not isinstance(names, tuple)
 
 
 def _read_objects(rows: list[dict[str, Any]], names: list[str]) -> Table:

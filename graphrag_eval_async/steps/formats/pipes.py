@@ -26,11 +26,15 @@ def has_pipes(text: str) -> bool:
     it.
     """
     lines = [line.strip() for line in text.split("\n", MOST_LINES_ABOVE)[:MOST_LINES_ABOVE]]
-    for index, line in enumerate(lines):
-        if _is_rule(line):
-            beside = lines[max(index - 1, 0) : index + 2]
-            return any("|" in other and not _is_rule(other) for other in beside)
-    return False
+    return any(_is_rule_of_table(lines, index) for index in range(len(lines)))
+
+
+def _is_rule_of_table(lines: list[str], index: int) -> bool:
+    """Return whether a line is a rule beside a line with pipes, not below a heading."""
+    if not _is_rule(lines[index]):
+        return False
+    beside = lines[max(index - 1, 0) : index + 2]
+    return any("|" in line and not _is_rule(line) for line in beside)
 
 
 def read_pipes(text: str) -> Table:
@@ -43,7 +47,9 @@ def read_pipes(text: str) -> Table:
         MalformedStep: there is no such table, or lines with pipes stand elsewhere, too.
     """
     lines = [line.strip() for line in text.split("\n")]
-    start = next((i for i, line in enumerate(lines) if "|" in line or _is_rule(line)), len(lines))
+    start = 0
+    while start < len(lines) and not (_is_rule_of_table(lines, start) or "|" in lines[start]):
+        start += 1
     end = start
     while end < len(lines) and ("|" in lines[end] or _is_rule(lines[end])):
         end += 1

@@ -108,7 +108,7 @@ def untyped_term(text: str) -> Term:
         literal = _read_literal(text)
         if literal is not None:
             return literal
-    if text in ("true", "false"):
+    if text.lower() in ("true", "false"):
         return {"value": text, "datatype": BOOLEAN}
     trimmed = text.strip(" \t\r\n")
     datatype = number_type(trimmed)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.formats.reading import read_table
+from graphrag_eval_async.steps.formats.results import results_of
 
 NAMES = (
     ("subject", "predicate", "object"),
@@ -52,11 +53,12 @@ def statements_of_table(value: Any) -> str | None:
     """
     try:
         document = read_table(value).document
-    except MalformedStep:
+        results = results_of(document)
+    except (MalformedStep, ComparisonBudgetExceeded):
         return None
-    names = document.get("head", {}).get("vars")
-    if not isinstance(names, list) or tuple(str(name).lower() for name in names) not in NAMES:
+    if results.boolean is not None or tuple(map(str.lower, results.variables)) not in NAMES:
         return None
+    names = list(results.variables)
     lines = []
     for row in document["results"]["bindings"]:
         if len(row) != len(names):

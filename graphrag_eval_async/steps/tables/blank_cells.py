@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.tables.columns import Column, Value
 
-STEPS_PER_CELL = 8
+STEPS_PER_CELL = 40
 """Steps of a budget for a cell that is written as a statement."""
 
 

@@ -69,6 +69,8 @@ _NUMBERS: Mapping[str, tuple[str, Callable[[str], int | float]]] = {
 _INFINITIES = {"INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
 # Not plain booleans, since True equals 1.
 _BOOLEANS = {"true": (True,), "1": (True,), "false": (False,), "0": (False,)}
+# As Python and spreadsheets write them.
+_BOOLEANS |= {"True": (True,), "TRUE": (True,), "False": (False,), "FALSE": (False,)}
 
 
 class Column:

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     """The number of each different row, of each expected row, and how many there are of each."""
 
 _MOST_FREE = 300  # Columns that each may be paired in several ways, up to which pairings are tried.
+_STEPS_PER_PAIRING = 2_000
+"""Steps for a pairing of columns with blank nodes, besides those for its cells."""
+
+_STEPS_PER_CELL = 10
+"""Steps for a cell of such a pairing."""
+
 _PROBE = 64  # Number of rows tried before all rows: most wrong pairings of columns fail here.
 
 
@@ -149,9 +155,13 @@ def _columns_with_blank_nodes_pair(
         same_name = [place for place in places if actual.columns[place].name == column.name]
         options.append([*same_name, *(place for place in places if place not in same_name)])
 
+    if len(options) > _MOST_FREE:
+        raise ComparisonBudgetExceeded(f"blank nodes in more than {_MOST_FREE} columns")
+
     def rows_are_alike(chosen: list[int]) -> bool:
         """Return whether the columns chosen so far give equal rows, but for labels."""
-        budget.spend(len(chosen) * (len(wanted[0]) + len(found[0])))
+        cells = len(chosen) * (len(wanted[0]) + len(found[0]))
+        budget.spend(_STEPS_PER_PAIRING + _STEPS_PER_CELL * cells)
         expected_rows = zip(*wanted[: len(chosen)], strict=True)
         actual_rows = zip(*(found[other] for other in chosen), strict=True)
         return bool(reference.rows_as(expected_rows) == reference.rows_as(actual_rows))

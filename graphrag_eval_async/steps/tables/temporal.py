@@ -64,7 +64,8 @@ class Temporal:
 
     def without_zone(self) -> Temporal:
         """Return what a clock in its time zone showed."""
-        return Temporal(self.kind, self.seconds + self.offset)
+        seconds = self.seconds + self.offset
+        return Temporal(self.kind, seconds % SECONDS_PER_DAY if self.kind == TIME else seconds)
 
 
 def read_temporal(text: str, kind: str) -> Temporal | None:
