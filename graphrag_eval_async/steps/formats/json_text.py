@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
@@ -149,7 +150,10 @@ def _decode_python(text: str) -> Any:
     import ast  # Takes a millisecond to import, and few need it.
 
     try:
-        return _value_of_node(ast.parse(text.strip(), mode="eval").body)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # The text is not the user's code.
+            tree = ast.parse(text.strip(), mode="eval")
+        return _value_of_node(tree.body)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return _NO_LITERAL
 
