@@ -346,7 +346,7 @@ async def test_a_range_in_yaml_is_a_range() -> None:
 async def test_a_metric_that_cancels_itself_ends_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def cancel_itself(*_: Any, **__: Any) -> None:
+    async def cancel_itself(_self: Any, reference: str, response: str) -> None:  # noqa: ARG001
         raise asyncio.CancelledError
 
     monkeypatch.setattr(collections.ExactMatch, "ascore", cancel_itself)
