@@ -11,7 +11,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.formats.table import Table, answer, document_of_rows
+from graphrag_eval_async.steps.formats.table import (
+    Table,
+    answer,
+    column_name,
+    document_of_rows,
+    is_plain_name,
+)
 from graphrag_eval_async.steps.formats.terms import read_term, untyped_term
 
 if TYPE_CHECKING:
@@ -48,7 +54,7 @@ def read_tsv(text: str) -> Table:
     header, *lines = text.replace("\r\n", "\n").split("\n")
     if header == "":
         return _table_without_columns(lines)
-    names = [_plain_name(name) for name in header.split("\t")]
+    names = [column_name(name) for name in header.split("\t")]
     while lines and not lines[-1]:
         lines.pop()
         if len(names) == 1:
@@ -119,7 +125,7 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
         header, *rows = _split_rows(text, delimiter)
     except (csv.Error, ValueError) as error:
         raise _no_csv(str(error)) from None
-    names = [_plain_name(name) for name in header]
+    names = [column_name(name) for name in header]
     if not rows and not is_declared:
         _check_lone_header(text, names)
     rows, note = _split_off_note(rows, width=len(names))
@@ -141,22 +147,7 @@ def is_lone_header(output: object, name: str) -> bool:
     if not isinstance(output, str):
         return False
     line = output.strip("\ufeff \t\r\n")
-    return "\n" not in line and _plain_name(line) == name
-
-
-def is_plain_name(name: str) -> bool:
-    """Return whether a name consists of letters, digits and underscores."""
-    return name.replace("_", "a").isalnum()
-
-
-def _plain_name(name: str) -> str:
-    """Return the name of a column without quotes and without the mark of a variable."""
-    name = name.strip()
-    if len(name) > 1 and name[0] == name[-1] == '"':
-        name = name[1:-1]
-    if name[:1] in ("?", "$") and is_plain_name(name[1:]):
-        return name[1:]
-    return name
+    return "\n" not in line and column_name(line) == name
 
 
 def _answer_to_ask(text: str) -> bool | None:

@@ -9,6 +9,7 @@ from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.table import (
     Table,
     answer,
+    column_name,
     document_of_bindings,
     document_of_rows,
 )
@@ -167,7 +168,7 @@ def _names_in(value: Any) -> list[str] | None:
     texts = [name for name in names if isinstance(name, str)]
     if len(texts) < len(names):
         return None
-    return [name[1:] if name[:1] in ("?", "$") else name for name in texts]
+    return [column_name(name) for name in texts]
 
 
 def _read_names_and_rows(names: list[str], rows: list[Any], *, has_terms: bool) -> Table:

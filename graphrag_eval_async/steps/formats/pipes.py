@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.formats.table import Table, document_of_rows
+from graphrag_eval_async.steps.formats.table import Table, column_name, document_of_rows
 from graphrag_eval_async.steps.formats.terms import read_term, untyped_term
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def read_pipes(text: str) -> Table:
     else:
         raise MalformedStep("not a table with pipes: the second line must be dashes")
     has_edges = header.startswith("|")
-    names = [name.removeprefix("?") for name in _cells(header, has_edges=has_edges)]
+    names = [column_name(name) for name in _cells(header, has_edges=has_edges)]
     terms = []
     for row in rows:
         cells = _cells(row, has_edges=has_edges)

@@ -31,6 +31,21 @@ class Table(NamedTuple):
     """Text around the table, which was passed over."""
 
 
+def is_plain_name(name: str) -> bool:
+    """Return whether a name consists of letters, digits and underscores."""
+    return name.replace("_", "a").isalnum()
+
+
+def column_name(header: str) -> str:
+    """Return the name of a column without quotes and without the mark of a variable."""
+    name = header.strip()
+    if len(name) > 1 and name[0] == name[-1] == '"':
+        name = name[1:-1]
+    if name[:1] in ("?", "$") and is_plain_name(name[1:]):
+        return name[1:]
+    return name
+
+
 def answer(boolean: bool) -> Document:
     """Return the answer to ASK."""
     return {"head": {}, "boolean": boolean}
