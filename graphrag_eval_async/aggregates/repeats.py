@@ -171,18 +171,7 @@ class RightResults:
     def _count_samples(
         self, metrics: set[str], unnamed_question: int | None
     ) -> Counter[SampleCounts]:
-        """Count the questions by their number of samples and of right samples.
-
-        Args:
-            metrics: the metrics that apply. A result is wrong if the agent left one of them without
-                a value.
-            unnamed_question: the index that stands for the question of results that do not name
-                theirs; None if there are no such results.
-
-        Returns:
-            the number of questions for each `SampleCounts`; only `NO_SAMPLES` as a key if a result
-            that counts does not name its question.
-        """
+        """Compute what `samples` returns, without its cache."""
         counts_by_question: dict[int, SampleCounts] = {}
         for grounds, question_values in self.by_grounds.items():
             lacks_applying_metric = not metrics.isdisjoint(grounds.missing)

@@ -111,10 +111,10 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
 class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     """How answers are matched with reference answers, without a judge.
 
-    Reasoning, such as a ``<think>`` block or what stands before "Answer:" in an answer that begins
-    with "Thought:", is no part of an answer. Quotes, hyphens, dashes and spaces of all kinds are
-    the same, and soft hyphens and other invisible characters do not count. "exact" also ignores
-    surrounding quotes, emphasis and a final stop.
+    The model's reasoning is not part of its answer: a ``<think>`` block, for example, or the text
+    between "Thought:" and "Answer:". All kinds of quotes count as the same, and so do hyphens,
+    dashes and spaces; soft hyphens and other invisible characters do not count. "exact" also
+    ignores surrounding quotes, emphasis and a final full stop.
 
     "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. In
     scripts without spaces, such as Chinese and Thai, it finds any part, and in Korean a word with

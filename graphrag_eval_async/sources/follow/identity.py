@@ -167,7 +167,8 @@ class Identities:
                 yield copy.original
 
         if self._has_nothing_read(root):
-            # It was truncated, and is as good as new; older keys are of what it had before.
+            # The file was truncated and nothing has been read since. Its older keys belong to the
+            # content from before the truncation.
             return
         for place, key in enumerate(self._keys_by_root.get(root, [])):
             # A former file without a line to recognise it by has nothing left to read.

@@ -233,7 +233,7 @@ class Log:
         return self._splitter.feed(data)
 
     def mark_as_read(self) -> None:
-        """Let nothing be unread until the next look, which then checks the file."""
+        """Treat the file as read to its end until the next look, which checks it again."""
         # A look checks a file if its stamp has changed, and no file has this time.
         self.seen = Stamp(size=self.offset, modified_ns=UNSEEN.modified_ns)
 
