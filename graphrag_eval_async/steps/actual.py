@@ -27,10 +27,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GRAPH = "a graph"
+"""How errors call a graph, as `kind_of_results` calls a table."""
 
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-    """Return `read(step["output"])`."""
+    """Return `read(step["output"])`.
+
+    Raises:
+        MalformedStep: the step has no output, or `read` raised one; the message begins with
+            ``output:``.
+    """
     if step.get("output") is None:
         raise MalformedStep("output: missing")
     try:
@@ -40,7 +46,11 @@ def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
 
 
 def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments of a step; empty if it has none."""
+    """Return the arguments of a step; empty if it has none.
+
+    Raises:
+        MalformedStep: the arguments are no object.
+    """
     args = step.get("args")
     if args is None:
         return {}
@@ -50,7 +60,13 @@ def read_args(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
-    """Return an integer argument, given as int or a float such as 5.0; None if absent or null."""
+    """Return the integer argument under `key`; None if it is absent or null.
+
+    A float without a fraction, such as 5.0, is an integer, too.
+
+    Raises:
+        MalformedStep: the argument is anything else.
+    """
     value = args.get(key)
     if value is None:
         return None
@@ -61,14 +77,17 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
     raise MalformedStep(f"args.{key}: must be a whole number")
 
 
-def kind_of(results: SparqlResults) -> str:
-    """Return what results are, for errors."""
-    return "a table" if results.boolean is None else "the boolean of ASK"
+def kind_of_results(results: SparqlResults) -> str:
+    """Return how errors call these SPARQL results: a table or a boolean."""
+    if results.boolean is None:
+        return "a table"
+    return "the boolean of ASK"
 
 
 class _Unreadable(str):
-    """Why an output cannot be read; storing the exception would keep the step alive by its
-    traceback.
+    """Why an output cannot be read.
+
+    It is stored instead of the exception, whose traceback would keep the step in memory.
     """
 
     __slots__ = ()
@@ -77,29 +96,33 @@ class _Unreadable(str):
 class ActualStep:
     """An actual step whose output is read at most once, however many reference steps it is
     compared with.
+
+    Attributes:
+        step: the step as it stands in the response.
+        budget: what the comparisons of its response may spend.
     """
 
-    __slots__ = ("_known", "budget", "step")
+    __slots__ = ("_cache", "budget", "step")
 
     def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
         self.step = step
         self.budget = budget or Budget()
-        self._known: dict[Hashable, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
 
     def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
-        """Return `compute()`, cached for the `owner`, such as a comparator; so is a
-        `MalformedStep`.
+        """Return the result of `compute`, which is called only once for each `owner`.
+
+        If `compute` raises `MalformedStep`, so does every later call for this owner.
         """
-        known = self._known
-        if owner not in known:
+        if owner not in self._cache:
             try:
-                known[owner] = compute()
+                self._cache[owner] = compute()
             except MalformedStep as error:
-                known[owner] = _Unreadable(error)
-        value = known[owner]
-        if type(value) is _Unreadable:
-            raise MalformedStep(value)
-        return cast(T, value)
+                self._cache[owner] = _Unreadable(error)
+        result = self._cache[owner]
+        if type(result) is _Unreadable:
+            raise MalformedStep(result)
+        return cast(T, result)
 
     def output(self, read: Callable[[Any], T]) -> T:
         """Return `read(step["output"])`, cached by `read`, which must be a module-level
@@ -108,8 +131,14 @@ class ActualStep:
         return self.remember(read, lambda: read_output(self.step, read))
 
     def table(self, *, strict: bool = False) -> Table:
-        """Return the output as a table, in whichever format; cached. `strict`: the reference has
-        types.
+        """Return the output, in whichever format, as a table; cached.
+
+        Args:
+            strict: whether the reference has types. If the budget asks for strict types, too, a
+                table without types is refused.
+
+        Raises:
+            MalformedStep: the output is no table, or its cells have no types.
         """
         table = self.remember(Table, self._read_table)
         if strict and self.budget.strict_types and not table.typed:
@@ -123,20 +152,33 @@ class ActualStep:
         return read_output(self.step, partial(read_table, media_type=media_type))
 
     def results(self, *, has_blanks: bool = False, strict_types: bool = False) -> SparqlResults:
-        """Return the output as SPARQL results, cached; see `results_of`."""
+        """Return the output as SPARQL results; cached.
+
+        Args:
+            has_blanks: whether the other table cannot tell empty texts from unbound cells. Then
+                empty texts count as unbound here, too.
+            strict_types: whether an IRI differs from a literal of the same text.
+
+        Raises:
+            MalformedStep: the output is no table.
+        """
         table = self.table()
-        read = partial(
-            results_of,
-            has_blanks=has_blanks or table.has_blanks,
-            strict_types=strict_types,
-        )
+        has_blanks = has_blanks or table.has_blanks
+        read = partial(results_of, has_blanks=has_blanks, strict_types=strict_types)
         return self.remember(
-            (results_of, *read.keywords.values()),
+            (results_of, has_blanks, strict_types),
             lambda: read_output({"output": table.document}, read),
         )
 
     def graph(self, *, union: bool = False) -> Graph:
-        """Return the output as RDF, with the names of graphs or their union; cached."""
+        """Return the output as RDF; cached.
+
+        Args:
+            union: whether the names of graphs are dropped, so that all statements are in one graph.
+
+        Raises:
+            MalformedStep: the output is no RDF.
+        """
         read = partial(
             read_graph,
             media_type=self.step.get("output_media_type"),
@@ -146,31 +188,42 @@ class ActualStep:
         return self.remember((Graph, union), lambda: read_output(self.step, read))
 
     def kind(self) -> str | None:
-        """Return what the output is, for errors; None if it is neither a graph nor SPARQL
-        results.
+        """Return how errors call the output: a graph, a table or a boolean.
+
+        None if it is none of them, or if the budget does not suffice to read it.
         """
         try:
-            # Turtle can be read as a table with one column, but hardly any table as a graph.
+            # A graph is tried first: Turtle can be read as a table with one column, but hardly any
+            # table as a graph.
             with suppress(MalformedStep):
                 if self.graph().statements:
                     return GRAPH
             with suppress(MalformedStep):
-                return kind_of(self.results())
+                return kind_of_results(self.results())
         except ComparisonBudgetExceeded:
             if self.budget.quick:
+                # The response is compared again in a thread, with a larger budget.
                 raise
         return None
 
     def unread(self) -> str:
-        """Return the text round a table that was passed over in reading it."""
-        table = self._known.get(Table)
-        return table.unread if isinstance(table, Table) else ""
+        """Return the text around a table that was passed over when the table was read.
+
+        Empty if there is none, or if the output was not read as a table yet.
+        """
+        table = self._cache.get(Table)
+        if isinstance(table, Table):
+            return table.unread
+        return ""
 
     def is_empty(self) -> bool:
-        """Whether the output was read as a table without rows, or as a graph without statements."""
-        for known in self._known.values():
-            if type(known) is Graph and not known.statements:
+        """Return whether the output was read as a table without rows or a graph without statements.
+
+        A table without types does not count if the budget asks for strict types.
+        """
+        for content in self._cache.values():
+            if type(content) is Graph and not content.statements:
                 return True
-            if type(known) is Table and (known.typed or not self.budget.strict_types):
-                return is_empty(known.document)
+            if type(content) is Table and (content.typed or not self.budget.strict_types):
+                return is_empty(content.document)
         return False

@@ -16,13 +16,26 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STEPS = 20_000_000  # Budget for all comparisons of one response: two to five seconds.
-QUICK_STEPS = 20_000  # The same on an event loop: a few milliseconds.
-STEPS_PER_COMPARISON = 100  # Cost of each comparison of a pair of steps, besides its own.
+STEPS = 20_000_000
+"""Budget for all comparisons of one response: two to five seconds."""
+
+QUICK_STEPS = 20_000
+"""Budget for all comparisons of one response on an event loop: a few milliseconds."""
+
+STEPS_PER_COMPARISON = 100
+"""Cost of each comparison of a reference step with an actual one, besides what it spends itself."""
 
 
 class Budget:
-    """Steps that successive comparisons may spend. Another thread may stop them at any time."""
+    """Steps that successive comparisons may spend. Another thread may stop them at any time.
+
+    Attributes:
+        left: the steps that are not yet spent.
+        quick: whether the comparisons run on an event loop. If the steps do not suffice there, the
+            response is compared again in a thread.
+        strict_types: whether tables with untyped cells are refused where the reference has types.
+        stopped: whether `stop` was called.
+    """
 
     __slots__ = ("left", "quick", "stopped", "strict_types")
 
@@ -30,13 +43,15 @@ class Budget:
         self, steps: int = STEPS, *, quick: bool = False, strict_types: bool = False
     ) -> None:
         self.left = steps
-        self.quick = quick  # For an event loop; what exceeds it is compared in a thread.
-        self.strict_types = strict_types  # Tables with untyped cells are refused.
+        self.quick = quick
+        self.strict_types = strict_types
         self.stopped = False
 
     def spend(self, steps: int) -> None:
-        """Spend steps before they are taken; raises `ComparisonBudgetExceeded` if fewer are
-        left.
+        """Subtract the steps of some work that is about to be done.
+
+        Raises:
+            ComparisonBudgetExceeded: fewer steps are left, or the budget was stopped.
         """
         self.left -= steps
         if self.left < 0:
@@ -53,10 +68,10 @@ class Budget:
 
     @contextmanager
     def limited(self, steps: int) -> Iterator[None]:
-        """Let no more than so many steps be taken; the others are left afterwards."""
-        kept = max(0, self.left - steps)
-        self.left -= kept
+        """Allow at most `steps` to be spent in the block; then the withheld steps are back."""
+        withheld = max(0, self.left - steps)
+        self.left -= withheld
         try:
             yield
         finally:
-            self.left += kept
+            self.left += withheld

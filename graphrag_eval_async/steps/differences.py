@@ -2,50 +2,75 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Difference: TypeAlias = dict[str, Any]  # A JSON object; its `kind` is one of `KINDS`.
+Difference: TypeAlias = dict[str, Any]
+"""A JSON object that describes a difference; its `kind` is one of `KINDS`."""
 
 KINDS = (
-    *(
-        "missing_column",
-        "missing_row",
-        "extra_row",
-        "wrong_value",
-        "missing_triple",
-        "extra_triple",
-    ),
-    *("missing_value", "extra_value", "wrong_arg"),
+    "missing_column",
+    "missing_row",
+    "extra_row",
+    "wrong_value",
+    "missing_triple",
+    "extra_triple",
+    "missing_value",
+    "extra_value",
+    "wrong_arg",
 )
+"""All kinds of differences."""
 
-MAX_DIFFERENCES = 10  # Maximum number of differences in the `diff` of a step.
-MAX_TEXT = 200  # Maximum characters kept of a value.
-MAX_CELLS = 20  # Maximum number of cells kept of a row.
+MAX_DIFFERENCES = 10
+"""Maximum number of differences in the `diff` of a step."""
+
+MAX_TEXT = 200
+"""Maximum characters kept of a value."""
+
+MAX_CELLS = 20
+"""Maximum number of cells kept of a row."""
 
 
 class Agreement(NamedTuple):
     """How far an actual output agrees with the reference."""
 
-    score: float  # From 0 to 1.
-    reason: str | None = None  # Why it is below 1, of `failure.CLASSES`; None if that is not known.
-    differences: Sequence[Difference] = ()  # With partial credit, or of arguments.
-    shares: tuple[float, ...] = ()  # `VALUES`, of sets of values.
+    score: float
+    """From 0 to 1."""
+
+    reason: str | None = None
+    """Why the score is below 1, one of `failure.CLASSES`; None if that is not known."""
+
+    differences: Sequence[Difference] = ()
+    """Differences of outputs that are compared with partial credit, or of arguments."""
+
+    shares: tuple[float, ...] = ()
+    """`VALUES`, of outputs that are compared as sets of values."""
 
 
-def first_of_each(*kinds: Iterable[Difference]) -> list[Difference]:
-    """Return up to `MAX_DIFFERENCES`, as many of each kind if there are so many, each in its
-    order.
+def first_of_each(*differences_by_kind: Iterable[Difference]) -> list[Difference]:
+    """Return at most `MAX_DIFFERENCES` differences, in which each kind has its turn.
+
+    The first difference of each kind is taken, then the second of each kind and so on, until there
+    are enough. The result begins with all that were taken of the first kind.
     """
-    firsts = [[*islice(each, MAX_DIFFERENCES)] for each in kinds]
-    ranks = sorted((rank, kind) for kind, own in enumerate(firsts) for rank in range(len(own)))
-    return [firsts[kind][rank] for rank, kind in sorted(ranks[:MAX_DIFFERENCES], key=itemgetter(1))]
+    candidates_by_kind = [
+        list(islice(differences, MAX_DIFFERENCES)) for differences in differences_by_kind
+    ]
+    taken_by_kind: list[list[Difference]] = [[] for _ in candidates_by_kind]
+    count = 0
+    for rank in range(MAX_DIFFERENCES):
+        for candidates, taken in zip(candidates_by_kind, taken_by_kind, strict=True):
+            if rank < len(candidates) and count < MAX_DIFFERENCES:
+                taken.append(candidates[rank])
+                count += 1
+    return list(chain.from_iterable(taken_by_kind))
 
 
 def shorten(text: str | None) -> str | None:
-    """The text, or its first `MAX_TEXT` characters and an ellipsis; None if there is none."""
-    return text if text is None or len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    """Return a text, or its first `MAX_TEXT` characters and an ellipsis; None if there is none."""
+    if text is None or len(text) <= MAX_TEXT:
+        return text
+    return f"{text[:MAX_TEXT]}…"

@@ -14,7 +14,8 @@ from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.terms import XSD
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
 from graphrag_eval_async.steps.graphs.reading import import_pyoxigraph, read_graph
-from graphrag_eval_async.steps.tables.columns import INTEGERS, Column, classes_of, values_of
+from graphrag_eval_async.steps.tables.classes import classify_cells
+from graphrag_eval_async.steps.tables.columns import INTEGERS, Column, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -135,13 +136,13 @@ def _by_value(
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     """Yield the statements of two graphs, with one spelling for all values that agree.
 
-    There is one way to read the values, or there are several; see `classes_of`.
+    There is one way to read the values, or there are several; see `classify_cells`.
     """
     budget.spend(_STEPS_PER_STATEMENT * (len(left) + len(right)))
     left_values = _typed_values(left)
     right_values = _typed_values(right)
     columns = [Column("", [*values], [*values.values()]) for values in (left_values, right_values)]
-    for expected, actual in classes_of(columns[:1], columns[1:], budget):
+    for expected, actual in classify_cells(columns[:1], columns[1:], budget):
         first_spelling: dict[Value, str] = {}
         yield (
             _respelled(left, dict(zip(left_values, expected[0], strict=True)), first_spelling),

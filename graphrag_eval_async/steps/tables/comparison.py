@@ -14,7 +14,7 @@ from graphrag_eval_async.steps.tables.blank_cells import (
     blank_nodes_correspond,
     has_blank_nodes,
 )
-from graphrag_eval_async.steps.tables.columns import classes_of
+from graphrag_eval_async.steps.tables.classes import classify_cells
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.columns import Column, Value
 
     Classes: TypeAlias = Sequence[Value]
-    """The cells of a column; see `classes_of`."""
+    """The cells of a column; see `classify_cells`."""
 
     _Level: TypeAlias = tuple[dict[tuple[Any, ...], int], list[int], Counter[int]]
     """The number of each different row, of each expected row, and how many there are of each."""
@@ -90,7 +90,7 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Whether the actual results have the required columns of the reference, compared by value.
 
     Each required column is paired with an actual column of its own, whatever the names, so that the
-    rows agree as a set, as a multiset or in order. For cells, see `classes_of`.
+    rows agree as a set, as a multiset or in order. For cells, see `classify_cells`.
     """
     if reference.results.boolean is not None or actual.boolean is not None:
         return reference.results.boolean is actual.boolean
@@ -99,7 +99,7 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     try:
         if not reference.columns or agree_by_name(reference, actual, budget):
             return True
-        ways = classes_of(reference.columns, actual.columns, budget)
+        ways = classify_cells(reference.columns, actual.columns, budget)
         return any(_columns_pair(reference, actual, *way, budget) for way in ways)
     except ComparisonBudgetExceeded as error:
         wanted = f"{len(reference.columns)} columns of {reference.results.row_count} rows"

@@ -33,7 +33,8 @@ from graphrag_eval_async.steps.tables.blank_cells import (
     has_blank_nodes,
     shared_labels,
 )
-from graphrag_eval_async.steps.tables.columns import Column, classes_of
+from graphrag_eval_async.steps.tables.classes import classify_cells
+from graphrag_eval_async.steps.tables.columns import Column
 from graphrag_eval_async.steps.tables.comparison import agree, agree_by_name
 from graphrag_eval_async.steps.tables.rows import Pair, pair_in_order, pair_rows
 
@@ -74,7 +75,7 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
     spare = [name for name in actual.variables if name not in bound][: len(required)]
     offered = [*actual.columns, *_columns(actual, spare)]
     agreements = []
-    for classes in classes_of(required, offered, budget):
+    for classes in classify_cells(required, offered, budget):
         search = _Search(reference, actual, required, offered, classes, budget)
         try:
             with budget.limited(SEARCH_STEPS):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import VALUES_F1
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.steps.actual import ActualStep, kind_of, read_output
+from graphrag_eval_async.steps.actual import ActualStep, kind_of_results, read_output
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.delimited import is_lone_header
 from graphrag_eval_async.steps.formats.json_tables import answer_below
@@ -75,7 +75,7 @@ class SparqlStep:
 
     def kind(self) -> str:
         """What the output is; raises what `reference` raises."""
-        return kind_of(self.reference().results)
+        return kind_of_results(self.reference().results)
 
     def _is_empty_column(self, output: Any) -> bool:
         """Return whether both are empty tables with one column, of which an output has the header.

@@ -1,0 +1,434 @@
+"""Sorts the cells of two tables into classes: cells agree if their classes are equal."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from functools import partial
+from itertools import chain, compress, count, islice, product
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from graphrag_eval_async.steps.tables.columns import Column
+from graphrag_eval_async.steps.tables.temporal import DURATION, Temporal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+
+    from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.tables.columns import Value
+
+_MOST_PAIRS_CHECKED = 10_000
+"""Pairs of linked cells up to which it is checked whether all of them agree; chosen."""
+
+_TYPES_READ_BY_TEXT_FIRST: Sequence[Set[type]] = (frozenset(), {str}, {str, tuple})
+"""Which cells are read by their texts before others of the same table, for each way to read.
+
+Booleans are tuples. Without any type, all cells are equal in this.
+"""
+
+_are_close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
+"""Whether two numbers are within 1e-8, relative to the greater or absolute."""
+
+Classes: TypeAlias = "Sequence[Value]"
+"""The classes of the cells of a column, in row order. Cells of equal classes agree.
+
+A class is the value of one of its cells.
+"""
+
+
+class CellClasses(NamedTuple):
+    """One way to read the cells of two tables: the classes of all cells, by column."""
+
+    expected: list[Classes]
+    actual: list[Classes]
+
+
+def classify_cells(
+    expected: Sequence[Column], actual: Sequence[Column], budget: Budget
+) -> Iterator[CellClasses]:
+    """Yield the classes of the cells of two tables: cells agree if their classes are equal.
+
+    If the cells can be read in several ways, each way is yielded, and the best one counts.
+
+    Numbers that are close agree if they are in one group: groups are formed upwards from the least
+    number, are close to their least, and have one integer at most. A text and a value of another
+    type agree if they are written alike; see `_ways_to_read_alike`. The zones of dates and times do
+    not count if one table has none. If one table has no booleans, those of the other may be the
+    integers 0 and 1.
+    """
+    budget.spend(sum(len(column.values) for column in chain(expected, actual)))
+    expected_side = _Side.of(expected)
+    actual_side = _Side.of(actual)
+
+    if expected_side.has(Temporal) and actual_side.has(Temporal):
+        ignores_zones = _only_one_has_zones(expected, actual)
+        if ignores_zones:
+            # The types of the values stay the same.
+            expected_side = expected_side._replace(columns=[*map(_without_zones, expected)])
+            actual_side = actual_side._replace(columns=[*map(_without_zones, actual)])
+    yield from _classify_sides(expected_side, actual_side, budget)
+
+    # Booleans are tuples.
+    if expected_side.has(tuple) != actual_side.has(tuple):
+        yield from _classify_sides(
+            _Side.of([_with_booleans_as_integers(column) for column in expected_side.columns]),
+            _Side.of([_with_booleans_as_integers(column) for column in actual_side.columns]),
+            budget,
+        )
+
+
+class _Side(NamedTuple):
+    """The columns of one of two tables, and the types of the values in each column."""
+
+    columns: Sequence[Column]
+    types: Sequence[set[type]]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> _Side:
+        return cls(columns, [set(map(type, column.values)) for column in columns])
+
+    def has(self, value_type: type) -> bool:
+        """Return whether any value in the table is of this type."""
+        return any(value_type in types_of_column for types_of_column in self.types)
+
+
+def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[CellClasses]:
+    """Yield each way to read the cells of two tables whose dates and booleans are comparable.
+
+    Values of one type agree if they are equal, but for numbers that are close. Texts that are
+    written like a value of another type are then read in each way that may be right.
+    """
+    value_types = set().union(*expected.types, *actual.types) - {NoneType}
+    has_one_exact_type = len(value_types) < 2 and float not in value_types
+    if has_one_exact_type:
+        yield _values_as_classes(expected, actual)
+        return
+
+    integers = _values_by_text(int, expected, actual)
+    floats = _values_by_text(float, expected, actual)
+    booleans = _values_by_text(tuple, expected, actual)
+    moments = _values_by_text(Temporal, expected, actual)
+
+    by_value = _values_as_classes(expected, actual)
+    if floats:
+        class_by_number = _classes_of_numbers({*integers.values()}, {*floats.values()}, budget)
+        if class_by_number:
+            by_value = CellClasses(
+                expected=_replace_values(by_value.expected, class_by_number),
+                actual=_replace_values(by_value.actual, class_by_number),
+            )
+
+    # The texts that are written like a value of another type.
+    number_texts = integers.keys() | floats.keys()
+    typed_texts = number_texts | booleans.keys() | moments.keys()
+    ambiguous_texts = booleans.keys() & number_texts
+    for side in (expected, actual):
+        for column, types_of_column in zip(side.columns, side.types, strict=True):
+            if str in types_of_column:
+                ambiguous_texts |= typed_texts.intersection(column.values)
+    if ambiguous_texts:
+        yield from _read_ambiguous_cells(expected, actual, by_value, ambiguous_texts, budget)
+    else:
+        yield by_value
+
+
+def _values_as_classes(expected: _Side, actual: _Side) -> CellClasses:
+    """Return the classes of cells that agree only if their values are equal."""
+    return CellClasses(
+        expected=[column.values for column in expected.columns],
+        actual=[column.values for column in actual.columns],
+    )
+
+
+def _replace_values(
+    columns: Sequence[Classes], replacements: Mapping[Value, Value]
+) -> list[Classes]:
+    """Return columns of values in which those that are keys of `replacements` are replaced."""
+    return [list(map(replacements.get, values, values)) for values in columns]
+
+
+def _values_by_text(value_type: type, *sides: _Side) -> dict[str | None, Any]:
+    """Return all values of one type in some tables, by the text of their cells."""
+    value_by_text: dict[str | None, Any] = {}
+    for side in sides:
+        for column, types_of_column in zip(side.columns, side.types, strict=True):
+            if value_type not in types_of_column:
+                continue
+            cells = zip(column.texts, column.values, strict=True)
+            if len(types_of_column) == 1:
+                value_by_text.update(cells)
+            else:
+                value_by_text.update(cell for cell in cells if type(cell[1]) is value_type)
+    return value_by_text
+
+
+def _only_one_has_zones(expected: Sequence[Column], actual: Sequence[Column]) -> bool:
+    """Return whether all dates and times in one table have a time zone, and none in the other."""
+    expected_zones = _zones_in(expected)
+    actual_zones = _zones_in(actual)
+    if expected_zones == {True}:
+        return actual_zones == {False}
+    return expected_zones == {False} and actual_zones == {True}
+
+
+def _zones_in(columns: Sequence[Column]) -> set[bool]:
+    """Return whether the dates and times in a table have a time zone: True, False, both or none."""
+    return {
+        value.has_zone
+        for column in columns
+        for value in column.values
+        if type(value) is Temporal and value.kind != DURATION
+    }
+
+
+def _without_zones(column: Column) -> Column:
+    """Return a column whose dates and times have no time zone."""
+    values: list[Value] = []
+    for value in column.values:
+        if type(value) is Temporal and value.has_zone:
+            values.append(value.without_zone())
+        else:
+            values.append(value)
+    return Column(column.name, column.texts, values, column.labels)
+
+
+def _with_booleans_as_integers(column: Column) -> Column:
+    """Return a column with the integers 1 for true and 0 for false, as values and as texts."""
+    values: list[Value] = []
+    texts: list[str | None] = []
+    for text, value in zip(column.texts, column.values, strict=True):
+        # Booleans are tuples.
+        if type(value) is tuple:
+            integer = int(value[0])
+            values.append(integer)
+            texts.append(str(integer))
+        else:
+            values.append(value)
+            texts.append(text)
+    return Column(column.name, texts, values, column.labels)
+
+
+def _classes_of_numbers(
+    integers: Set[int], floats: Set[float], budget: Budget
+) -> dict[Value, Value]:
+    """Return the class of each number that is in a group of close numbers: its least number.
+
+    Args:
+        integers: all integers in two tables. A group has one of them at most.
+        floats: all other numbers in the tables.
+        budget: what may be spent.
+    """
+    numbers = sorted(integers | floats)
+    budget.spend(4 * len(numbers))
+    return {number: group[0] for group in _groups_of_close(numbers, integers) for number in group}
+
+
+def _groups_of_close(numbers: Sequence[float], integers: Set[int]) -> Iterator[list[float]]:
+    """Yield groups of sorted numbers: all of a group are close to its least number.
+
+    A group has one integer at most. A number that is not close to a neighbour is in no group, and a
+    group may consist of one number.
+    """
+    is_close_to_next = map(_are_close, numbers, islice(numbers, 1, None))
+    group: list[float] = []
+    # Few numbers are close to the next one, and the others are passed over quickly.
+    for index in compress(count(), is_close_to_next):
+        number = numbers[index]
+        next_number = numbers[index + 1]
+        continues_group = bool(group) and group[-1] == number
+        if not continues_group:
+            if group:
+                yield group
+            group = [number]
+
+        has_two_integers = next_number in integers and not integers.isdisjoint(group)
+        if _are_close(group[0], next_number) and not has_two_integers:
+            group.append(next_number)
+        else:
+            yield group
+            group = [next_number]
+    if group:
+        yield group
+
+
+_Cell: TypeAlias = "tuple[str | None, Value]"
+"""The text of a cell, and the class of its value."""
+
+
+class _LinkedCells(NamedTuple):
+    """The cells of two tables that equal texts or equal values link, directly or by other cells."""
+
+    expected: list[_Cell]
+    actual: list[_Cell]
+
+    def all_agree(self) -> bool:
+        """Return whether each expected cell has the text or the value of each actual cell.
+
+        False if there are too many pairs to check.
+        """
+        if len(self.expected) * len(self.actual) > _MOST_PAIRS_CHECKED:
+            return False
+        return all(
+            expected_text == actual_text or expected_value == actual_value
+            for (expected_text, expected_value), (actual_text, actual_value) in product(
+                self.expected, self.actual
+            )
+        )
+
+
+class _Reclassified(NamedTuple):
+    """The classes of cells whose class is not their value, in one way to read two tables."""
+
+    expected: dict[_Cell, Value]
+    actual: dict[_Cell, Value]
+
+
+def _read_ambiguous_cells(
+    expected: _Side,
+    actual: _Side,
+    by_value: CellClasses,
+    ambiguous_texts: Set[str | None],
+    budget: Budget,
+) -> Iterator[CellClasses]:
+    """Yield each way to read the cells of two tables that have equal texts and different types.
+
+    Args:
+        expected: the columns of the reference.
+        actual: those of the other table.
+        by_value: the classes of all cells as their values have them.
+        ambiguous_texts: the texts that cells of different types have in common.
+        budget: what may be spent.
+    """
+    expected_cells = _cells(expected.columns, by_value.expected)
+    actual_cells = _cells(actual.columns, by_value.actual)
+    ways = _ways_to_read_alike(
+        set(chain.from_iterable(expected_cells)),
+        set(chain.from_iterable(actual_cells)),
+        ambiguous_texts,
+    )
+    number_of_cells = sum(map(len, chain(expected_cells, actual_cells)))
+    for way in ways:
+        budget.spend(2 * number_of_cells)
+        yield CellClasses(
+            expected=_classes_with(way.expected, expected_cells),
+            actual=_classes_with(way.actual, actual_cells),
+        )
+
+
+def _cells(columns: Sequence[Column], classes: Sequence[Classes]) -> list[list[_Cell]]:
+    """Return the text and the class of each cell, by column."""
+    return [
+        list(zip(column.texts, column_classes, strict=True))
+        for column, column_classes in zip(columns, classes, strict=True)
+    ]
+
+
+def _classes_with(
+    reclassified: Mapping[_Cell, Value], columns: Sequence[Sequence[_Cell]]
+) -> list[Classes]:
+    """Return the class of each cell, by column; that in `reclassified` comes before its own."""
+    return [[reclassified.get(cell, cell[1]) for cell in cells] for cells in columns]
+
+
+def _ways_to_read_alike(
+    expected: Set[_Cell], actual: Set[_Cell], ambiguous_texts: Set[str | None]
+) -> list[_Reclassified]:
+    """Return each way to read cells of different types that are written alike.
+
+    If all cells that such texts link agree across the tables, by value or by text, they are one
+    class. Otherwise each agrees by its value alone; or by its text alone, if both tables have that;
+    or by its text unless its own table has a text, or a text or a boolean, that is written alike.
+
+    Args:
+        expected: the different cells of one table.
+        actual: the different cells of the other.
+        ambiguous_texts: the texts that cells of different types have in common.
+    """
+    by_value = _Reclassified({}, {})
+    by_text = [_Reclassified({}, {}) for _ in _TYPES_READ_BY_TEXT_FIRST]
+    all_linked_agree = True
+    for linked in _linked_cells(expected, actual, ambiguous_texts):
+        if linked.all_agree():
+            cells = linked.expected + linked.actual
+            # Any class will do, as long as it does not depend on the order of sets.
+            _, same_class = min(cells, key=repr)
+            for way in (by_value, *by_text):
+                way.expected.update(dict.fromkeys(cells, same_class))
+                way.actual.update(dict.fromkeys(cells, same_class))
+            continue
+
+        all_linked_agree = False
+        expected_texts = {text for text, _ in linked.expected}
+        shared_texts = expected_texts.intersection(text for text, _ in linked.actual)
+        for first_types, way in zip(_TYPES_READ_BY_TEXT_FIRST, by_text, strict=True):
+            way.expected.update(_texts_as_classes(linked.expected, shared_texts, first_types))
+            way.actual.update(_texts_as_classes(linked.actual, shared_texts, first_types))
+    if all_linked_agree:
+        # All ways are the same.
+        return [by_value]
+    return [by_value, *by_text]
+
+
+def _texts_as_classes(
+    cells: Sequence[_Cell], shared_texts: Set[str | None], first_types: Set[type]
+) -> dict[_Cell, Value]:
+    """Return the texts, as classes, of those cells of one table that are read by their texts.
+
+    Args:
+        cells: cells of the table.
+        shared_texts: the texts that the other table has, too. Cells of other texts are not read by
+            their texts.
+        first_types: if a cell has a value of one of these types, cells of equal text and another
+            type are not read by their texts.
+    """
+    first_texts = {text for text, value in cells if type(value) in first_types}
+    text_by_cell: dict[_Cell, Value] = {}
+    for cell in cells:
+        text, value = cell
+        is_preceded = text in first_texts and type(value) not in first_types
+        if text in shared_texts and not is_preceded:
+            text_by_cell[cell] = text
+    return text_by_cell
+
+
+def _linked_cells(
+    expected: Set[_Cell], actual: Set[_Cell], ambiguous_texts: Set[str | None]
+) -> Iterable[_LinkedCells]:
+    """Return groups of the cells of two tables that texts or values link, step by step.
+
+    A value links all its cells, and an ambiguous text all its values. Cells of values that have no
+    ambiguous text are in no group.
+    """
+    values_by_text: dict[str | None, set[Value]] = defaultdict(set)
+    for text, value in expected | actual:
+        if text in ambiguous_texts:
+            values_by_text[text].add(value)
+    linked_values = _merge_overlapping(values_by_text.values())
+
+    # Sets have no hash, so a group of values is known by its id.
+    groups = {id(values): _LinkedCells([], []) for values in linked_values.values()}
+    for cell in expected:
+        if cell[1] in linked_values:
+            groups[id(linked_values[cell[1]])].expected.append(cell)
+    for cell in actual:
+        if cell[1] in linked_values:
+            groups[id(linked_values[cell[1]])].actual.append(cell)
+    return groups.values()
+
+
+def _merge_overlapping(sets: Iterable[set[Value]]) -> dict[Value, set[Value]]:
+    """Merge sets that share a value, and return the merged set of each value."""
+    merged_by_value: dict[Value, set[Value]] = {}
+    for values in sets:
+        overlapping = [merged_by_value[value] for value in values if value in merged_by_value]
+        # The largest set takes up the others, so that few values are moved.
+        merged = max(overlapping, key=len, default=set())
+        moved_values = set(values)
+        for other in overlapping:
+            if other is not merged:
+                moved_values |= other
+        for value in moved_values:
+            merged.add(value)
+            merged_by_value[value] = merged
+    return merged_by_value
