@@ -12,8 +12,9 @@ from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import read_document
 from graphrag_eval_async.steps.formats.results import results_of
-from graphrag_eval_async.steps.tables.comparison import agree, prepare_reference
+from graphrag_eval_async.steps.tables.comparison import agree
 from graphrag_eval_async.steps.tables.partial import compare_in_part
+from graphrag_eval_async.steps.tables.rules import Rows, TableRules, prepare_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,10 +49,9 @@ def encode(table: Sequence[Sequence[str]], prefix: str, datatype: str | None = N
 def score(expected: str, actual: str, *, ignore_duplicates: bool = True) -> float | None:
     """The whole way from bytes to score; None where the search budget ran out."""
     results = results_of(read_document(expected))
-    required = [column.name for column in results.columns][:REQUIRED]
-    reference = prepare_reference(
-        results, required_columns=required, ordered=False, ignore_duplicates=ignore_duplicates
-    )
+    required = tuple(column.name for column in results.columns)[:REQUIRED]
+    rows = Rows.AS_SET if ignore_duplicates else Rows.AS_MULTISET
+    reference = prepare_reference(results, TableRules(rows, required))
     try:
         return float(agree(reference, results_of(read_document(actual)), Budget()))
     except ComparisonBudgetExceeded:
@@ -61,10 +61,8 @@ def score(expected: str, actual: str, *, ignore_duplicates: bool = True) -> floa
 def score_in_part(expected: str, actual: str) -> float:
     """The same with partial credit."""
     results = results_of(read_document(expected))
-    required = [column.name for column in results.columns][:REQUIRED]
-    reference = prepare_reference(
-        results, required_columns=required, ordered=False, ignore_duplicates=True
-    )
+    required = tuple(column.name for column in results.columns)[:REQUIRED]
+    reference = prepare_reference(results, TableRules(required_columns=required))
     return compare_in_part(reference, results_of(read_document(actual)), Budget()).score
 
 

@@ -37,7 +37,7 @@ from graphrag_eval_async.steps.graphs.comparison import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
-from graphrag_eval_async.steps.tables.comparison import check_required
+from graphrag_eval_async.steps.tables.rules import check_required
 from graphrag_eval_async.steps.tables.step import SparqlStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, form_of

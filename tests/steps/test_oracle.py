@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.steps.budget import Budget
-from graphrag_eval_async.steps.tables.comparison import agree, prepare_reference
+from graphrag_eval_async.steps.tables.comparison import agree
 from graphrag_eval_async.steps.tables.partial import compare_in_part
+from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference
 from tests.steps.support import XSD, encode, literal, read_results
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from graphrag_eval_async.steps.formats.results import SparqlResults
-    from graphrag_eval_async.steps.tables.comparison import Reference
+    from graphrag_eval_async.steps.tables.rules import Reference
     from tests.steps.support import Table, Term
 
 INTEGERS = {f"{XSD}{name}" for name in ("integer", "int", "unsignedByte")}
@@ -328,9 +329,8 @@ class Case:
             else "abcd"[: len(self.expected[0])]
         )
         required = [names[index] for index in self.required]
-        reference = prepare_reference(
-            read_results(encode(self.expected, names)), required_columns=required, **self.how
-        )
+        rules = TableRules.of_step({"required_columns": required, **self.how})
+        reference = prepare_reference(read_results(encode(self.expected, names)), rules)
         return reference, read_results(encode(self.actual, "dcba"[: self.width]))
 
     def oracle(self) -> float:

@@ -4,18 +4,24 @@ Two tables agree only if some one-to-one renaming of the blank nodes makes their
 rows of a table are written as a graph: each row is a blank node of its own, and each cell a
 statement about it, with the column as predicate. The graphs are isomorphic if and only if such a
 renaming exists.
+
+Where it is not known which columns are paired, a column is a blank node, too, which each of its
+cells names. Then the graphs are isomorphic if and only if some pairing of the columns and some
+renaming together make the rows equal.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes
+from graphrag_eval_async.steps.tables.rules import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.tables.classes import Classes
     from graphrag_eval_async.steps.tables.columns import Column, Value
 
 STEPS_PER_CELL = 40
@@ -26,14 +32,26 @@ class PairedColumn(NamedTuple):
     """A required column and the actual one with which it is paired, with the classes of both."""
 
     expected: Column
-    expected_classes: Sequence[Value]
+    expected_classes: Classes
     actual: Column
-    actual_classes: Sequence[Value]
+    actual_classes: Classes
+
+
+class GroupedColumn(NamedTuple):
+    """A column of one table, and the number of a group of columns of both tables.
+
+    Columns of the same group may be paired with each other.
+    """
+
+    column: Column
+    classes: Classes
+    group: int
 
 
 class SharedLabels(NamedTuple):
-    """New labels for the blank nodes of both sides, by their own labels: the same if they are
-    likely to correspond.
+    """New labels for the blank nodes of two tables, by the old ones.
+
+    Blank nodes that are likely to correspond have the same new label.
     """
 
     expected: dict[str, str]
@@ -45,15 +63,13 @@ def has_blank_nodes(columns: Sequence[Column]) -> bool:
     return any(column.labels is not None for column in columns)
 
 
-def blank_nodes_correspond(
-    pairs: Sequence[PairedColumn], *, rows_as: type[Any], budget: Budget
-) -> bool:
-    """Return whether a one-to-one renaming of blank nodes makes rows equal that are alike but for
-    their labels.
+def blank_nodes_correspond(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) -> bool:
+    """Return whether some one-to-one renaming of blank nodes makes the rows of two tables equal.
 
     Args:
-        pairs: all columns that are compared.
-        rows_as: list if the rows are in order, frozenset if equal rows count once, Counter if not.
+        pairs: all columns that are compared. Their rows are equal but for the labels of blank
+            nodes.
+        rows: how rows are compared.
         budget: what may be spent.
 
     Raises:
@@ -61,76 +77,178 @@ def blank_nodes_correspond(
     """
     if not has_blank_nodes([pair.expected for pair in pairs]):
         return True
-    expected, actual = _both_graphs(pairs, rows_as=rows_as, budget=budget)
-    if len(expected.statements) != len(actual.statements):
-        return False
-    return BlankNodes(expected.statements, actual.statements, budget).isomorphic()
+    expected, actual = _write_paired_columns(pairs, rows=rows, budget=budget)
+    return _are_isomorphic(expected, actual, budget)
 
 
-def shared_labels(
-    pairs: Sequence[PairedColumn], *, rows_as: type[Any], budget: Budget
-) -> SharedLabels:
-    """Return labels by which blank nodes of both sides can be compared.
+def columns_and_blank_nodes_correspond(
+    expected: Sequence[GroupedColumn],
+    actual: Sequence[GroupedColumn],
+    *,
+    rows: Rows,
+    budget: Budget,
+) -> bool:
+    """Return whether the columns of two tables can be paired, and the blank nodes renamed, so that
+    the rows are equal.
+
+    Args:
+        expected: the columns of one table.
+        actual: the columns of the other table, of which each must have a partner. Each group has as
+            many columns here as in `expected`.
+        rows: how rows are compared.
+        budget: what may be spent.
+
+    Raises:
+        ComparisonBudgetExceeded: it was not decided within the budget.
+    """
+    number_of_cells = sum(len(column.classes) for column in [*expected, *actual])
+    budget.spend(STEPS_PER_CELL * number_of_cells)
+    class_numbers: dict[Value, int] = {}
+    expected_graph = _RowGraph(rows, class_numbers)
+    expected_graph.add_grouped_columns(expected)
+    actual_graph = _RowGraph(rows, class_numbers)
+    actual_graph.add_grouped_columns(actual)
+    return _are_isomorphic(expected_graph, actual_graph, budget)
+
+
+def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) -> SharedLabels:
+    """Return labels by which the blank nodes of two tables can be compared.
 
     For the arguments, see `blank_nodes_correspond`.
     """
-    expected, actual = _both_graphs(pairs, rows_as=rows_as, budget=budget)
-    expected_names, actual_names = BlankNodes(
-        expected.statements, actual.statements, budget
-    ).labels()
+    expected, actual = _write_paired_columns(pairs, rows=rows, budget=budget)
+    nodes = BlankNodes(expected.statements, actual.statements, budget)
+    expected_names, actual_names = nodes.labels()
     return SharedLabels(
-        {label: expected_names[node] for label, node in expected.nodes.items()},
-        {label: actual_names[node] for label, node in actual.nodes.items()},
+        expected={label: expected_names[node] for label, node in expected.nodes.items()},
+        actual={label: actual_names[node] for label, node in actual.nodes.items()},
     )
 
 
-class _RowGraph:
-    """The rows of one side as statements of N-Quads."""
+class _CellName(NamedTuple):
+    """How the cells of a column are named in a graph: a predicate, and a blank node for the column.
 
-    def __init__(self, *, rows_as: type[Any], class_numbers: dict[Value, int]) -> None:
-        """Begin without statements; `class_numbers`, which both sides share, is extended."""
+    The node is empty if the predicate says which column it is.
+    """
+
+    predicate: str
+    column_node: str = ""
+
+
+class _RowGraph:
+    """The rows of a table as statements in N-Quads.
+
+    Attributes:
+        statements: the statements.
+        nodes: the blank node in the graph for each label in the table.
+    """
+
+    def __init__(self, rows: Rows, class_numbers: dict[Value, int]) -> None:
+        """Begin without statements.
+
+        Args:
+            rows: how rows are compared.
+            class_numbers: a number for each class of cells, which two graphs share. Further classes
+                are added to it.
+        """
         self.statements: list[str] = []
-        self.nodes: dict[str, str] = {}  # By label.
-        self._rows_as = rows_as
+        self.nodes: dict[str, str] = {}
+        self._rows = rows
         self._class_numbers = class_numbers
 
-    def add_rows(self, columns: Sequence[Column], classes: Sequence[Sequence[Value]]) -> None:
-        seen: set[tuple[str | None, ...]] = set()
+    def add_grouped_columns(self, columns: Sequence[GroupedColumn]) -> None:
+        """Add the rows of columns whose partners in another table are to be found."""
+        sizes = [0] * (1 + max(column.group for column in columns))
+        for column in columns:
+            sizes[column.group] += 1
+        names = []
+        for position, column in enumerate(columns):
+            predicate = f"<column:{column.group}>"
+            if sizes[column.group] == 1:
+                names.append(_CellName(predicate))
+            else:
+                names.append(_CellName(predicate, column_node=f"_:column{position}"))
+        self.add_rows(
+            [column.column for column in columns],
+            classes=[column.classes for column in columns],
+            names=names,
+        )
+
+    def add_rows(
+        self, columns: Sequence[Column], *, classes: Sequence[Classes], names: Sequence[_CellName]
+    ) -> None:
+        """Add the rows of some columns, which have as many classes of cells and names.
+
+        If rows are compared as sets, only the first of equal rows is added.
+        """
+        written_rows: set[tuple[str | None, ...]] = set()
         for row in range(len(classes[0])):
             cells = []
             for column, column_classes in zip(columns, classes, strict=True):
-                label = None if column.labels is None else column.labels[row]
-                cells.append(self._object(column_classes[row], label))
-            if self._rows_as is frozenset and tuple(cells) in seen:
+                label = None
+                if column.labels is not None:
+                    label = column.labels[row]
+                cells.append(self._cell_term(column_classes[row], label))
+
+            is_repeated = tuple(cells) in written_rows
+            if is_repeated and self._rows is Rows.AS_SET:
                 continue
-            seen.add(tuple(cells))
-            self._add_row(row, cells)
+            written_rows.add(tuple(cells))
+            self._add_row(row, cells, names)
 
-    def _add_row(self, row: int, cells: list[str | None]) -> None:
-        subject = f"<row:{row}>" if self._rows_as is list else f"_:row{row}"
-        self.statements.append(f"{subject} <row:> <row:>")  # A row may have no bound cell.
-        for position, cell in enumerate(cells):
+    def _add_row(self, row: int, cells: Sequence[str | None], names: Sequence[_CellName]) -> None:
+        """Add the statements of a row; its cells are terms, None for those that are unbound."""
+        subject = f"_:row{row}"
+        if self._rows is Rows.IN_ORDER:
+            # An IRI, so that it corresponds only to the row at the same place.
+            subject = f"<row:{row}>"
+        # A row may have no bound cell, and must be in the graph nevertheless.
+        self.statements.append(f"{subject} <row:> <row:>")
+        for cell, name in zip(cells, names, strict=True):
             if cell is not None:
-                self.statements.append(f"{subject} <column:{position}> {cell}")
+                statement = f"{subject} {name.predicate} {cell} {name.column_node}"
+                self.statements.append(statement.rstrip())
 
-    def _object(self, value: Value, label: str | None) -> str | None:
-        """Return a cell as the object of a statement: its blank node, or the class of its value."""
+    def _cell_term(self, cell_class: Value, label: str | None) -> str | None:
+        """Return the term for a cell: its blank node, or an IRI for its class; None if unbound.
+
+        Args:
+            cell_class: the class of the cell; None if it is unbound.
+            label: the label of its blank node; None if it is another term.
+        """
         if label is not None:
             return self.nodes.setdefault(label, f"_:node{len(self.nodes)}")
-        if value is None:
+        if cell_class is None:
             return None
-        number = self._class_numbers.setdefault(value, len(self._class_numbers))
+        number = self._class_numbers.setdefault(cell_class, len(self._class_numbers))
         return f"<class:{number}>"
 
 
-def _both_graphs(
-    pairs: Sequence[PairedColumn], *, rows_as: type[Any], budget: Budget
+def _write_paired_columns(
+    pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget
 ) -> tuple[_RowGraph, _RowGraph]:
+    """Return the graphs of the expected and of the actual rows; paired columns have equal names."""
+    number_of_rows = len(pairs[0].expected_classes) + len(pairs[0].actual_classes)
+    budget.spend(STEPS_PER_CELL * number_of_rows * len(pairs))
+    names = [_CellName(f"<column:{position}>") for position in range(len(pairs))]
     class_numbers: dict[Value, int] = {}
-    expected = _RowGraph(rows_as=rows_as, class_numbers=class_numbers)
-    actual = _RowGraph(rows_as=rows_as, class_numbers=class_numbers)
-    heights = len(pairs[0].expected_classes) + len(pairs[0].actual_classes)
-    budget.spend(STEPS_PER_CELL * heights * len(pairs))
-    expected.add_rows([pair.expected for pair in pairs], [pair.expected_classes for pair in pairs])
-    actual.add_rows([pair.actual for pair in pairs], [pair.actual_classes for pair in pairs])
+    expected = _RowGraph(rows, class_numbers)
+    expected.add_rows(
+        [pair.expected for pair in pairs],
+        classes=[pair.expected_classes for pair in pairs],
+        names=names,
+    )
+    actual = _RowGraph(rows, class_numbers)
+    actual.add_rows(
+        [pair.actual for pair in pairs],
+        classes=[pair.actual_classes for pair in pairs],
+        names=names,
+    )
     return expected, actual
+
+
+def _are_isomorphic(expected: _RowGraph, actual: _RowGraph, budget: Budget) -> bool:
+    """Return whether a bijection of blank nodes makes the statements of two graphs equal."""
+    if len(expected.statements) != len(actual.statements):
+        return False
+    return BlankNodes(expected.statements, actual.statements, budget).isomorphic()

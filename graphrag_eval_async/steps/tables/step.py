@@ -13,20 +13,16 @@ from graphrag_eval_async.steps.formats.delimited import is_lone_header
 from graphrag_eval_async.steps.formats.json_tables import answer_below
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import SparqlResults, is_same_table, results_of
-from graphrag_eval_async.steps.tables.comparison import (
-    agree,
-    agree_but_for_order,
-    lacks_columns,
-    prepare_reference,
-)
+from graphrag_eval_async.steps.tables.comparison import agree, agree_but_for_order, lacks_columns
 from graphrag_eval_async.steps.tables.partial import compare_in_part
+from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference
 from graphrag_eval_async.steps.tables.values import compare_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from graphrag_eval_async.steps.formats.table import Table
-    from graphrag_eval_async.steps.tables.comparison import Reference
+    from graphrag_eval_async.steps.tables.rules import Reference
 
 
 class SparqlStep:
@@ -35,50 +31,87 @@ class SparqlStep:
     __slots__ = ("_as_values", "_is_partial", "_references", "_step", "_table")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
+        """Take a reference step.
+
+        Args:
+            step: the step, whose output is a table.
+            partial: whether tables that agree in part score more than 0.
+        """
         self._step = step
-        self._is_partial, self._as_values = partial, step.get("score") == VALUES_F1
+        self._is_partial = partial
+        self._as_values = step.get("score") == VALUES_F1
         self._table: Table | None = None
+        # By what `reference` was asked for: `has_blanks` and `strict_types`.
         self._references: dict[tuple[bool, bool], Reference] = {}
 
     def table(self) -> Table:
+        """Return the reference output as a table; cached.
+
+        Raises:
+            MalformedStep: the output is no table.
+        """
         if self._table is None:
-            media_type = str(self._step.get("output_media_type"))
-            self._table = read_output(self._step, lambda output: read_reference(output, media_type))
+            read = partial(read_reference, media_type=str(self._step.get("output_media_type")))
+            self._table = read_output(self._step, read)
         return self._table
 
     def reference(self, *, has_blanks: bool = False, strict_types: bool = False) -> Reference:
-        """Return the reference to compare with.
+        """Return the reference to compare with; cached.
 
         Args:
-            has_blanks: whether the other side cannot tell empty texts from unbound cells.
-            strict_types: whether an IRI is no literal of the same text.
+            has_blanks: whether the other table cannot tell empty texts from unbound cells.
+            strict_types: whether an IRI differs from a literal of the same text.
 
         Raises:
             MalformedStep: the output is no table, or its required columns are not in it.
         """
-        table, step = self.table(), self._step
+        table = self.table()
         has_blanks = has_blanks or table.has_blanks
-        key = has_blanks, strict_types
+        key = (has_blanks, strict_types)
         if key not in self._references:
             read = partial(results_of, has_blanks=has_blanks, strict_types=strict_types)
             try:
                 results = read_output({"output": table.document}, read)
-            except ComparisonBudgetExceeded as error:  # A reference like that cannot be right.
+            except ComparisonBudgetExceeded as error:
+                # The table is too sparse, which is a mistake in a reference.
                 raise MalformedStep(f"output: {error}") from None
-            self._references[key] = prepare_reference(
-                results,
-                required_columns=step.get("required_columns"),
-                ordered=bool(step.get("ordered")),
-                ignore_duplicates=step.get("ignore_duplicates") is not False,
-            )
+            self._references[key] = prepare_reference(results, TableRules.of_step(self._step))
         return self._references[key]
 
     def kind(self) -> str:
-        """What the output is; raises what `reference` raises."""
+        """Return how errors call the reference output: a table or a boolean.
+
+        Raises:
+            MalformedStep: the output is no table, or its required columns are not in it.
+        """
         return kind_of_results(self.reference().results)
 
-    def _is_empty_column(self, output: Any) -> bool:
-        """Return whether both are empty tables with one column, of which an output has the header.
+    def compare(self, actual: ActualStep) -> Agreement:
+        """Return how far the output of an actual step agrees with the reference output.
+
+        Raises:
+            MalformedStep: one of the outputs is no table.
+            ComparisonBudgetExceeded: it was not decided within the budget.
+        """
+        table = self.table()
+        if self._is_same_empty_column(actual.step.get("output")):
+            return Agreement(1.0)
+        actual_table = actual.table(strict=table.typed)
+        # The same cells in the same order need no look at their values.
+        if not self._as_values and is_same_table(table.document, actual_table.document):
+            return Agreement(1.0)
+
+        strict_types = actual.budget.strict_types and table.typed and actual_table.typed
+        reference = self.reference(has_blanks=actual_table.has_blanks, strict_types=strict_types)
+        results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
+        if reference.results.boolean is not None:
+            results = _read_as_boolean(results)
+        if self._as_values:
+            return compare_values(reference.results, results, actual.budget)
+        return self._compare_rows(reference, results, actual)
+
+    def _is_same_empty_column(self, actual_output: Any) -> bool:
+        """Return whether the reference is an empty table of one column, and an output its header.
 
         Without the reference, a text of one word cannot be told from a header.
         """
@@ -86,44 +119,50 @@ class SparqlStep:
         if results.boolean is not None or results.row_count > 0 or len(results.variables) != 1:
             return False
         [name] = results.variables
-        return is_lone_header(output, name)
+        return is_lone_header(actual_output, name)
 
-    def compare(self, actual: ActualStep) -> Agreement:
-        """How far an actual output agrees; raises what comparators raise."""
-        table = self.table()
-        if self._is_empty_column(actual.step.get("output")):
-            return Agreement(1.0)
-        other = actual.table(strict=table.typed)
-        if not self._as_values and is_same_table(table.document, other.document):
-            return Agreement(1.0)
-        strict_types = actual.budget.strict_types and table.typed and other.typed
-        reference = self.reference(has_blanks=other.has_blanks, strict_types=strict_types)
-        results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
-        if reference.results.boolean is not None:
-            results = _as_answer(results)
-        if self._as_values:
-            return compare_values(reference.results, results, actual.budget)
+    def _compare_rows(
+        self, reference: Reference, results: SparqlResults, actual: ActualStep
+    ) -> Agreement:
+        """Return how far the rows of an actual step agree with the reference, and why not wholly.
+
+        Args:
+            reference: the reference.
+            results: the results of the actual step.
+            actual: the actual step, whose budget may be spent.
+        """
         if self._is_partial:
-            found = compare_in_part(reference, results, actual.budget)
+            agreement = compare_in_part(reference, results, actual.budget)
         else:
-            found = Agreement(float(agree(reference, results, actual.budget)))
-        if found.score == 1 or reference.results.boolean is not None or results.boolean is not None:
-            return found
+            agreement = Agreement(float(agree(reference, results, actual.budget)))
+
+        has_boolean = reference.results.boolean is not None or results.boolean is not None
+        if agreement.score == 1 or has_boolean:
+            return agreement
         if lacks_columns(reference, results):
-            return found._replace(reason="missing_columns")
+            return agreement._replace(reason="missing_columns")
         try:
-            is_disordered = agree_but_for_order(reference, results, actual.budget)
+            has_other_order = agree_but_for_order(reference, results, actual.budget)
         except ComparisonBudgetExceeded:
             if actual.budget.quick:
+                # The response is compared again in a thread, with a larger budget.
                 raise
-            return found
-        return found._replace(reason="wrong_order") if is_disordered else found
+            # The score is known, and only the reason may be less exact.
+            return agreement
+        if has_other_order:
+            return agreement._replace(reason="wrong_order")
+        return agreement
 
 
-def _as_answer(results: SparqlResults) -> SparqlResults:
-    """Return the answer to ASK that stores write as a table of one cell; all else as it is."""
+def _read_as_boolean(results: SparqlResults) -> SparqlResults:
+    """Return the answer to ASK that some stores write as a table of one cell.
+
+    All other results are returned unchanged.
+    """
     if results.row_count != 1 or len(results.columns) != 1:
         return results
     [column] = results.columns
     boolean = answer_below(column.name, str(column.texts[0]))
-    return results if boolean is None else SparqlResults(boolean=boolean)
+    if boolean is None:
+        return results
+    return SparqlResults(boolean=boolean)

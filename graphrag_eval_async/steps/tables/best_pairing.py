@@ -1,0 +1,400 @@
+"""Looks for the pairing of columns under which most cells of two tables agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.tables.blank_cells import PairedColumn, shared_labels
+from graphrag_eval_async.steps.tables.rows import Pair, pair_in_order, pair_rows
+from graphrag_eval_async.steps.tables.rules import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.tables.classes import Classes
+    from graphrag_eval_async.steps.tables.columns import Column, Value
+    from graphrag_eval_async.steps.tables.rules import Row
+
+MOST_SORTED = 1000
+"""Rows up to which what is listed of equal values does not depend on their order; sorting more
+is slow.
+"""
+
+MOST_COLUMNS = 300
+"""Required columns up to which other pairings than that by name are tried.
+
+The search calls itself for each of them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The columns of one of two tables that are paired.
+
+    Attributes:
+        columns: the columns, also those without bound cells.
+        classes: the classes of the cells of each column, which are compared instead of the values.
+        row_order: all rows, by index, in the order in which they are looked at.
+    """
+
+    columns: Sequence[Column]
+    classes: Sequence[Classes]
+    row_order: Sequence[int]
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return len(self.row_order)
+
+    def rows_of(self, positions: Sequence[int]) -> list[Row]:
+        """Return the classes of the cells in some columns, row by row; empty without columns."""
+        return list(zip(*(self.classes[position] for position in positions), strict=True))
+
+    def first_of_equal(self, rows: Sequence[Row]) -> Sequence[int]:
+        """Return the first of each group of equal rows, by index.
+
+        Args:
+            rows: the cells of all rows that are compared; empty if there are none in a row, so that
+                all rows are equal.
+        """
+        if not rows:
+            return self.row_order[:1]
+        first_by_cells: dict[Row, int] = {}
+        for index in self.row_order:
+            first_by_cells.setdefault(rows[index], index)
+        return list(first_by_cells.values())
+
+
+def row_order(
+    columns: Sequence[Column], height: int, *, rows: Rows, budget: Budget
+) -> Sequence[int]:
+    """Return the rows of a table, by index, in an order that depends only on their contents.
+
+    If their order counts, or if there are many rows, they keep their order.
+
+    Args:
+        columns: the columns of the table.
+        height: the number of its rows.
+        rows: how rows are compared.
+        budget: what may be spent.
+    """
+    if rows is Rows.IN_ORDER or not columns or height > MOST_SORTED:
+        return range(height)
+    budget.spend(height * len(columns))
+    sortable_columns: list[Sequence[str | None]] = []
+    for column in columns:
+        if None in column.texts:
+            # None cannot be compared with texts, and this comes before most of them.
+            sortable_columns.append(["\0" if text is None else text for text in column.texts])
+        else:
+            sortable_columns.append(column.texts)
+    sortable_rows = list(zip(*sortable_columns, strict=True))
+    return sorted(range(height), key=sortable_rows.__getitem__)
+
+
+class Pairing(NamedTuple):
+    """Columns of two tables that are paired, and the rows that are paired then."""
+
+    partners: tuple[int | None, ...]
+    """For each required column, the position of its actual column; None if it has no partner."""
+
+    expected_rows: Sequence[int]
+    """The expected rows that count, by index: all, or the first of equal ones."""
+
+    actual_rows: Sequence[int]
+    """The actual rows that count."""
+
+    row_pairs: list[Pair]
+    """The rows that are paired with each other."""
+
+    @property
+    def cells(self) -> int:
+        """The number of cells in which paired rows agree."""
+        return sum(pair.cells for pair in self.row_pairs)
+
+    @property
+    def height(self) -> int:
+        """The number of rows on both sides that count."""
+        return len(self.expected_rows) + len(self.actual_rows)
+
+    @property
+    def score(self) -> float:
+        """F1 of the cells, from 0 to 1."""
+        cells = self.cells
+        if cells == 0:
+            return 0.0
+        return 2 * cells / (len(self.partners) * self.height)
+
+
+class PairingSearch:
+    """Finds the pairing of columns with the greatest F1, by branch and bound.
+
+    In how many cells two columns agree at most is how many values they share. A branch ends if its
+    columns do not share enough to be better than the best pairing found.
+
+    Attributes:
+        required: the required columns of the reference.
+        offered: the actual columns that may be paired with them.
+        best: the best pairing found so far: at first, that of columns of the same name.
+    """
+
+    def __init__(self, required: Side, offered: Side, *, rows: Rows, budget: Budget) -> None:
+        self.required = required
+        self.offered = offered
+        self._rows = rows
+        self._budget = budget
+        self._expected_rows = self._rows_that_count(
+            required, required.rows_of(range(len(required.columns)))
+        )
+        self._shared = self._count_shared_cells()
+        self._candidates = [
+            self._rank_candidates(position) for position in range(len(required.columns))
+        ]
+
+        # Required columns that share most are paired first.
+        most_shared = [max(shared.values(), default=0) for shared in self._shared]
+        self._order = sorted(range(len(most_shared)), key=lambda position: -most_shared[position])
+        # For each number of columns that are paired, in how many cells the others agree at most.
+        self._most_in_others = [
+            sum(most_shared[position] for position in self._order[depth:])
+            for depth in range(len(self._order) + 1)
+        ]
+
+        self._different_cells = [len(set(cells)) for cells in offered.classes]
+        # For each actual column, the first one that has equal cells.
+        first_by_cells: dict[tuple[Value, ...], int] = {}
+        self._first_equal = [
+            first_by_cells.setdefault(tuple(cells), column)
+            for column, cells in enumerate(offered.classes)
+        ]
+
+        self._partners_by_name = self._pair_columns_by_name()
+        self.best = self._pair_rows(self._partners_by_name)
+        self._best_cells = self.best.cells
+
+    def _rows_that_count(self, side: Side, rows: Sequence[Row]) -> Sequence[int]:
+        """Return the rows of one side that count, by index: of a set, the first of equal rows."""
+        if self._rows is Rows.AS_SET:
+            return side.first_of_equal(rows)
+        return side.row_order
+
+    def _count_shared_cells(self) -> list[Counter[int]]:
+        """Return, for each required column, in how many cells each actual column agrees at most.
+
+        Actual columns that agree in no cell are left out.
+        """
+        self._budget.spend(sum(map(len, [*self.required.classes, *self.offered.classes])))
+        actual_counts = [Counter(cells) for cells in self.offered.classes]
+        shared_by_position = []
+        for cells in self.required.classes:
+            expected_count = Counter(map(cells.__getitem__, self._expected_rows))
+            shared = Counter[int]()
+            for column, actual_count in enumerate(actual_counts):
+                fewer = min(len(expected_count), len(actual_count))
+                self._budget.spend(8 + fewer // 4)
+                common = expected_count.keys() & actual_count.keys()
+                if common:
+                    self._budget.spend(len(common))
+                    expected_times = map(expected_count.__getitem__, common)
+                    actual_times = map(actual_count.__getitem__, common)
+                    shared[column] = sum(map(min, expected_times, actual_times))
+            shared_by_position.append(shared)
+        return shared_by_position
+
+    def _rank_candidates(self, position: int) -> list[int]:
+        """Return all actual columns, those first that share most cells with a required column.
+
+        Of those that share as many, one of the same name comes first.
+        """
+        name = self.required.columns[position].name
+        shared = self._shared[position]
+        return sorted(
+            range(len(self.offered.columns)),
+            key=lambda column: (-shared[column], self.offered.columns[column].name != name),
+        )
+
+    def _pair_columns_by_name(self) -> tuple[int | None, ...]:
+        """Return the pairing of columns of the same name.
+
+        A required column without such a partner gets the free actual column that shares most.
+        """
+        column_by_name = {column.name: index for index, column in enumerate(self.offered.columns)}
+        partners = [column_by_name.get(column.name) for column in self.required.columns]
+        taken = set(partners)
+        for position in self._order:
+            if partners[position] is not None:
+                continue
+            free = [column for column in self._candidates[position] if column not in taken]
+            if free:
+                partners[position] = free[0]
+                taken.add(free[0])
+        return tuple(partners)
+
+    def try_others(self, chosen: Sequence[int | None] = ()) -> None:
+        """Try all pairings of columns that may be better than the best, depth first.
+
+        Better ones become the best.
+
+        Args:
+            chosen: the partners of the first columns in `_order`, with which the pairings begin.
+
+        Raises:
+            ComparisonBudgetExceeded: not all were tried.
+        """
+        if len(self._order) > MOST_COLUMNS:
+            raise ComparisonBudgetExceeded("too many columns to try more than one pairing")
+        if len(chosen) == len(self._order):
+            partner_by_position = dict(zip(self._order, chosen, strict=True))
+            partners = tuple(partner_by_position[position] for position in range(len(chosen)))
+            if partners != self._partners_by_name:
+                self._keep_if_better(self._pair_rows(partners))
+            return
+        for column in self._choices(chosen):
+            longer = [*chosen, column]
+            if self._may_be_better(longer):
+                self.try_others(longer)
+
+    def _keep_if_better(self, pairing: Pairing) -> None:
+        """Make a pairing the best one if its score is greater."""
+        cells = pairing.cells
+        if cells * self.best.height > self._best_cells * pairing.height:
+            self.best = pairing
+            self._best_cells = cells
+
+    def _choices(self, chosen: Sequence[int | None]) -> Iterator[int | None]:
+        """Yield the partners to try for the next required column in `_order`, the likeliest first.
+
+        None, for no partner, comes last, and only if there are fewer actual columns than required.
+
+        Args:
+            chosen: the partners of the required columns before.
+        """
+        taken = set(chosen)
+        tried = set[int]()
+        next_position = self._order[len(chosen)]
+        for column in self._candidates[next_position]:
+            # Of actual columns with equal cells, one is enough.
+            first_equal = self._first_equal[column]
+            if column not in taken and first_equal not in tried:
+                tried.add(first_equal)
+                yield column
+        number_without_partner = [*chosen].count(None)
+        if len(self._order) - number_without_partner > len(self.offered.columns):
+            yield None
+
+    def _may_be_better(self, chosen: Sequence[int | None]) -> bool:
+        """Return whether a pairing that begins like this may have a greater F1 than the best one.
+
+        Args:
+            chosen: the partners of the first columns in `_order`.
+        """
+        self._budget.spend(8 + len(chosen))
+        pairs = [
+            (position, column)
+            for position, column in zip(self._order, chosen, strict=False)
+            if column is not None
+        ]
+
+        # In how many cells it agrees at most: as many as the columns share, and no more than there
+        # are in the rows of fewer columns.
+        shared_cells = sum(self._shared[position][column] for position, column in pairs)
+        most_cells = shared_cells + self._most_in_others[len(chosen)]
+        width = min(len(self.required.columns), len(self.offered.columns))
+        expected_height = len(self._expected_rows)
+        most_cells = min(most_cells, expected_height * width)
+
+        # How many actual rows there are at least.
+        actual_height = self.offered.height
+        if self._rows is Rows.AS_SET:
+            # How many of a set are different depends on the columns: no fewer than one column has
+            # different cells, and no fewer than are needed for so many agreeing cells.
+            most_different = max((self._different_cells[column] for _, column in pairs), default=0)
+            rows_needed = -(-most_cells // max(width, 1))  # Rounded up.
+            actual_height = max(most_different, rows_needed)
+        most_cells = min(most_cells, actual_height * width)
+        return most_cells * self.best.height > self._best_cells * (expected_height + actual_height)
+
+    def _pair_rows(self, partners: tuple[int | None, ...]) -> Pairing:
+        """Return a pairing of columns with the rows that it pairs.
+
+        Args:
+            partners: the actual column for each required one; None if it has no partner.
+        """
+        positions = [position for position, column in enumerate(partners) if column is not None]
+        columns = [column for column in partners if column is not None]
+        expected_cells = self.required.rows_of(positions)
+        actual_cells = self.offered.rows_of(columns)
+        expected_rows = self._expected_rows
+        actual_rows = self._rows_that_count(self.offered, actual_cells)
+        heights = self.required.height + self.offered.height
+        self._budget.spend(200 + heights * len(columns))
+        if not columns or not expected_rows or not actual_rows:
+            return Pairing(partners, expected_rows, actual_rows, row_pairs=[])
+
+        expected = [expected_cells[row] for row in expected_rows]
+        actual = [actual_cells[row] for row in actual_rows]
+        if self._rows is Rows.IN_ORDER:
+            pairs = pair_in_order(expected, actual, self._budget)
+        else:
+            pairs = pair_rows(expected, actual, self._budget)
+        # The rows of these pairs are counted among those that count.
+        row_pairs = [
+            Pair(expected_rows[pair.expected], actual_rows[pair.actual], pair.cells)
+            for pair in pairs
+        ]
+        return Pairing(partners, expected_rows, actual_rows, row_pairs)
+
+    def tell_blank_nodes_apart(self) -> None:
+        """Pair the rows of the best pairing once more, now with the blank nodes that correspond.
+
+        Until then, all blank nodes count as equal. Afterwards, `required` and `offered` have
+        classes that differ between them.
+        """
+        partners = self.best.partners
+        pairs = [
+            PairedColumn(
+                expected=self.required.columns[position],
+                expected_classes=self.required.classes[position],
+                actual=self.offered.columns[column],
+                actual_classes=self.offered.classes[column],
+            )
+            for position, column in enumerate(partners)
+            if column is not None
+        ]
+        if not pairs:
+            return
+        labels = shared_labels(pairs, rows=self._rows, budget=self._budget)
+        self.required = _with_labels_as_classes(self.required, labels.expected)
+        self.offered = _with_labels_as_classes(self.offered, labels.actual)
+        self._expected_rows = self._rows_that_count(
+            self.required, self.required.rows_of(range(len(self.required.columns)))
+        )
+        self.best = self._pair_rows(partners)
+        self._best_cells = self.best.cells
+
+
+def _with_labels_as_classes(side: Side, new_labels: Mapping[str, str]) -> Side:
+    """Return columns in which the class of a blank node is its new label.
+
+    Args:
+        side: the columns of one table.
+        new_labels: the new labels by those in the table. Blank nodes without one are in columns
+            that have no partner, so that their class does not matter.
+    """
+    new_classes: list[Classes] = []
+    for column, classes in zip(side.columns, side.classes, strict=True):
+        if column.labels is None:
+            new_classes.append(classes)
+            continue
+        cells = zip(column.labels, classes, strict=True)
+        new_classes.append(
+            [
+                cell_class if label is None else new_labels.get(label, "_:")
+                for label, cell_class in cells
+            ]
+        )
+    return replace(side, classes=new_classes)

@@ -1,0 +1,397 @@
+"""Looks for a pairing of columns under which two tables have equal rows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import suppress
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.tables.blank_cells import (
+    GroupedColumn,
+    PairedColumn,
+    blank_nodes_correspond,
+    columns_and_blank_nodes_correspond,
+    has_blank_nodes,
+)
+from graphrag_eval_async.steps.tables.rules import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.formats.results import SparqlResults
+    from graphrag_eval_async.steps.tables.classes import CellClasses, Classes
+    from graphrag_eval_async.steps.tables.rules import Reference
+
+_MOST_ALIKE = 300
+"""Columns that each may be paired in several ways, up to which pairings are tried.
+
+The search calls itself for each of them.
+"""
+
+_STEPS_PER_PAIRING = 2_000
+"""Steps for a pairing of columns with blank nodes, besides those for its cells."""
+
+_STEPS_PER_CELL = 10
+"""Steps for a cell of such a pairing."""
+
+_FIRST_ROWS = 64
+"""Number of rows tried before all rows: most wrong pairings of columns fail here."""
+
+
+def columns_can_be_paired(
+    reference: Reference, actual: SparqlResults, classes: CellClasses, budget: Budget
+) -> bool:
+    """Return whether each required column can be paired with an actual column of its own, so that
+    the rows are equal.
+
+    Args:
+        reference: the reference, with at least one bound column.
+        actual: the other table, which has rows and columns enough.
+        classes: the classes of the cells in both, which are compared instead of the values.
+        budget: what may be spent.
+    """
+    actual_contents = set(map(frozenset, classes.actual))
+    if not all(frozenset(cells) in actual_contents for cells in classes.expected):
+        return False
+    if has_blank_nodes(reference.columns):
+        return _BlankColumnSearch(reference, actual, classes, budget).succeeds()
+    if reference.rules.rows is Rows.IN_ORDER:
+        expected_columns = Counter(map(tuple, classes.expected))
+        return expected_columns <= Counter(map(tuple, classes.actual))
+
+    expected = _NamedCells([column.name for column in reference.columns], classes.expected)
+    actual_cells = _NamedCells([column.name for column in actual.columns], classes.actual)
+    if reference.rules.rows is Rows.AS_SET:
+        expected_once = expected.without_repeated_rows()
+        actual_once = actual_cells.without_repeated_rows()
+        same_height = expected.height == actual_cells.height
+        if same_height and expected_once.height != actual_once.height:
+            # Rows that agree as multisets agree as sets; counting ends wrong branches sooner.
+            with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
+                if _ColumnSearch(expected, actual_cells, budget).succeeds():
+                    return True
+        expected = expected_once
+        actual_cells = actual_once
+    if expected.height > actual_cells.height:
+        return False
+    return _ColumnSearch(expected, actual_cells, budget).succeeds()
+
+
+class _NamedCells(NamedTuple):
+    """The columns of a table: their names, and the classes of their cells."""
+
+    names: Sequence[str]
+    columns: Sequence[Classes]
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return len(self.columns[0])
+
+    def without_repeated_rows(self) -> _NamedCells:
+        different_rows = dict.fromkeys(zip(*self.columns, strict=True))
+        return _NamedCells(self.names, list(zip(*different_rows, strict=True)))
+
+
+class _BlankColumnSearch:
+    """Pairs columns if there are blank nodes, so that some renaming of these makes the rows equal.
+
+    Columns may be alike but for the labels of their blank nodes, and these tell only together how
+    columns are paired.
+    """
+
+    def __init__(
+        self, reference: Reference, actual: SparqlResults, classes: CellClasses, budget: Budget
+    ) -> None:
+        self._expected = reference.columns
+        self._actual = actual.columns
+        self._classes = classes
+        self._rows = reference.rules.rows
+        self._budget = budget
+
+    def succeeds(self) -> bool:
+        """Return whether all required columns can be paired."""
+        if len(self._expected) == len(self._actual):
+            return self._all_columns_correspond()
+
+        candidates = [self._candidates(position) for position in range(len(self._expected))]
+        if len(candidates) > _MOST_ALIKE:
+            raise ComparisonBudgetExceeded(f"blank nodes in more than {_MOST_ALIKE} columns")
+        # Columns with few candidates come first, so that wrong choices show early.
+        order = sorted(range(len(candidates)), key=lambda position: len(candidates[position]))
+        return self._pair_next({}, order=order, candidates=candidates)
+
+    def _all_columns_correspond(self) -> bool:
+        """Return whether all columns of both tables can be paired with each other."""
+        group_by_content: dict[frozenset[Any], int] = {}
+        expected = []
+        for column, cells in zip(self._expected, self._classes.expected, strict=True):
+            group = group_by_content.setdefault(frozenset(cells), len(group_by_content))
+            expected.append(GroupedColumn(column, cells, group))
+        actual = []
+        for column, cells in zip(self._actual, self._classes.actual, strict=True):
+            group = group_by_content.setdefault(frozenset(cells), len(group_by_content))
+            actual.append(GroupedColumn(column, cells, group))
+
+        expected_sizes = Counter(column.group for column in expected)
+        if expected_sizes != Counter(column.group for column in actual):
+            return False
+        return columns_and_blank_nodes_correspond(
+            expected, actual, rows=self._rows, budget=self._budget
+        )
+
+    def _candidates(self, position: int) -> list[int]:
+        """Return the actual columns that have the same cells as a required one, but for labels.
+
+        An actual column of the same name comes first. Columns are given by their positions.
+        """
+        content = frozenset(self._classes.expected[position])
+        alike = [
+            candidate
+            for candidate, cells in enumerate(self._classes.actual)
+            if frozenset(cells) == content
+        ]
+        name = self._expected[position].name
+        return sorted(alike, key=lambda candidate: self._actual[candidate].name != name)
+
+    def _pair_next(
+        self, partners: dict[int, int], *, order: Sequence[int], candidates: Sequence[list[int]]
+    ) -> bool:
+        """Return whether the required columns without partner can be paired, too, depth first.
+
+        Args:
+            partners: the actual column for each of the first required columns in `order`.
+            order: all required columns.
+            candidates: the actual columns to try for each required column.
+        """
+        if partners and not self._rows_correspond(partners):
+            return False
+        if len(partners) == len(order):
+            return True
+        position = order[len(partners)]
+        for candidate in candidates[position]:
+            if candidate in partners.values():
+                continue
+            longer = {**partners, position: candidate}
+            if self._pair_next(longer, order=order, candidates=candidates):
+                return True
+        return False
+
+    def _rows_correspond(self, partners: dict[int, int]) -> bool:
+        """Return whether some renaming of blank nodes makes the rows of paired columns equal.
+
+        Args:
+            partners: the actual column for each required column that is compared.
+        """
+        pairs = [
+            PairedColumn(
+                expected=self._expected[position],
+                expected_classes=self._classes.expected[position],
+                actual=self._actual[partner],
+                actual_classes=self._classes.actual[partner],
+            )
+            for position, partner in partners.items()
+        ]
+        number_of_rows = len(self._classes.expected[0]) + len(self._classes.actual[0])
+        self._budget.spend(_STEPS_PER_PAIRING + _STEPS_PER_CELL * number_of_rows * len(pairs))
+
+        # Quicker than looking at blank nodes, which all are of one class.
+        expected_rows = zip(*(pair.expected_classes for pair in pairs), strict=True)
+        actual_rows = zip(*(pair.actual_classes for pair in pairs), strict=True)
+        if self._rows.collect(expected_rows) != self._rows.collect(actual_rows):
+            return False
+        return blank_nodes_correspond(pairs, rows=self._rows, budget=self._budget)
+
+
+class _Level(NamedTuple):
+    """The expected rows as some of their columns have them; equal rows have equal numbers."""
+
+    numbers: list[int]
+    """The number of each expected row."""
+
+    number_by_row: dict[tuple[Any, ...], int]
+    """The number of each different row, which is its number so far and the cells that are added."""
+
+    counts: Counter[int]
+    """How many expected rows have each number."""
+
+
+class _Offer(NamedTuple):
+    """The cells of an actual column, and the names of all columns that have these cells."""
+
+    cells: Classes
+    names: list[str]
+
+
+_Candidates: TypeAlias = "list[list[int]]"
+"""The offers that each required column may be paired with, by index."""
+
+
+class _ColumnSearch:
+    """Pairs each required column with an actual one, so that the rows agree in any order.
+
+    If there are as many rows on both sides, they must agree as multisets; rows of sets are
+    distinct, so that these agree as sets then, too. If there are more actual rows, each expected
+    row needs one or more of them. The pairing grows column by column, depth first. A branch ends as
+    soon as the rows' projections differ: each expected row has a number, by the columns that are
+    paired so far, and so have actual rows like it.
+    """
+
+    def __init__(self, expected: _NamedCells, actual: _NamedCells, budget: Budget) -> None:
+        self._expected = expected
+        self._actual_height = actual.height
+        self._budget = budget
+        self._levels: list[_Level] = []
+        # Of columns with equal cells, one is enough to try.
+        names_by_cells: dict[Classes, list[str]] = defaultdict(list)
+        for name, cells in zip(actual.names, actual.columns, strict=True):
+            names_by_cells[tuple(cells)].append(name)
+        self._offers = [_Offer(cells, names) for cells, names in names_by_cells.items()]
+
+    @property
+    def _compares_counts(self) -> bool:
+        """Whether equal rows must be as many on both sides."""
+        return self._expected.height == self._actual_height
+
+    def succeeds(self) -> bool:
+        """Return whether all required columns can be paired."""
+        offers_by_signature: dict[Hashable, list[int]] = defaultdict(list)
+        for index, offer in enumerate(self._offers):
+            offers_by_signature[self._signature(offer.cells)].append(index)
+        signatures = [self._signature(cells) for cells in self._expected.columns]
+        for signature, needed in Counter(signatures).items():
+            offers = [self._offers[index] for index in offers_by_signature[signature]]
+            available = sum(len(offer.names) for offer in offers)
+            if needed > available:
+                return False
+        return self._pair_columns([offers_by_signature[signature] for signature in signatures])
+
+    def _signature(self, cells: Classes) -> Hashable:
+        """Return what columns must have in common to be paired: their different cells.
+
+        If rows are counted, it includes how often each cell occurs.
+        """
+        self._budget.spend(len(cells))
+        different_cells = frozenset(cells)
+        if len(different_cells) == len(cells) or not self._compares_counts:
+            return different_cells
+        return frozenset(Counter(cells).items())
+
+    def _pair_columns(self, candidates: _Candidates) -> bool:
+        """Return whether each required column can be paired with one of its candidates."""
+        positions = range(len(candidates))
+        decided = [position for position in positions if len(candidates[position]) == 1]
+        undecided = [position for position in positions if len(candidates[position]) > 1]
+        if len(undecided) > _MOST_ALIKE:
+            raise ComparisonBudgetExceeded(f"more than {_MOST_ALIKE} columns look alike")
+        # Varied columns with few candidates distinguish most rows, which leaves few candidates for
+        # the others.
+        undecided.sort(
+            key=lambda position: (
+                len(candidates[position]),
+                -len(set(self._expected.columns[position])),
+            )
+        )
+
+        self._levels = [self._number_expected_rows([0] * self._expected.height, decided)]
+        numbers = self._number_actual_rows(
+            self._levels[0],
+            [0] * self._actual_height,
+            [self._offers[candidates[position][0]].cells for position in decided],
+        )
+        if numbers is None:
+            return False
+        return self._pair_next(
+            numbers, undecided=undecided, candidates=candidates, times_taken=Counter()
+        )
+
+    def _pair_next(
+        self,
+        numbers: list[int],
+        *,
+        undecided: Sequence[int],
+        candidates: _Candidates,
+        times_taken: Counter[int],
+    ) -> bool:
+        """Return whether the undecided columns without partner can be paired, too, depth first.
+
+        Args:
+            numbers: the numbers of the actual rows, as the columns paired so far have them.
+            undecided: the required columns with several candidates, in the order of pairing.
+            candidates: the candidates of all required columns.
+            times_taken: how many of the undecided columns are paired with each offer.
+        """
+        depth = times_taken.total()
+        if depth == len(undecided):
+            return True
+        position = undecided[depth]
+        is_first_visit = depth + 1 == len(self._levels)
+        if is_first_visit:
+            level = self._number_expected_rows(self._levels[-1].numbers, [position])
+            self._levels.append(level)
+
+        self._budget.spend(len(candidates[position]))
+        name = self._expected.names[position]
+        same_name_first = sorted(
+            candidates[position], key=lambda index: name not in self._offers[index].names
+        )
+        for index in same_name_first:
+            offer = self._offers[index]
+            if times_taken[index] == len(offer.names):
+                continue
+            longer = self._number_actual_rows(self._levels[depth + 1], numbers, [offer.cells])
+            if longer is not None and self._pair_next(
+                longer,
+                undecided=undecided,
+                candidates=candidates,
+                times_taken=times_taken + Counter([index]),
+            ):
+                return True
+        return False
+
+    def _number_expected_rows(self, numbers: Sequence[int], positions: Sequence[int]) -> _Level:
+        """Return new numbers for the expected rows, by their numbers so far and further columns.
+
+        Args:
+            numbers: the number of each row so far.
+            positions: the further columns.
+        """
+        self._budget.spend(len(numbers) * (1 + len(positions)))
+        further_columns = [self._expected.columns[position] for position in positions]
+        rows = list(zip(numbers, *further_columns, strict=True))
+        number_by_row = dict(zip(dict.fromkeys(rows), count()))
+        new_numbers = list(map(number_by_row.__getitem__, rows))
+        return _Level(new_numbers, number_by_row, counts=Counter(new_numbers))
+
+    def _number_actual_rows(
+        self, level: _Level, numbers: list[int], further_columns: Sequence[Classes]
+    ) -> list[int] | None:
+        """Return new numbers for the actual rows: those of the expected rows that they equal.
+
+        None if rows cannot agree: there is an actual row that equals no expected one, or an
+        expected row with too few partners.
+
+        Args:
+            level: the new numbers of the expected rows.
+            numbers: the number of each actual row so far.
+            further_columns: the cells of the actual columns that are paired on this level.
+        """
+        cells_in_row = 1 + len(further_columns)
+        self._budget.spend(cells_in_row * min(_FIRST_ROWS, len(numbers)))
+        first_rows = islice(zip(numbers, *further_columns, strict=True), _FIRST_ROWS)
+        if not all(row in level.number_by_row for row in first_rows):
+            return None
+
+        self._budget.spend(cells_in_row * len(numbers))
+        rows = zip(numbers, *further_columns, strict=True)
+        new_numbers = list(map(level.number_by_row.get, rows))
+        counts = Counter(new_numbers)
+        if None in counts:
+            return None
+        has_too_few = not counts >= level.counts
+        if has_too_few or (self._compares_counts and counts != level.counts):
+            return None
+        return cast("list[int]", new_numbers)

@@ -1,0 +1,127 @@
+"""What reference steps ask of a comparison of tables, and a reference that is ready for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphrag_eval_async.errors import MalformedStep
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.steps.formats.results import SparqlResults
+    from graphrag_eval_async.steps.tables.columns import Column, Value
+
+    Row: TypeAlias = tuple[Value, ...]
+    """The cells of a row, as values or as classes."""
+
+
+class Rows(Enum):
+    """How the rows of two tables are compared."""
+
+    IN_ORDER = "in order"
+    AS_SET = "as sets, so that equal rows count once"
+    AS_MULTISET = "as multisets, so that equal rows count as often as they occur"
+
+    def collect(self, rows: Iterable[Row]) -> Collection[Row]:
+        """Return rows as a collection: two of them are equal if the rows are, compared like
+        this.
+        """
+        if self is Rows.IN_ORDER:
+            return list(rows)
+        if self is Rows.AS_SET:
+            return frozenset(rows)
+        return Counter(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRules:
+    """How a table is compared with that of a reference step.
+
+    Attributes:
+        rows: how rows are compared.
+        required_columns: the columns of the reference that must be in the other table. None if all
+            of them must.
+    """
+
+    rows: Rows = Rows.AS_SET
+    required_columns: tuple[str, ...] | None = None
+
+    @classmethod
+    def of_step(cls, step: Mapping[str, Any]) -> TableRules:
+        """Return the rules that a reference step asks for."""
+        if step.get("ordered"):
+            # Rows in order are as many as they are, whatever the step says of duplicates.
+            rows = Rows.IN_ORDER
+        elif step.get("ignore_duplicates") is False:
+            rows = Rows.AS_MULTISET
+        else:
+            rows = Rows.AS_SET
+        required_columns = step.get("required_columns")
+        if required_columns:
+            return cls(rows, tuple(required_columns))
+        return cls(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Reference results and how to compare them; made by `prepare_reference`.
+
+    Attributes:
+        results: the results.
+        rules: how rows are compared.
+        names: the required columns.
+        columns: those required columns that are bound in at least one row.
+        rows: the values in `columns`, row by row, as `Rows.collect` returns them.
+    """
+
+    results: SparqlResults
+    rules: TableRules
+    names: tuple[str, ...]
+    columns: Sequence[Column]
+    rows: Collection[Row]
+
+    def with_rows_in_any_order(self) -> Reference:
+        """Return the same reference with rows that are compared as a multiset."""
+        rules = replace(self.rules, rows=Rows.AS_MULTISET)
+        return replace(self, rules=rules, rows=Counter(self.rows))
+
+
+def prepare_reference(results: SparqlResults, rules: TableRules) -> Reference:
+    """Return a reference that can be compared with any number of results.
+
+    Raises:
+        MalformedStep: the results were read with a mistake, or a required column is repeated or is
+            not among their variables.
+    """
+    if results.flaw:
+        raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")
+    names = rules.required_columns or tuple(results.variables)
+    check_required(names)
+    unknown_names = [name for name in names if name not in results.variables]
+    if unknown_names:
+        listed = ", ".join(map(repr, unknown_names))
+        raise MalformedStep(f"required_columns: not among the variables of the output: {listed}")
+    columns = results.named(names)
+    return Reference(
+        results=results,
+        rules=rules,
+        names=names,
+        columns=columns,
+        rows=rules.rows.collect(rows_of(columns)),
+    )
+
+
+def check_required(columns: Sequence[str]) -> None:
+    """Raise `MalformedStep` if a required column is repeated."""
+    for name, times in Counter(columns).items():
+        if times > 1:
+            raise MalformedStep(f"required_columns: {name!r} is repeated")
+
+
+def rows_of(columns: Sequence[Column]) -> Iterator[Row]:
+    """Return the values in some columns, row by row."""
+    return zip(*(column.values for column in columns), strict=True)
