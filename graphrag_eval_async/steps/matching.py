@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from math import fsum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -41,7 +40,10 @@ compared.
 MAX_UNREAD = 200
 """Maximum characters that are quoted of what stands outside a table."""
 
-_NONE = Agreement(0.0)
+MAX_ARGS_IN_DETAIL = 3
+"""Maximum number of wrong arguments that the detail of a failure names."""
+
+_NO_AGREEMENT = Agreement(0.0)
 
 _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 
@@ -49,14 +51,25 @@ _is_nothing_text = re.compile(r"(null|\{\s*\})?").fullmatch
 class StepsScore(msgspec.Struct, frozen=True):
     """How well an agent's steps match the reference steps."""
 
-    score: float  # From 0 to 1.
-    # Indices: the group, its step, the actual step it took.
+    score: float
+    """From 0 to 1."""
+
     matches: tuple[tuple[int, int, int], ...] = ()
-    # Which comparisons failed, and why; the first `MAX_ERRORS` of them.
+    """Indices of matched steps: of the group, of the reference step in it, and of the actual step
+    it took.
+    """
+
     errors: tuple[str, ...] = ()
+    """Which comparisons failed, and why; the first `MAX_ERRORS` of them."""
+
     facts: Facts = Facts()
-    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()  # Of steps that are matched in part.
-    shares: tuple[tuple[float, ...], ...] = ()  # `VALUES` of each matched step that asks for them.
+    """Why the steps are wrong."""
+
+    diffs: tuple[tuple[int, int, list[Difference]], ...] = ()
+    """Differences of steps matched in part, after the indices of the group and the step."""
+
+    shares: tuple[tuple[float, ...], ...] = ()
+    """`VALUES` of each matched step that asks for them."""
 
 
 def score_steps(
@@ -74,31 +87,54 @@ def score_steps(
     name that it accepts that scores above 0. With partial credit, it takes the one that scores
     most, the latest among equals, and is fully matched only by a score of 1. In a strict group,
     steps are taken in the order of the reference steps. There, and where arguments are compared,
-    the sum of scores is the greatest. ``"last"``
-    looks at the last group only: its score is the sum of match scores over its number of steps.
-    ``"all"``
-    walks the groups backwards: one fully matched hands the actual steps before its earliest match
-    to the group before it, another ends the walk; the score is the mean over all groups, those not
-    reached being 0. Without groups, the score is 1.
+    the sum of scores is the greatest.
 
-    Comparisons beyond the `budget` score 0, and `errors` says so; if it is quick, they raise
-    `ComparisonBudgetExceeded`. `usable` are the `usable_names`, if known, and `invalid` the indices
-    of actual steps whose queries do not parse.
+    Args:
+        groups: the reference steps.
+        actual_steps: the steps of the response.
+        budget: what all comparisons may spend. Comparisons beyond it score 0, and `errors` says so.
+        mode: ``"last"`` looks at the last group only: its score is the sum of match scores over its
+            number of steps. ``"all"`` walks the groups backwards: one that is fully matched leaves
+            the actual steps before its earliest match to the group before it, another ends the
+            walk. The score is the mean over all groups, those not reached being 0. Without groups,
+            the score is 1.
+        usable: the `usable_names` of the actual steps, if they are known.
+        invalid: the indices of actual steps whose queries do not parse.
+
+    Raises:
+        ComparisonBudgetExceeded: a quick budget was exceeded.
     """
-    usable = usable_names(actual_steps) if usable is None else usable
-    budget = budget or Budget()
-    matcher = _Matcher(actual_steps, usable, budget)
-    shares = []
+    if usable is None:
+        usable = usable_names(actual_steps)
+    matcher = _Matcher(actual_steps, usable, budget or Budget())
+    group_scores = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
-        scores, end, is_whole = matcher.match(index, groups[index], end)
-        shares.append(_sum(scores) / (len(groups[index]) or 1))
-        if mode == "last" or not is_whole:
+        group = groups[index]
+        group_match = matcher.match_group(index, group, end)
+        group_scores.append(_sum(group_match.scores) / (len(group) or 1))
+        end = group_match.earliest
+        if mode == "last" or not group_match.is_whole:
             break
-    score = _sum(shares) / (len(groups) if mode == "all" else 1) if groups else 1.0
-    facts = Facts() if score == 1 else matcher.facts(groups, invalid)
-    matches, errors = tuple(sorted(matcher.matches)), tuple(matcher.errors)
-    return StepsScore(score, matches, errors, facts, tuple(matcher.diffs), tuple(matcher.shares))
+
+    if not groups:
+        score = 1.0
+    elif mode == "all":
+        score = _sum(group_scores) / len(groups)
+    else:
+        score = _sum(group_scores)
+    facts = Facts()
+    if score != 1:
+        # This may add to the errors and differences.
+        facts = matcher.explain_failure(groups, invalid)
+    return StepsScore(
+        score=score,
+        matches=tuple(sorted(matcher.matches)),
+        errors=tuple(matcher.errors),
+        facts=facts,
+        diffs=tuple(matcher.diffs),
+        shares=tuple(matcher.shares),
+    )
 
 
 def mean_values(
@@ -107,248 +143,469 @@ def mean_values(
     *,
     mode: Literal["last", "all"],
 ) -> dict[str, float | None]:
-    """Return `VALUES`, each the mean over the scored reference steps that ask for them; {} if none
-    does.
+    """Return the means of `VALUES` over the scored reference steps that ask for them.
 
-    `shares` are those of the steps that are matched; others count 0. Without `shares`, all values
-    are None.
+    Args:
+        groups: the reference steps.
+        shares: the `VALUES` of each of these steps that is matched; the others count 0. None if
+            nothing was compared: then all means are None.
+        mode: whether the last group or all of them are scored.
+
+    Returns:
+        the means by name; empty if no step asks for them.
     """
-    scored = groups if mode == "all" else groups[-1:]
-    if not (count := sum(step.as_values for group in scored for step in group)):
+    scored_groups = groups
+    if mode == "last":
+        scored_groups = groups[-1:]
+    number_of_steps = sum(step.as_values for group in scored_groups for step in group)
+    if number_of_steps == 0:
         return {}
     if shares is None:
         return dict.fromkeys(VALUES)
-    return {name: fsum(each[i] for each in shares) / count for i, name in enumerate(VALUES)}
+    return {
+        name: fsum(shares_of_step[position] for shares_of_step in shares) / number_of_steps
+        for position, name in enumerate(VALUES)
+    }
 
 
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
     """Return the names of steps, with None in place of those that failed or returned nothing."""
-    return [
-        step.get("name")
-        if step.get("status") == "success" and step.get("output") is not None
-        else None
-        for step in actual_steps
-    ]
+    names: list[str | None] = []
+    for step in actual_steps:
+        if step.get("status") == "success" and step.get("output") is not None:
+            names.append(step.get("name"))
+        else:
+            names.append(None)
+    return names
 
 
 def _sum(scores: Sequence[float]) -> float:
-    return scores[0] if len(scores) == 1 else fsum(scores)  # As most often, at a tenth of the cost.
+    """Return the exact sum of scores, rounded once."""
+    if len(scores) == 1:
+        # The usual case, at a tenth of the cost.
+        return scores[0]
+    return fsum(scores)
 
 
-@dataclass(slots=True)
+class _Place(NamedTuple):
+    """Where a reference step is: the index of its group, and its own index in the group."""
+
+    group: int
+    step: int
+
+
+class _Pair(NamedTuple):
+    """A reference step that is compared with an actual step."""
+
+    place: _Place
+    actual: int
+    """Index of the actual step."""
+
+
+class _GroupMatch(NamedTuple):
+    """How the steps of a group are matched."""
+
+    scores: list[float]
+    """Scores of those reference steps that are matched."""
+
+    earliest: int
+    """Index of the earliest actual step that is taken; if none is, of the first one too late."""
+
+    is_whole: bool
+    """Whether all reference steps are fully matched."""
+
+
+class _Unmatched(NamedTuple):
+    """A reference step that is not fully matched."""
+
+    step: PreparedStep
+    place: _Place
+    candidates: Sequence[int]
+    """Indices of the actual steps that may be to blame."""
+
+
 class _Matcher:
-    """The actual steps of one response, each wrapped once, and the outcomes of comparisons."""
+    """The actual steps of one response, each wrapped once, and the outcomes of comparisons.
 
-    actual_steps: Sequence[Mapping[str, Any]]
-    usable: Sequence[str | None]
-    budget: Budget
-    actual: dict[int, ActualStep] = field(default_factory=dict)
-    compared: dict[tuple[int, int, int], Agreement | str] = field(default_factory=dict)
-    matches: list[tuple[int, int, int]] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    diffs: list[tuple[int, int, list[Difference]]] = field(default_factory=list)
-    shares: list[tuple[float, ...]] = field(default_factory=list)
-    # The earliest reference step seen that is not fully matched, its place, and the actual steps to
-    # blame.
-    unmatched: tuple[PreparedStep, tuple[int, int], list[int]] | None = None
+    Attributes:
+        matches: indices of matched steps, as in `StepsScore`.
+        errors: which comparisons failed, and why.
+        diffs: differences of steps, as in `StepsScore`.
+        shares: `VALUES` of each matched step that asks for them.
+    """
 
-    def match(
-        self, group_index: int, group: Sequence[PreparedStep], end: int
-    ) -> tuple[list[float], int, bool]:
-        """Return a group's scores, the earliest step it takes (`end` if none), whether all are
-        matched.
+    def __init__(
+        self,
+        actual_steps: Sequence[Mapping[str, Any]],
+        usable: Sequence[str | None],
+        budget: Budget,
+    ) -> None:
+        self.matches: list[tuple[int, int, int]] = []
+        self.errors: list[str] = []
+        self.diffs: list[tuple[int, int, list[Difference]]] = []
+        self.shares: list[tuple[float, ...]] = []
+        self._actual_steps = actual_steps
+        self._usable = usable
+        self._budget = budget
+        self._wrapped: dict[int, ActualStep] = {}
+        # What comparisons returned, or why an output could not be read.
+        self._outcomes: dict[_Pair, Agreement | str] = {}
+        # Why comparisons are undecided: the budget did not suffice.
+        self._undecided: dict[_Pair, str] = {}
+        # Of the earliest group that was looked at.
+        self._unmatched: _Unmatched | None = None
+
+    def match_group(self, group_index: int, group: Sequence[PreparedStep], end: int) -> _GroupMatch:
+        """Match the steps of a group with actual steps before the index `end`.
+
+        Add what is found to `matches` and the other attributes.
         """
-        scores, earliest, unmatched, whole = [], end, None, True
-        free = list(range(end - 1, -1, -1))
-        taken: dict[int, list[int]] | None = None
-        if group and group[0].is_strict:
-            taken = self._in_order(group_index, group, free)
-        elif any(step.has_args for step in group):
-            taken = self._assigned(group_index, group, free)
+        scores: list[float] = []
+        earliest = end
+        is_whole = True
+        unmatched: _Unmatched | None = None
+        latest_first = list(range(end - 1, -1, -1))
+        assigned = self._assign_steps(group_index, group, latest_first)
         for step_index, step in enumerate(group):
-            place = group_index, step_index
-            index, score = self._best(
-                step, place, free if taken is None else taken.get(step_index, ())
-            )
-            whole = whole and (score == 1 if step.partial else score > 0)
-            if score > 0:
-                free.remove(index)
-                earliest = min(earliest, index)
+            place = _Place(group_index, step_index)
+            if assigned is None:
+                candidates: Sequence[int] = latest_first
+            else:
+                candidates = assigned.get(step_index, ())
+            actual_index, agreement = self._find_best(step, place, candidates)
+            score = agreement.score
+            is_matched = actual_index is not None
+            is_whole = is_whole and (score == 1 if step.partial else is_matched)
+            if actual_index is not None:
+                latest_first.remove(actual_index)
+                earliest = min(earliest, actual_index)
                 scores.append(score)
-                self.matches.append((*place, index))
+                self.matches.append((group_index, step_index, actual_index))
             if score < 1 and unmatched is None:
-                unmatched = step, place, [index] if score > 0 else free
-        self.unmatched = unmatched or self.unmatched
-        return scores, earliest, whole
+                blamed = latest_first if actual_index is None else [actual_index]
+                unmatched = _Unmatched(step, place, blamed)
+        self._unmatched = unmatched or self._unmatched
+        return _GroupMatch(scores, earliest, is_whole)
 
-    def _best(
-        self, step: PreparedStep, place: tuple[int, int], free: Sequence[int]
-    ) -> tuple[int, float]:
-        """Return the free actual step that a reference step takes, if any, and its score."""
-        best, taken, usable = _NONE, -1, self._names_for(step)
-        for index in free:
-            if usable[index] in step.names:
-                found = self._compare(step, place, index)
-                if found.score > best.score:
-                    best, taken = found, index
-                if best.score == 1 or (found.score and not step.partial):
-                    break
+    def _find_best(
+        self, step: PreparedStep, place: _Place, candidates: Sequence[int]
+    ) -> tuple[int | None, Agreement]:
+        """Return the actual step that a reference step takes, and how far they agree.
+
+        None if no candidate scores above 0. Add the differences and the shares to the attributes.
+
+        Args:
+            step: the reference step.
+            place: where it is.
+            candidates: the indices of actual steps that it may take; the first is preferred.
+        """
+        best = _NO_AGREEMENT
+        best_index = None
+        names = self._comparable_names(step)
+        for index in candidates:
+            if names[index] not in step.names:
+                continue
+            agreement = self._compare(step, _Pair(place, index))
+            if agreement.score > best.score:
+                best = agreement
+                best_index = index
+            if best.score == 1 or (agreement.score > 0 and not step.partial):
+                break
         if best.differences:
-            self.diffs.append((*place, [*best.differences]))
+            self.diffs.append((*place, list(best.differences)))
         if best.shares:
             self.shares.append(best.shares)
-        return taken, best.score
+        return best_index, best
 
-    def _assigned(
-        self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
+    def _assign_steps(
+        self, group_index: int, group: Sequence[PreparedStep], latest_first: Sequence[int]
     ) -> dict[int, list[int]] | None:
-        """Return what the steps of a group take for the greatest sum; None if that is too much
-        work.
+        """Return the actual step for each step of a group, if they must be chosen together.
+
+        They must be in a strict group, and where arguments are compared.
+
+        Args:
+            group_index: the index of the group.
+            group: its steps.
+            latest_first: the indices of the actual steps that may be taken.
+
+        Returns:
+            for each step of the group, by index, a list with the actual step that it may take.
+            None if each step may take any.
         """
-        columns, scores = self._scores(group_index, group, free)
+        if group and group[0].is_strict:
+            return self._assign_in_order(group_index, group, latest_first[::-1])
+        if not any(step.has_args for step in group):
+            return None
+        candidates, scores = self._score_pairs(group_index, group, latest_first)
+        if not candidates:
+            return {}
         try:
-            return {at: [columns[i]] for at, i in assign(scores, self.budget)} if columns else {}
+            pairs = assign(scores, self._budget)
         except ComparisonBudgetExceeded:
-            if self.budget.quick:
+            if self._budget.quick:
+                # The response is compared again in a thread, with a larger budget.
                 raise
             return None
+        return {step_index: [candidates[column]] for step_index, column in pairs}
 
-    def _in_order(
-        self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
+    def _assign_in_order(
+        self, group_index: int, group: Sequence[PreparedStep], earliest_first: Sequence[int]
     ) -> dict[int, list[int]]:
-        """Return what the steps of a strict group take, by dynamic programming."""
-        columns, scores = self._scores(group_index, group, free[::-1])
-        # The best sum of the steps so far with the first columns, and its pairs of steps.
-        best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(columns) + 1)
-        for at, own in enumerate(scores):
-            row = best[:1]
-            for i, score in enumerate(own):
-                choices = [best[i + 1], row[i]]
-                if score:
-                    choices.insert(0, (best[i][0] + score, (*best[i][1], (at, columns[i]))))
-                row.append(max(choices, key=itemgetter(0)))
-            best = row
-        return {at: [index] for at, index in best[-1][1]}
+        """Return the actual step for each step of a strict group, for the greatest sum of scores.
 
-    def _scores(
+        The actual steps are in the order of the group's steps. The method is dynamic programming.
+        The arguments and the result are those of `_assign_steps`.
+        """
+        candidates, scores = self._score_pairs(group_index, group, earliest_first)
+        # best[n]: the best sum of the group's steps so far with the first n candidates, and the
+        # pairs of steps that make it.
+        nothing: tuple[float, tuple[tuple[int, int], ...]] = (0.0, ())
+        best = [nothing] * (len(candidates) + 1)
+        for step_index, scores_of_step in enumerate(scores):
+            longer = [nothing]
+            for column, score in enumerate(scores_of_step):
+                choices = []
+                if score > 0:
+                    sum_before, pairs_before = best[column]
+                    pair = (step_index, candidates[column])
+                    choices.append((sum_before + score, (*pairs_before, pair)))
+                without_this_step = best[column + 1]
+                without_this_candidate = longer[column]
+                choices += [without_this_step, without_this_candidate]
+                longer.append(max(choices, key=itemgetter(0)))
+            best = longer
+        _, pairs = best[-1]
+        return {step_index: [actual_index] for step_index, actual_index in pairs}
+
+    def _score_pairs(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> tuple[list[int], list[list[float]]]:
-        """Return the free steps of names that a group accepts, and for each of its steps, their
-        scores.
-        """
-        names = frozenset().union(*(step.names for step in group))
-        columns = [index for index in free if self.actual_steps[index].get("name") in names]
-        scores = []
-        for at, step in enumerate(group):
-            usable, place = self._names_for(step), (group_index, at)
-            compared = (
-                self._compare(step, place, i) if usable[i] in step.names else _NONE for i in columns
-            )
-            scores.append([each.score for each in compared])
-        return columns, scores
+        """Return the actual steps that a group may take, and the score of each with each step.
 
-    def _names_for(self, step: PreparedStep) -> Sequence[str | None]:
-        """The names of the actual steps that can match, None for each of the others."""
+        Args:
+            group_index: the index of the group.
+            group: its steps.
+            free: the indices of the actual steps that are not taken yet.
+
+        Returns:
+            the indices of those free steps whose names the group accepts; and, for each step of the
+            group, its scores with them.
+        """
+        names_of_group = frozenset().union(*(step.names for step in group))
+        candidates = [
+            index for index in free if self._actual_steps[index].get("name") in names_of_group
+        ]
+        scores = []
+        for step_index, step in enumerate(group):
+            place = _Place(group_index, step_index)
+            names = self._comparable_names(step)
+            scores_of_step = []
+            for index in candidates:
+                score = 0.0
+                if names[index] in step.names:
+                    score = self._compare(step, _Pair(place, index)).score
+                scores_of_step.append(score)
+            scores.append(scores_of_step)
+        return candidates, scores
+
+    def _comparable_names(self, step: PreparedStep) -> Sequence[str | None]:
+        """Return the names of all actual steps, with None for those that cannot match a reference
+        step because they failed or returned nothing.
+
+        If only arguments are compared, a step may return nothing.
+        """
         if not step.args_only:
-            return self.usable
+            return self._usable
         return [
-            None if each.get("status") == "error" else each.get("name")
-            for each in self.actual_steps
+            None if actual_step.get("status") == "error" else actual_step.get("name")
+            for actual_step in self._actual_steps
         ]
 
-    def _compare(self, step: PreparedStep, place: tuple[int, int], index: int) -> Agreement:
-        budget, key = self.budget, (*place, index)
-        if isinstance(known := self.compared.get(key), Agreement):
-            return known
-        try:
-            budget.spend(STEPS_PER_COMPARISON)
-            actual = self.actual.get(index)
-            if actual is None:
-                actual = self.actual[index] = ActualStep(self.actual_steps[index], budget)
-            found = self.compared[key] = step.compare(actual)
-        except MalformedStep as error:
-            self.compared[key] = str(error)
-            return _NONE
-        except (ComparisonBudgetExceeded, ComparatorError) as error:
-            if budget.quick and isinstance(error, ComparisonBudgetExceeded):
-                raise
-            self._note(step, key, error)
-            return _NONE
-        return found
+    def _compare(self, step: PreparedStep, pair: _Pair) -> Agreement:
+        """Return how far a reference step and an actual step agree; cached.
 
-    def facts(self, groups: Sequence[Sequence[PreparedStep]], invalid: Container[int]) -> Facts:
-        """Return why the steps are wrong."""
-        if self.unmatched is None:
+        If they cannot be compared, note why, and return a score of 0.
+
+        Raises:
+            ComparisonBudgetExceeded: a quick budget was exceeded.
+        """
+        outcome = self._outcomes.get(pair)
+        if isinstance(outcome, Agreement):
+            return outcome
+        try:
+            self._budget.spend(STEPS_PER_COMPARISON)
+            agreement = step.compare(self._wrap(pair.actual))
+        except MalformedStep as error:
+            self._outcomes[pair] = str(error)
+            return _NO_AGREEMENT
+        except ComparisonBudgetExceeded as error:
+            if self._budget.quick:
+                # The response is compared again in a thread, with a larger budget.
+                raise
+            self._undecided[pair] = str(error)
+            self._add_error(step, pair, error)
+            return _NO_AGREEMENT
+        except ComparatorError as error:
+            self._add_error(step, pair, error)
+            return _NO_AGREEMENT
+        self._outcomes[pair] = agreement
+        return agreement
+
+    def _wrap(self, index: int) -> ActualStep:
+        """Return an actual step as input to comparators; cached, so that it is read once."""
+        actual = self._wrapped.get(index)
+        if actual is None:
+            actual = ActualStep(self._actual_steps[index], self._budget)
+            self._wrapped[index] = actual
+        return actual
+
+    def explain_failure(
+        self, groups: Sequence[Sequence[PreparedStep]], invalid: Container[int]
+    ) -> Facts:
+        """Return why the steps are wrong. Add the differences of arguments to `diffs`.
+
+        Args:
+            groups: the reference steps.
+            invalid: the indices of actual steps whose queries do not parse.
+        """
+        if self._unmatched is None:
+            # The last group has no steps.
             return Facts("no_steps")
-        step, place, candidates = self.unmatched
-        steps, wanted = self.actual_steps, step.step
-        named = [index for index in candidates if steps[index].get("name") in step.names]
-        if not named:
-            expected = frozenset().union(*(step.names for group in groups for step in group))
-            if any(step.get("name") in expected for step in steps):
-                return Facts("missing_step", detail=f"no step {wanted['name']}")
-            return Facts("no_steps")
-        usable, compared = (
-            self._names_for(step),
-            ((i, self.compared.get((*place, i))) for i in named),
-        )
-        found = {index: each for index, each in compared if isinstance(each, Agreement)}
-        taken = {index for *_, index in self.matches}
-        if free := [
-            index for index, each in found.items() if each.score > 0 and index not in taken
-        ]:
-            detail = f"actual_steps[{free[0]}] ({steps[free[0]]['name']}) is out of order"
-            # Otherwise the step would have taken it.
+        step, place, candidates = self._unmatched
+        same_name = [
+            index for index in candidates if self._actual_steps[index].get("name") in step.names
+        ]
+        if not same_name:
+            return self._explain_missing(step, groups)
+
+        agreements: dict[int, Agreement] = {}
+        for index in same_name:
+            outcome = self._outcomes.get(_Pair(place, index))
+            if isinstance(outcome, Agreement):
+                agreements[index] = outcome
+        out_of_order = self._first_out_of_order(agreements)
+        if out_of_order is not None:
+            name = self._actual_steps[out_of_order]["name"]
+            detail = f"actual_steps[{out_of_order}] ({name}) is out of order"
             return Facts("wrong_step_order", detail=detail)
-        differing = {i: each.differences for i, each in found.items() if each.reason == WRONG_ARGS}
-        blamed = min(named, key=lambda index: (usable[index] is None, index in differing))
+
+        # The first is blamed, unless another one did not fail, or has the right arguments.
+        names = self._comparable_names(step)
+        wrong_args = {
+            index: agreement.differences
+            for index, agreement in agreements.items()
+            if agreement.reason == WRONG_ARGS
+        }
+        blamed = min(same_name, key=lambda index: (names[index] is None, index in wrong_args))
+        has_failed = names[blamed] is None and self._actual_steps[blamed].get("status") != "success"
         if blamed in invalid:
             return Facts("query_invalid")
-        if usable[blamed] is None and steps[blamed].get("status") != "success":
-            return step_error(steps, blamed)
-        if blamed in differing:
-            self.diffs.append((*place, [*differing[blamed]]))
-            return Facts(WRONG_ARGS, detail="; ".join(map(in_words, differing[blamed][:3])))
-        actual = self.actual.get(blamed)
-        returned = _is_nothing(steps[blamed].get("output")) or (
-            actual is not None and actual.is_empty()
-        )
-        if returned and not (_is_nothing(wanted.get("output")) or returned_nothing(wanted)):
-            return Facts("empty_result")
-        return self._explain(step, (*place, blamed))
+        if has_failed:
+            return step_error(self._actual_steps, blamed)
+        if blamed in wrong_args:
+            differences = wrong_args[blamed]
+            self.diffs.append((*place, list(differences)))
+            detail = "; ".join(map(in_words, differences[:MAX_ARGS_IN_DETAIL]))
+            return Facts(WRONG_ARGS, detail=detail)
+        return self._explain_output(step, _Pair(place, blamed))
 
-    def _explain(self, step: PreparedStep, key: tuple[int, int, int]) -> Facts:
-        """Return why a comparison scored below 1, and note why two outputs cannot be compared."""
-        found, actual = self.compared.get(key), self.actual.get(key[2])
-        if found is None or actual is None:
-            return Facts("wrong_query_result")
-        reason = None if isinstance(found, str) else found.reason
-        if reason is None and step.kind is not None:
-            expected, kind = step.kind(), actual.kind()
-            if kind not in (None, expected):
-                found = f"output: expected {expected}, got {kind}"
-            if isinstance(found, str):
-                self._note(step, key, found)
-        detail = describe_other_form(step.step, actual.step)
-        if detail is None and actual.unread():
-            quoted = " ".join(actual.unread()[:MAX_UNREAD].split())
-            detail = f"not read, since it stands outside the table: {quoted}"
-        return Facts(reason or "wrong_query_result", detail=detail)
+    def _explain_missing(
+        self, step: PreparedStep, groups: Sequence[Sequence[PreparedStep]]
+    ) -> Facts:
+        """Return why no actual step has the name of a reference step.
 
-    def _note(self, step: PreparedStep, key: tuple[int, int, int], error: object) -> None:
+        Either this step is missing, or there are no steps of any expected name.
+        """
+        expected_names = frozenset().union(*(step.names for group in groups for step in group))
+        for actual_step in self._actual_steps:
+            if actual_step.get("name") in expected_names:
+                return Facts("missing_step", detail=f"no step {step.step['name']}")
+        return Facts("no_steps")
+
+    def _first_out_of_order(self, agreements: Mapping[int, Agreement]) -> int | None:
+        """Return the first actual step that no reference step took, though it scores above 0.
+
+        Only the order of steps in a strict group forbids that it is taken. None if there is none.
+
+        Args:
+            agreements: how far an unmatched reference step and actual steps agree, by index.
+        """
+        taken = {actual_index for _, _, actual_index in self.matches}
+        for index, agreement in agreements.items():
+            if agreement.score > 0 and index not in taken:
+                return index
+        return None
+
+    def _explain_output(self, step: PreparedStep, pair: _Pair) -> Facts:
+        """Return why the output of an actual step does not agree with that of a reference step."""
+        actual_output = self._actual_steps[pair.actual].get("output")
+        actual = self._wrapped.get(pair.actual)
+        is_read_as_empty = actual is not None and actual.is_empty()
+        if is_read_as_empty or _is_nothing(actual_output):
+            expects_nothing = _is_nothing(step.step.get("output")) or returned_nothing(step.step)
+            if not expects_nothing:
+                return Facts("empty_result")
+
+        outcome = self._outcomes.get(pair)
+        if outcome is None or actual is None:
+            return Facts("wrong_query_result", detail=self._undecided.get(pair))
+        reason = None
+        if isinstance(outcome, Agreement):
+            reason = outcome.reason
+        if reason is None:
+            self._add_error_of_kind(step, pair, outcome)
+        return Facts(reason or "wrong_query_result", detail=_describe_output(step, actual))
+
+    def _add_error_of_kind(self, step: PreparedStep, pair: _Pair, outcome: Agreement | str) -> None:
+        """Add to `errors` that an output could not be read, or is of another kind than expected.
+
+        Only if the reference step is a table or a graph: other comparators read all outputs.
+
+        Args:
+            step: the reference step.
+            pair: where both steps are.
+            outcome: how far they agree, or why the output could not be read.
+        """
+        if step.kind is None:
+            return
+        expected_kind = step.kind()
+        actual_kind = self._wrapped[pair.actual].kind()
+        if actual_kind not in (None, expected_kind):
+            self._add_error(step, pair, f"output: expected {expected_kind}, got {actual_kind}")
+        elif isinstance(outcome, str):
+            self._add_error(step, pair, outcome)
+
+    def _add_error(self, step: PreparedStep, pair: _Pair, error: object) -> None:
+        """Add to `errors` why two steps were not compared, unless there are enough errors."""
         if len(self.errors) == MAX_ERRORS:
             return
-        group, index, actual = key
+        (group, index), actual = pair
         places = (
             f"reference_steps[{group}][{index}] ({step.step['name']}) against "
             f"actual_steps[{actual}]"
         )
-        self.errors.append(f"{places}: {in_utf8(str(error)[:MAX_MESSAGE])}")
+        message = in_utf8(str(error)[:MAX_MESSAGE])
+        self.errors.append(f"{places}: {message}")
+
+
+def _describe_output(step: PreparedStep, actual: ActualStep) -> str | None:
+    """Return what is unusual in the output of an actual step that is wrong; None if nothing is.
+
+    It has an IRI in another form than the reference step, or text around its table.
+    """
+    other_form = describe_other_form(step.step, actual.step)
+    unread = actual.unread()
+    if other_form is not None or not unread:
+        return other_form
+    quoted = " ".join(unread[:MAX_UNREAD].split())
+    return f"not read, since it stands outside the table: {quoted}"
 
 
 def _is_nothing(output: Any) -> bool:
-    """Whether an output is blank, null or empty: more than `is_empty`, which is counted for all
-    steps.
+    """Return whether an output is blank, null or empty.
+
+    It is more than `is_empty`, which is counted for all steps.
     """
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True

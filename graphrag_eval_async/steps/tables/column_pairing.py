@@ -120,8 +120,12 @@ class _BlankColumnSearch:
         candidates = [self._candidates(position) for position in range(len(self._expected))]
         if len(candidates) > _MOST_ALIKE:
             raise ComparisonBudgetExceeded(f"blank nodes in more than {_MOST_ALIKE} columns")
-        # Columns with few candidates come first, so that wrong choices show early.
-        order = sorted(range(len(candidates)), key=lambda position: len(candidates[position]))
+        # Wrong choices show early if columns with few candidates come first, then those that share
+        # many blank nodes with others.
+        order = sorted(
+            range(len(candidates)),
+            key=lambda position: (len(candidates[position]), -self._count_shared_labels(position)),
+        )
         return self._pair_next({}, order=order, candidates=candidates)
 
     def _all_columns_correspond(self) -> bool:
@@ -142,6 +146,15 @@ class _BlankColumnSearch:
         return columns_and_blank_nodes_correspond(
             expected, actual, rows=self._rows, budget=self._budget
         )
+
+    def _count_shared_labels(self, position: int) -> int:
+        """Return how many blank nodes of a required column are in other required columns, too."""
+        labels_in_others: set[str | None] = set()
+        for other, column in enumerate(self._expected):
+            if other != position:
+                labels_in_others.update(column.labels or ())
+        labels = set(self._expected[position].labels or ()) - {None}
+        return len(labels & labels_in_others)
 
     def _candidates(self, position: int) -> list[int]:
         """Return the actual columns that have the same cells as a required one, but for labels.
