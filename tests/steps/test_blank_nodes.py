@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -181,3 +182,105 @@ def test_many_columns_of_blank_nodes_are_refused_in_time() -> None:
         other: Table = [[*row] for row in rows]
         other[2][11] = other[2][10]
         assert score_of(query(encode(rows, columns)), encode(other, columns)) == 0
+
+
+WIDTH = 10
+HEIGHT = 50
+
+
+def all_different(row: int, column: int) -> int:
+    return row * WIDTH + column
+
+
+def one_for_each_row(row: int, _column: int) -> int:
+    return row
+
+
+def shared_by_two_columns(row: int, column: int) -> int:
+    """Column 7 has the nodes of column 3."""
+    return all_different(row, 3 if column == 7 else column)
+
+
+def few(row: int, column: int) -> int:
+    return (row * 7919 + column * 104_729) % 1009 % 40
+
+
+def anew(table: Table, rng: random.Random, *, further_columns: int = 0) -> Table:
+    """The same table with other labels, and rows and columns in another order."""
+    labels = sorted({term["value"] for row in table for term in row if term})
+    fresh = rng.sample(range(len(labels)), len(labels))
+    relabelled = renamed(table, {old: f"m{new}" for old, new in zip(labels, fresh, strict=True)})
+    wider: Table = [
+        [*row, *(node(f"x{number}y{column}") for column in range(further_columns))]
+        for number, row in enumerate(relabelled)
+    ]
+    order = rng.sample(range(len(wider[0])), len(wider[0]))
+    shuffled: Table = [[row[column] for column in order] for row in wider]
+    rng.shuffle(shuffled)
+    return shuffled
+
+
+@pytest.mark.parametrize("further_columns", [0, 2])
+@pytest.mark.parametrize("score", ["exact", "f1"])
+@pytest.mark.parametrize("label", [all_different, one_for_each_row, shared_by_two_columns, few])
+def test_columns_of_nothing_but_blank_nodes_are_paired(
+    label: Callable[[int, int], int], score: str, further_columns: int
+) -> None:
+    table: Table = [
+        [node(f"n{label(row, column)}") for column in range(WIDTH)] for row in range(HEIGHT)
+    ]
+    other = anew(table, random.Random(1), further_columns=further_columns)
+    names = [f"a{column}" for column in range(WIDTH)]
+    other_names = [f"b{column}" for column in range(WIDTH + further_columns)]
+    reference = query(encode(table, names), score=score)
+    with affordable(2**20):
+        assert score_of(reference, encode(other, other_names)) == 1
+
+
+@pytest.mark.parametrize("label", [all_different, one_for_each_row, shared_by_two_columns, few])
+def test_one_other_node_in_columns_of_blank_nodes_is_seen(label: Callable[[int, int], int]) -> None:
+    table: Table = [
+        [node(f"n{label(row, column)}") for column in range(WIDTH)] for row in range(HEIGHT)
+    ]
+    other = anew(table, random.Random(2))
+    other[3][2] = other[4][5]
+    names = [f"a{column}" for column in range(WIDTH)]
+    other_names = [f"b{column}" for column in range(WIDTH)]
+    with affordable(2**20):
+        result = result_of(query(encode(table, names)), encode(other, other_names))
+    assert result["steps_score"] == 0
+    assert "steps_score_error" not in result
+
+
+def test_an_undecided_comparison_is_no_silent_zero() -> None:
+    width = 301
+    table: Table = [[node(f"n{column}") for column in range(width)]]
+    other = anew(table, random.Random(3), further_columns=1)
+    names = [f"a{column}" for column in range(width)]
+    other_names = [f"b{column}" for column in range(width + 1)]
+    result = result_of(query(encode(table, names)), encode(other, other_names))
+    undecided = (
+        "301 columns of 1 rows, 302 of 1 in the actual output: not compared: "
+        "blank nodes in more than 300 columns"
+    )
+    assert result["steps_score"] == 0
+    assert undecided in result["steps_score_error"]
+    assert (result["failure"], result["failure_detail"]) == ("wrong_query_result", undecided)
+
+
+def test_blank_nodes_that_form_rings_are_compared_in_time() -> None:
+    # Each column of the second half has the nodes of one of the first half, a row later. Only a
+    # search tells which way each pair of columns runs.
+    half = WIDTH // 2
+    table: Table = [
+        [node(f"r{row}c{column}") for column in range(half)]
+        + [node(f"r{(row + 1) % HEIGHT}c{column}") for column in range(half)]
+        for row in range(HEIGHT)
+    ]
+    names = [f"a{column}" for column in range(WIDTH)]
+    other_names = [f"b{column}" for column in range(WIDTH)]
+    with affordable(2**20):
+        result = result_of(
+            query(encode(table, names)), encode(anew(table, random.Random(3)), other_names)
+        )
+    assert result["steps_score"] == 1 or "exhausted" in result["failure_detail"]

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 STEPS_PER_CELL = 40
 """Steps of a budget for a cell that is written as a statement."""
 
+MOST_SEARCH_STEPS = 5_000_000
+"""Steps up to which columns and blank nodes are paired together: a few seconds.
+
+The graph has three links for each cell, and colour refinement takes longer for a step than other
+loops do.
+"""
+
 
 class PairedColumn(NamedTuple):
     """A required column and the actual one with which it is paired, with the classes of both."""
@@ -108,7 +115,8 @@ def columns_and_blank_nodes_correspond(
     expected_graph.add_grouped_columns(expected)
     actual_graph = _RowGraph(rows, class_numbers)
     actual_graph.add_grouped_columns(actual)
-    return _are_isomorphic(expected_graph, actual_graph, budget)
+    with budget.limited(MOST_SEARCH_STEPS):
+        return _are_isomorphic(expected_graph, actual_graph, budget)
 
 
 def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) -> SharedLabels:

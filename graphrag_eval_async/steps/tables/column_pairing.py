@@ -119,7 +119,9 @@ class _BlankColumnSearch:
 
         candidates = [self._candidates(position) for position in range(len(self._expected))]
         if len(candidates) > _MOST_ALIKE:
-            raise ComparisonBudgetExceeded(f"blank nodes in more than {_MOST_ALIKE} columns")
+            raise ComparisonBudgetExceeded(
+                f"not compared: blank nodes in more than {_MOST_ALIKE} columns"
+            )
         # Wrong choices show early if columns with few candidates come first, then those that share
         # many blank nodes with others.
         order = sorted(
@@ -299,7 +301,9 @@ class _ColumnSearch:
         decided = [position for position in positions if len(candidates[position]) == 1]
         undecided = [position for position in positions if len(candidates[position]) > 1]
         if len(undecided) > _MOST_ALIKE:
-            raise ComparisonBudgetExceeded(f"more than {_MOST_ALIKE} columns look alike")
+            raise ComparisonBudgetExceeded(
+                f"not compared: more than {_MOST_ALIKE} columns look alike"
+            )
         # Varied columns with few candidates distinguish most rows, which leaves few candidates for
         # the others.
         undecided.sort(
