@@ -54,60 +54,89 @@ from 0 to 1.
 class PreparedStep(msgspec.Struct, frozen=True):
     """A reference step, read once."""
 
-    # With its media type and its output decoded, if that is SPARQL results in JSON.
     step: Mapping[str, Any]
-    names: frozenset[str]  # Of the actual steps that `compare` accepts.
-    compare: Compare  # May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`.
-    partial: bool = False  # The actual step that scores most is taken, and only 1 is a full match.
-    kind: Callable[[], str] | None = None  # See `ActualStep.kind`; None of other comparators.
-    has_args: bool = False  # Arguments are compared.
-    is_strict: bool = False  # The first of a group whose steps must come in their order.
-    as_values: bool = False  # Results are compared as sets of values.
-    args_only: bool = False  # It has no output; an actual step without output may match it, too.
+    """The step. Its media type is plain, and SPARQL results in JSON are decoded."""
+
+    names: frozenset[str]
+    """Names of the actual steps that `compare` accepts."""
+
+    compare: Compare
+    """May raise `MalformedStep`, `ComparisonBudgetExceeded` or `ComparatorError`."""
+
+    partial: bool = False
+    """Whether the actual step that scores most is taken, and only 1 is a full match."""
+
+    kind: Callable[[], str] | None = None
+    """Returns how errors call the output, as `ActualStep.kind` does; None if its comparator reads
+    all outputs.
+    """
+
+    has_args: bool = False
+    """Whether arguments are compared."""
+
+    is_strict: bool = False
+    """Whether this is the first step of a group whose steps must come in their order."""
+
+    as_values: bool = False
+    """Whether results are compared as sets of values."""
+
+    args_only: bool = False
+    """Whether it has no output, so that an actual step without output may match it, too."""
 
 
 def check_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> None:
-    """Raise `MalformedStep` if a step is invalid, `UsageError` if the user's comparator is no
-    function.
+    """Check that a reference step can be compared.
+
+    Args:
+        step: the step.
+        comparators: the user's comparators, by name of the step.
+
+    Raises:
+        MalformedStep: the step is invalid.
+        UsageError: the user's comparator is no function.
     """
-    name, query, media_type = (
-        step.get("name"),
-        step.get(REFERENCE_QUERY),
-        step.get("output_media_type"),
-    )
-    own, required = comparators and name in comparators, step.get("required_columns") or ()
+    name = step.get("name")
+    query = step.get(REFERENCE_QUERY)
+    output = step.get("output")
+    required_columns = step.get("required_columns") or ()
     # In names with escapes, the form may not be seen.
     if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
         )
-    args = args_comparator(step)
-    if (
-        own
-        or not isinstance(name, str)
-        or name in COMPARATORS
-        or (args and step.get("output") is None)
-    ):
+
+    has_own_comparator = (
+        not isinstance(name, str) or name in COMPARATORS or name in (comparators or ())
+    )
+    has_only_args = args_comparator(step) is not None and output is None
+    if has_own_comparator or has_only_args:
         prepare_step(step, comparators)
-    elif media_type in (SPARQL_RESULTS, *_JSON) and are_plain(step.get("output"), required):
-        _is_partial(step, SPARQL_RESULTS)
-    else:
-        step = prepare_step(step).step
-        if needs_execution(step):
-            check_required(required)
-        elif (media_type := step.get("output_media_type")) in _BY_CONTENTS:
-            _BY_CONTENTS[media_type](step, partial=False).kind()
+        return
+
+    # Most outputs are plain, and it is much quicker to see that than to read them.
+    may_be_results = step.get("output_media_type") in (SPARQL_RESULTS, *_JSON)
+    if may_be_results and are_plain(output, required_columns):
+        _asks_for_partial_credit(step, SPARQL_RESULTS)
+        return
+    prepared = prepare_step(step).step
+    if needs_execution(prepared):
+        check_required(required_columns)
+        return
+    media_type = prepared.get("output_media_type")
+    if media_type in _BY_CONTENTS:
+        # Called for the errors that it raises if the output is not what its media type says.
+        _BY_CONTENTS[media_type](prepared, partial=False).kind()
 
 
 def compares_by_name(name: str) -> bool:
-    """Whether steps of this name are compared in their own way, whatever their outputs are."""
+    """Return whether steps of this name are compared in their own way, whatever their outputs."""
     return name in COMPARATORS
 
 
 def needs_execution(step: Mapping[str, Any]) -> bool:
-    """Whether a reference step has no output, but a query that gives it."""
+    """Return whether a reference step has no output, but a query that gives it."""
     has_query = step.get(REFERENCE_QUERY) is not None and step.get("name") not in COMPARATORS
     return has_query and step.get("output") is None
 
@@ -115,89 +144,156 @@ def needs_execution(step: Mapping[str, Any]) -> bool:
 def prepare_step(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None = None
 ) -> PreparedStep:
-    """Prepare a checked reference step for its comparator; the user's override built-in ones."""
-    args = args_comparator(step)
-    prepared = _prepared(step, comparators) if args is None else _with_args(step, args, comparators)
-    return (
-        msgspec.structs.replace(prepared, is_strict=True)
-        if step.get("order") == STRICT_ORDER
-        else prepared
-    )
+    """Return a checked reference step with the comparator that scores it.
+
+    Args:
+        step: the step.
+        comparators: the user's comparators, by name of the step. They override built-in ones.
+
+    Raises:
+        MalformedStep: the step is invalid.
+        UsageError: the user's comparator is no function.
+    """
+    compare_args = args_comparator(step)
+    if compare_args is None:
+        prepared = _prepare_output(step, comparators)
+    else:
+        prepared = _prepare_args(step, compare_args, comparators)
+    if step.get("order") == STRICT_ORDER:
+        return msgspec.structs.replace(prepared, is_strict=True)
+    return prepared
 
 
-def _with_args(
-    step: Mapping[str, Any], args: Compare, comparators: Mapping[str, Comparator] | None
+def _prepare_args(
+    step: Mapping[str, Any], compare_args: Compare, comparators: Mapping[str, Comparator] | None
 ) -> PreparedStep:
-    """Prepare a reference step whose arguments are compared, and then its output if it has one."""
-    name, is_own = step.get("name"), step.get("name") in (comparators or ())
-    if (
-        isinstance(name, str)
-        and step.get("output") is None
-        and not (is_own or needs_execution(step))
-    ):
-        _is_partial(step, None)
-        return PreparedStep(step, accepted_names(name), args, has_args=True, args_only=True)
-    prepared = _prepared(step, comparators)
+    """Prepare a reference step whose arguments are compared, and then its output if it has one.
+
+    Args:
+        step: the step.
+        compare_args: compares the arguments.
+        comparators: the user's comparators, by name of the step.
+    """
+    name = step.get("name")
+    has_output = (
+        step.get("output") is not None or needs_execution(step) or name in (comparators or ())
+    )
+    if isinstance(name, str) and not has_output:
+        # Called for its error: partial credit needs an output.
+        _asks_for_partial_credit(step, None)
+        return PreparedStep(
+            step=step,
+            names=accepted_names(name),
+            compare=compare_args,
+            has_args=True,
+            args_only=True,
+        )
+    prepared = _prepare_output(step, comparators)
 
     def compare(actual: ActualStep) -> Agreement:
-        found = args(actual)
-        return found if found.differences else prepared.compare(actual)
+        args_agreement = compare_args(actual)
+        if args_agreement.differences:
+            return args_agreement
+        return prepared.compare(actual)
 
     return msgspec.structs.replace(prepared, compare=compare, has_args=True)
 
 
-def _prepared(
+def _prepare_output(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None
 ) -> PreparedStep:
-    """Prepare a reference step whose output alone is compared."""
-    name, media_type = step.get("name"), plain_type(step.get("output_media_type"))
+    """Prepare a reference step whose output alone is compared.
+
+    The comparator is the user's for the name of the step, or a built-in one for its name, or the
+    one for the media type of its output.
+
+    Args:
+        step: the step.
+        comparators: the user's comparators, by name of the step.
+    """
+    name = step.get("name")
     if not isinstance(name, str):
         raise MalformedStep("name: must be a string")
+    names = accepted_names(name)
     if comparators and name in comparators:
-        return PreparedStep(
-            step, accepted_names(name), _user_comparator(name, comparators[name], step)
-        )
+        compare = _user_comparator(name, comparators[name], step)
+        return PreparedStep(step, names, compare)
+
     as_values = step.get("score") == VALUES_F1
     if needs_execution(step):
         is_graph = form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS
-        _is_partial(step, GRAPHS[0] if is_graph else SPARQL_RESULTS)
-        return PreparedStep(step, accepted_names(name), _not_fetched, as_values=as_values)
+        # Called for its error.
+        _asks_for_partial_credit(step, GRAPHS[0] if is_graph else SPARQL_RESULTS)
+        return PreparedStep(step, names, _refuse_missing_output, as_values=as_values)
+
+    step = _with_plain_output(step)
+    media_type = step.get("output_media_type")
+    is_partial = _asks_for_partial_credit(step, media_type)
+    if name in COMPARATORS:
+        return PreparedStep(step, names, COMPARATORS[name](step))
+    if media_type in _BY_CONTENTS:
+        contents = _BY_CONTENTS[media_type](step, partial=is_partial)
+        return PreparedStep(
+            step=step,
+            names=names,
+            compare=contents.compare,
+            partial=is_partial,
+            kind=contents.kind,
+            as_values=as_values,
+        )
+    if media_type == "application/json":
+        return PreparedStep(step, names, json_comparator(step))
+    return PreparedStep(step, names, same_output_comparator(step))
+
+
+def _with_plain_output(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a reference step whose media type has no parameters.
+
+    JSON that is SPARQL results is decoded, and gets their media type, unless the steps of this name
+    are compared in their own way.
+
+    Raises:
+        MalformedStep: the media type is no text.
+    """
+    media_type = plain_type(step.get("output_media_type"))
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
+    if media_type in _JSON and step.get("name") not in COMPARATORS:
+        document = results_in(step.get("output"))
+        if document is not None:
+            return {**step, "output": document, "output_media_type": SPARQL_RESULTS}
     if media_type != step.get("output_media_type"):
-        step = {**step, "output_media_type": media_type}
-    is_json = media_type in _JSON and name not in COMPARATORS
-    if is_json and (document := results_in(step.get("output"))) is not None:
-        media_type = SPARQL_RESULTS
-        step = {**step, "output": document, "output_media_type": media_type}
-    names, is_partial = accepted_names(name), _is_partial(step, media_type)
-    if name not in COMPARATORS and media_type in _BY_CONTENTS:
-        output = _BY_CONTENTS[media_type](step, partial=is_partial)
-        compare, kind = output.compare, output.kind
-        return PreparedStep(
-            step, names, compare, partial=is_partial, kind=kind, as_values=as_values
-        )
-    build = json_comparator if media_type == "application/json" else same_output_comparator
-    return PreparedStep(step, names, COMPARATORS.get(name, build)(step))
+        return {**step, "output_media_type": media_type}
+    return step
 
 
-def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
-    """Whether a reference step with an output of `media_type` asks for partial credit."""
+def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) -> bool:
+    """Return whether a reference step asks for partial credit.
+
+    Args:
+        step: the step.
+        media_type: the media type of its output; None if that is not known, or if it has none.
+
+    Raises:
+        MalformedStep: its `score` is invalid, or not for outputs that are compared like this one.
+    """
     score = step.get("score")
-    if score is None or score == "exact":
+    if score in (None, "exact"):
         return False
     if score not in ("f1", VALUES_F1):
         raise MalformedStep("score: must be absent, exact, f1 or values_f1")
-    known = TABLES if score == VALUES_F1 else (*TABLES, *GRAPHS)
-    if step.get("name") in COMPARATORS or media_type not in known:
-        what = f"is only for outputs that are compared as {', '.join(known)}; leave it out"
-        raise MalformedStep(f"score: {score} {what}")
-    for key in ("required_columns", "ignore_duplicates") if score == VALUES_F1 else ():
-        if step.get(key) not in (None, [], True):
-            raise MalformedStep(
-                f"{key}: not with score: values_f1, which takes the values of all columns once; "
-                "remove it"
-            )
+
+    media_types = TABLES if score == VALUES_F1 else (*TABLES, *GRAPHS)
+    if step.get("name") in COMPARATORS or media_type not in media_types:
+        problem = f"is only for outputs that are compared as {', '.join(media_types)}; leave it out"
+        raise MalformedStep(f"score: {score} {problem}")
+    if score == VALUES_F1:
+        for key in ("required_columns", "ignore_duplicates"):
+            if step.get(key) not in (None, [], True):
+                raise MalformedStep(
+                    f"{key}: not with score: values_f1, which takes the values of all columns "
+                    "once; remove it"
+                )
     return True
 
 
@@ -207,26 +303,43 @@ def accepted_names(name: str) -> frozenset[str]:
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 
-def _not_fetched(_actual: ActualStep) -> Agreement:
+def _refuse_missing_output(_actual: ActualStep) -> Agreement:
+    """Refuse the comparison with a reference step whose query was not run, so that it has no
+    output.
+    """
     raise MalformedStep("output: missing; its reference_query has not been run")
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Compare:
+    """Return a comparison of actual steps with a reference step by a user's comparator.
+
+    Each comparison spends steps of the budget by the size of the reference step.
+
+    Args:
+        name: the name of the step, by which the user gave the comparator.
+        comparator: the user's function.
+        step: the reference step, of which the function gets copies.
+
+    Raises:
+        UsageError: the comparator is no function, or an async one.
+    """
     if not callable(comparator) or iscoroutinefunction(comparator):
         raise UsageError(f"comparators[{name!r}]: must be a plain function")
-    cost = len(msgspec.json.encode(step, enc_hook=str)) // _CHARACTERS_PER_STEP
+    size = len(msgspec.json.encode(step, enc_hook=str))
+    cost = size // _CHARACTERS_PER_STEP
 
     def compare(actual: ActualStep) -> Agreement:
         actual.budget.spend(cost)
         try:
             value: object = comparator(copy_json(step), copy_json(actual.step))
-            score = float(value) if isinstance(value, Real) else -1.0
-            if not 0 <= score <= 1:
+            score = float(value) if isinstance(value, Real) else None
+            if score is None or not 0 <= score <= 1:
                 raise ValueError(
                     f"a comparator must return a number from 0 to 1, not {short_repr(value)}"
                 )
             return Agreement(score)
         except Exception as error:
+            # Whatever a user's function raises fails this comparison alone.
             raise ComparatorError(describe_exception(error)) from error
 
     return compare
@@ -246,8 +359,8 @@ _BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
 }
 """By media type, the comparators that also give partial credit."""
 
-# Of a reference step that is copied for a user's comparator, per step of a budget.
 _CHARACTERS_PER_STEP = 4
+"""Characters of a reference step, copied for a user's comparator, for each step of a budget."""
 
 _JSON = ("application/json", None)
 """Media types of outputs that are SPARQL results if they have the keys of such results."""
