@@ -31,22 +31,39 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.budget import Budget
 
-MAX_DEPTH = 100  # Maximum levels of JSON-LD and RDF/XML, and of triple terms.
-MAX_CONTEXT_ENTRIES = 500  # Maximum members of the contexts of a JSON-LD document, at all levels.
-MAX_CONTEXTS_BYTES = 64 * 1024  # Maximum size of a JSON-LD document with more than one context.
+MAX_DEPTH = 100
+"""Maximum levels of JSON-LD and RDF/XML, and of triple terms."""
+
+MAX_CONTEXT_ENTRIES = 500
+"""Maximum members of the contexts of a JSON-LD document, at all levels."""
+
+MAX_CONTEXTS_BYTES = 64 * 1024
+"""Maximum size of a JSON-LD document with more than one context."""
 
 MAX_START_TAG = 4096
 """Maximum characters of the names and values of an XML element's attributes and namespaces."""
 
-_, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
-_NAMES = "Turtle", "N-Triples", "N-Quads", "TriG", "RDF/XML", "JSON-LD", "N3"
-_TITLES = dict(zip(GRAPHS, _NAMES, strict=True))
+_TURTLE, _N_TRIPLES, _N_QUADS, _TRIG, _XML, _JSON_LD, _N3 = GRAPHS
 
-_STATEMENTS = 1000
-"""How many are parsed at a time, so that other threads can run and the budget can be stopped."""
+_TITLES = {
+    _TURTLE: "Turtle",
+    _N_TRIPLES: "N-Triples",
+    _N_QUADS: "N-Quads",
+    _TRIG: "TriG",
+    _XML: "RDF/XML",
+    _JSON_LD: "JSON-LD",
+    _N3: "N3",
+}
+"""How errors call the formats, by media type."""
 
-# JSON and XML take longer.
-_CHARACTERS_PER_STEP, _NESTED_CHARACTERS_PER_STEP = 8, 4
+_STATEMENTS_AT_A_TIME = 1000
+"""How many statements are parsed before other threads can run and the budget can be stopped."""
+
+_CHARACTERS_PER_STEP = 8
+"""Characters of text that are parsed for each step of a budget."""
+
+_NESTED_CHARACTERS_PER_STEP = 4
+"""Characters of JSON and XML, which take longer, for each further step of a budget."""
 
 _TRIPLE_TERM_ENDS = re.compile(r"<<|>>")
 
@@ -65,10 +82,19 @@ def read_graph(
     lenient: bool = True,
     union: bool = False,
 ) -> Graph:
-    """Read a graph, or a dataset with the names of its graphs, or the union of them.
+    """Return the graph, or the dataset with named graphs, in an output.
 
-    If `lenient`, it may be in any format if `media_type` is none of RDF, in the envelopes of tools
-    and protocols, and as RDF/JSON or a table of subject, predicate and object.
+    Args:
+        output: text, or decoded JSON.
+        media_type: that of the output. If it is none of RDF, all formats are tried.
+        budget: what may be spent.
+        lenient: whether the output may also be in the envelopes of tools and protocols, RDF/JSON,
+            or a table of subject, predicate and object.
+        union: whether the names of graphs are dropped, so that all statements are in one graph.
+
+    Raises:
+        MalformedStep: the output is no graph.
+        ComparisonBudgetExceeded: the output is too long for the budget.
     """
     if lenient:
         return _read_leniently(output, media_type, budget, union=union)
@@ -76,57 +102,78 @@ def read_graph(
 
 
 def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:
-    """Read a graph as it is or, if that fails, without its envelopes or in another form."""
-    value = open_envelopes(output, allow_broken_json=True).value
-    if is_rdf_json(value):  # Which can be read as JSON-LD, too, and means something else there.
-        return _parse(statements_of_rdf_json(value), _N_TRIPLES, budget, union=union)
-    problem: MalformedStep | None = None
-    for candidate in (output, value):
+    """Return the graph in an output as it is or, if that fails, without envelopes or in a form that
+    is not RDF.
+
+    For the arguments and errors, see `read_graph`.
+    """
+    content = open_envelopes(output, allow_broken_json=True).value
+    if is_rdf_json(content):
+        # It can be read as JSON-LD, too, and means something else there.
+        return _parse(statements_of_rdf_json(content), _N_TRIPLES, budget, union=union)
+
+    first_error: MalformedStep | None = None
+    for candidate in (output, content):
         try:
             graph = _read_exactly(candidate, media_type, budget, union=union)
         except MalformedStep as error:
-            problem = problem or error
+            first_error = first_error or error
             continue
         if graph.statements:
             return graph
-        problem = None
-    statements = statements_of_table(value)
-    if statements is not None:
-        return _parse(statements, _N_TRIPLES, budget, union=union)
-    if problem is not None:
-        raise problem
+        # An empty graph is the result, unless the output can be read otherwise.
+        first_error = None
+
+    table = statements_of_table(content)
+    if table is not None:
+        return _parse(table, _N_TRIPLES, budget, union=union)
+    if first_error is not None:
+        raise first_error
     return Graph([])
 
 
 def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:
-    """Read a graph of this media type, or in any format if that is none of RDF."""
+    """Return the graph in an output of this media type, or in any format if that is none of RDF.
+
+    For the arguments and errors, see `read_graph`.
+    """
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
-    known = plain_type(media_type)
-    known = known if known in GRAPHS else None
+    known_type = plain_type(media_type)
+    if known_type not in GRAPHS:
+        known_type = None
+    candidates: tuple[str, ...]
     if isinstance(output, str):
         budget.spend(len(output) // _CHARACTERS_PER_STEP)
         output = output.lstrip("\ufeff \t\r\n")
-        candidates = (known,) if known else _candidates(output)
-    elif known in (None, _JSON_LD):
+        candidates = (known_type,) if known_type else _likely_formats(output)
+    elif known_type in (None, _JSON_LD):
         candidates = (_JSON_LD,)
     else:
-        raise MalformedStep(f"not RDF: {known} must be text")
-    problem = ""
+        raise MalformedStep(f"not RDF: {known_type} must be text")
+
+    first_problem = ""
     for candidate in candidates:
         try:
             graph = _parse(output, candidate, budget, union=union)
         except MalformedStep as error:
-            problem = problem or str(error)
+            first_problem = first_problem or str(error)
             continue
-        if graph.statements or known or candidate != _JSON_LD or _says_nothing(output):
+        # Nearly all JSON can be read as JSON-LD without any statement.
+        is_any_json = candidate == _JSON_LD and not graph.statements and not _is_blank_json(output)
+        if known_type or not is_any_json:
             return graph
-        problem = problem or "JSON without any statement"
-    raise MalformedStep(problem if known else f"not RDF in any known format: {problem}")
+        first_problem = first_problem or "JSON without any statement"
+    if known_type:
+        raise MalformedStep(first_problem)
+    raise MalformedStep(f"not RDF in any known format: {first_problem}")
 
 
-def _candidates(text: str) -> tuple[str, ...]:
-    """Formats to try, the likeliest first. Turtle and N-Triples are also TriG."""
+def _likely_formats(text: str) -> tuple[str, ...]:
+    """Return the media types to try for a text, the likeliest first.
+
+    Turtle and N-Triples are also TriG.
+    """
     if text.startswith(("{", "[")):
         return _JSON_LD, _TRIG, _N3
     if text.startswith(("<?xml", "<!", "<rdf:")):
@@ -134,43 +181,65 @@ def _candidates(text: str) -> tuple[str, ...]:
     return _TRIG, _N_QUADS, _N3, _XML
 
 
-def _says_nothing(output: Any) -> bool:
-    """Whether JSON is an empty object or array, as JSON-LD writes an empty graph."""
-    return not output or (isinstance(output, str) and output.strip("[]{} \t\r\n") == "")
+def _is_blank_json(output: Any) -> bool:
+    """Return whether JSON is an empty object or array, as JSON-LD writes an empty graph."""
+    if isinstance(output, str):
+        return output.strip("[]{} \t\r\n") == ""
+    return not output
 
 
 def _parse(output: Any, media_type: str, budget: Budget, *, union: bool) -> Graph:
-    ox = import_pyoxigraph()
-    nested = media_type in (_JSON_LD, _XML)
-    data = _json_ld(output) if media_type == _JSON_LD else output.encode(errors="replace")
-    budget.spend(len(data) // _NESTED_CHARACTERS_PER_STEP if nested else 0)
+    """Return the graph in an output of a media type of RDF.
+
+    For the other arguments and the errors, see `read_graph`.
+    """
+    pyoxigraph = import_pyoxigraph()
+    # Check what the parser cannot cope with.
+    data = _safe_json_ld(output) if media_type == _JSON_LD else output.encode(errors="replace")
+    if media_type in (_JSON_LD, _XML):
+        budget.spend(len(data) // _NESTED_CHARACTERS_PER_STEP)
     if media_type == _XML:
         _check_xml(output)
     elif media_type != _JSON_LD:
         _check_triple_terms(output)
-    file_format = ox.RdfFormat.from_media_type(media_type)
+
+    # Parse, and write each statement in one way.
+    file_format = pyoxigraph.RdfFormat.from_media_type(media_type)
+    n_quads = pyoxigraph.RdfFormat.N_QUADS
     statements: dict[str, None] = {}
     try:
-        quads: Iterator[Any] = ox.parse(data, format=file_format)
+        quads: Iterator[Any] = pyoxigraph.parse(data, format=file_format)
         if union:
             quads = (quad.triple for quad in quads)
-        while text := ox.serialize(islice(quads, _STATEMENTS), format=ox.RdfFormat.N_QUADS):
-            budget.spend(0)
-            statements |= dict.fromkeys(text.decode().removesuffix(" .\n").split(" .\n"))
+        while True:
+            some_quads = islice(quads, _STATEMENTS_AT_A_TIME)
+            lines = pyoxigraph.serialize(some_quads, format=n_quads).decode()
+            if not lines:
+                break
+            budget.spend(0)  # Raises if the budget was stopped.
+            statements |= dict.fromkeys(lines.removesuffix(" .\n").split(" .\n"))
     except (SyntaxError, MemoryError, ValueError) as error:
-        raise MalformedStep(f"not {_TITLES[media_type]}: {_described(error)}") from None
+        raise MalformedStep(f"not {_TITLES[media_type]}: {_describe_error(error)}") from None
     return Graph(list(statements))
 
 
-def _described(error: Exception) -> str:
-    text = str(error.msg if isinstance(error, SyntaxError) else error)
+def _describe_error(error: Exception) -> str:
+    """Return what a parser of RDF found wrong, in the words of our errors."""
+    text = str(error)
+    if isinstance(error, SyntaxError):
+        # Without the place, which its message has already.
+        text = str(error.msg)
     if "LoadDocumentCallback" in text:
         return "a remote @context, which is never fetched; put its terms into the document"
     return text.removeprefix("Parser error at ")
 
 
 def import_pyoxigraph() -> Any:
-    """Return the package that reads RDF."""
+    """Return the package that reads RDF.
+
+    Raises:
+        MalformedStep: it is not installed; the message says how to install it.
+    """
     try:
         import pyoxigraph
     except ImportError:
@@ -179,18 +248,32 @@ def import_pyoxigraph() -> Any:
 
 
 def _check_triple_terms(text: str) -> None:
-    """Refuse triple terms that nest too deep. Texts in literals also count."""
+    """Raise `MalformedStep` if triple terms nest too deep for the parser.
+
+    What looks like a triple term in a literal counts, too.
+    """
     if text.count("<<") <= MAX_DEPTH:
         return
     depth = 0
     for end in _TRIPLE_TERM_ENDS.finditer(text):
-        depth += 1 if end[0] == "<<" else -1
+        if end[0] == "<<":
+            depth += 1
+        else:
+            depth -= 1
         if depth > MAX_DEPTH:
             raise MalformedStep(f"triple terms nest more than {MAX_DEPTH} deep")
 
 
-def _json_ld(output: Any) -> bytes:
-    """JSON-LD, given as text or decoded, as plain JSON that is safe to parse."""
+def _safe_json_ld(output: Any) -> bytes:
+    """Return JSON-LD as plain JSON that the parser can read in time.
+
+    Args:
+        output: text, or the decoded value.
+
+    Raises:
+        MalformedStep: the output is no JSON object or array, nests too deep, or has too large
+            contexts.
+    """
     try:
         value = orjson.loads(output) if isinstance(output, str) else output
         if not isinstance(value, dict | list):
@@ -200,60 +283,76 @@ def _json_ld(output: Any) -> bytes:
         data = msgspec.json.encode(value)
     except (ValueError, TypeError, RecursionError) as error:
         raise MalformedStep(f"not JSON: {error}") from None
+
     contexts = data.count(b'"@context"')
     if contexts > 1 and len(data) > MAX_CONTEXTS_BYTES:
         raise MalformedStep(
             f"JSON-LD of more than {MAX_CONTEXTS_BYTES // 1024} KiB may have one @context, not "
             f"{contexts}"
         )
-    entries, pending = 0, [(value, False)] if contexts else []
-    while pending:
-        node, within = pending.pop()
-        if isinstance(node, dict):
-            entries += len(node) if within else 0
-            pending += [(child, within or key == "@context") for key, child in node.items()]
-        elif isinstance(node, list):
-            pending += [(child, within) for child in node]
-    if entries > MAX_CONTEXT_ENTRIES:
+    if contexts > 0 and _count_context_members(value) > MAX_CONTEXT_ENTRIES:
         raise MalformedStep(f"the JSON-LD contexts have more than {MAX_CONTEXT_ENTRIES} members")
     return data
 
 
-def _check_xml(text: str) -> None:
-    """Refuse XML that is not well-formed, nests too deep, or has nested entities or many
-    attributes.
-    """
-    depth = 0
+def _count_context_members(document: Any) -> int:
+    """Return how many members all objects in the contexts of a JSON-LD document have together."""
+    members = 0
+    pending = [(document, False)]
+    while pending:
+        value, is_in_context = pending.pop()
+        if isinstance(value, dict):
+            if is_in_context:
+                members += len(value)
+            for key, child in value.items():
+                pending.append((child, is_in_context or key == "@context"))
+        elif isinstance(value, list):
+            pending += [(child, is_in_context) for child in value]
+    return members
 
-    def start(_tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > MAX_DEPTH:
+
+def _check_xml(text: str) -> None:
+    """Check that XML can be read as RDF in time.
+
+    Raises:
+        MalformedStep: it is not well-formed, nests too deep, or has nested entities or many
+            attributes.
+    """
+    checker = _XmlChecker()
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = checker.start_element
+    parser.EndElementHandler = checker.end_element
+    parser.EntityDeclHandler = checker.declare_entity
+    try:
+        parser.Parse(text.encode(errors="replace"), True)
+    except expat.ExpatError as error:
+        raise MalformedStep(f"not RDF/XML: {error}") from None
+
+
+class _XmlChecker:
+    """Handlers for a parser of XML that raise `MalformedStep` where it would take long."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def start_element(self, _tag: str, attributes: dict[str, str]) -> None:
+        """Check how deep an element is, and how long its attributes are together."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
             raise MalformedStep(f"not RDF/XML: nests more than {MAX_DEPTH} deep")
-        if (
-            attributes
-            and sum(map(len, attributes)) + sum(map(len, attributes.values())) > MAX_START_TAG
-        ):
+        if not attributes:
+            return
+        characters = sum(map(len, attributes)) + sum(map(len, attributes.values()))
+        if characters > MAX_START_TAG:
             raise MalformedStep(
                 f"not RDF/XML: the attributes of an element have more than {MAX_START_TAG} "
                 "characters"
             )
 
-    def end(_tag: str) -> None:
-        nonlocal depth
-        depth -= 1
+    def end_element(self, _tag: str) -> None:
+        self._depth -= 1
 
-    def entity(name: str, _parameter: bool, value: str | None, *_: object) -> None:
+    def declare_entity(self, name: str, _is_parameter: bool, value: str | None, *_: object) -> None:
+        """Check that the value of an entity is in the document, short, and without entities."""
         if value is None or "&" in value or len(value) > MAX_START_TAG:
             raise MalformedStep(f"not RDF/XML: the entity {name!r} is external, nested or too long")
-
-    parser = expat.ParserCreate("utf-8")
-    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = (
-        start,
-        end,
-        entity,
-    )
-    try:
-        parser.Parse(text.encode(errors="replace"), True)
-    except expat.ExpatError as error:
-        raise MalformedStep(f"not RDF/XML: {error}") from None

@@ -38,12 +38,12 @@ def is_rdf_json(value: Any) -> bool:
 
 def statements_of_rdf_json(value: dict[str, Any]) -> str:
     """Return the statements in RDF/JSON as N-Triples."""
-    return "".join(
-        _line(_resource({"value": subject}), _resource({"value": predicate}), _object(term))
-        for subject, predicates in value.items()
-        for predicate, terms in predicates.items()
-        for term in terms
-    )
+    lines = []
+    for subject, predicates in value.items():
+        for predicate, terms in predicates.items():
+            start = f"{_write_resource({'value': subject})} {_write_resource({'value': predicate})}"
+            lines += [f"{start} {_write_object(term)} .\n" for term in terms]
+    return "".join(lines)
 
 
 def statements_of_table(value: Any) -> str | None:
@@ -56,45 +56,53 @@ def statements_of_table(value: Any) -> str | None:
         results = results_of(document)
     except (MalformedStep, ComparisonBudgetExceeded):
         return None
-    if results.boolean is not None or tuple(map(str.lower, results.variables)) not in NAMES:
-        return None
     names = list(results.variables)
+    has_names_of_statements = tuple(map(str.lower, names)) in NAMES
+    if results.boolean is not None or not has_names_of_statements:
+        return None
+
     lines = []
     for row in document["results"]["bindings"]:
         if len(row) != len(names):
+            # An unbound cell is no term of a statement.
             return None
         subject, predicate, target = (row[name] for name in names)
-        lines.append(_line(_resource(subject), _resource(predicate), _object(target)))
+        lines.append(
+            f"{_write_resource(subject)} {_write_resource(predicate)} {_write_object(target)} .\n"
+        )
     return "".join(lines)
 
 
 def _is_term(value: Any) -> bool:
+    """Return whether a value is an RDF term as RDF/JSON and SPARQL results write it."""
     return isinstance(value, dict) and {"type", "value"} <= value.keys()
 
 
-def _line(subject: str, predicate: str, target: str) -> str:
-    return f"{subject} {predicate} {target} .\n"
-
-
-def _resource(term: dict[str, Any]) -> str:
+def _write_resource(term: dict[str, Any]) -> str:
     """Return an IRI or a blank node in N-Triples."""
     value = str(term["value"])
     if term.get("type") == "bnode" or value.startswith("_:"):
-        return f"_:{value.removeprefix('_:')}"
-    return f"<{value.strip('<>')}>"
+        label = value.removeprefix("_:")
+        return f"_:{label}"
+    iri = value.strip("<>")
+    return f"<{iri}>"
 
 
-def _object(term: dict[str, Any]) -> str:
+def _write_object(term: dict[str, Any]) -> str:
     """Return a term in N-Triples. Text without a type is an IRI if it looks like one."""
     value = str(term["value"])
     kind = term.get("type")
+    if kind in ("uri", "bnode"):
+        return _write_resource(term)
     is_untyped = kind is None and "datatype" not in term and "xml:lang" not in term
-    if kind in ("uri", "bnode") or (is_untyped and value.startswith(("http:", "https:", "urn:"))):
-        return _resource(term)
+    if is_untyped and value.startswith(("http:", "https:", "urn:")):
+        return _write_resource(term)
+
     literal = f'"{value.translate(_ESCAPES)}"'
     language = term.get("xml:lang") or term.get("lang")
+    datatype = term.get("datatype")
     if language:
         return f"{literal}@{language}"
-    if term.get("datatype"):
-        return f"{literal}^^<{term['datatype']}>"
+    if datatype:
+        return f"{literal}^^<{datatype}>"
     return literal
