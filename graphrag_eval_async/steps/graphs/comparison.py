@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
@@ -24,11 +24,22 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.graphs.reading import Graph
     from graphrag_eval_async.steps.tables.columns import Value
 
-MAX_STATEMENT = 500  # Maximum characters of a statement listed as different.
-_STEPS_PER_STATEMENT = 8  # Cost of reading the numbers and blank nodes of a statement.
+MAX_STATEMENT = 500
+"""Maximum characters of a statement listed as different."""
 
-# Only the start of a literal follows a space, except for a quote in a literal, which is escaped.
-_TYPED = re.compile(rf'(?<= )"([\w.+: -]*+)"\^\^<{re.escape(XSD)}(\w+)>')
+_STEPS_PER_STATEMENT = 8
+"""Cost of reading the numbers and blank nodes of a statement."""
+
+_TOO_LONG_INTEGER = 19
+"""Digits from which an integer is compared by its digits; see `columns`."""
+
+_TYPED_LITERAL = re.compile(
+    # Only the start of a literal follows a space, except for a quote in a literal, which is
+    # escaped.
+    r'(?<= )"(?P<text>[\w.+: -]*+)"'
+    rf"\^\^<{re.escape(XSD)}(?P<type>\w+)>"
+)
+"""A literal with a type of XML Schema, whose text holds nothing that needs an escape."""
 
 
 class GraphStep:
@@ -37,26 +48,41 @@ class GraphStep:
     __slots__ = ("_graph", "_is_partial", "_step", "_union")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
+        """Take a reference step.
+
+        Args:
+            step: the step, whose output is a graph.
+            partial: whether graphs that agree in part score more than 0.
+        """
         self._step = step
         self._is_partial = partial
         self._union = bool(step.get("ignore_graph_names"))
         self._graph: Graph | None = None
 
     def reference(self) -> Graph:
-        """Return the reference graph; `MalformedStep` if it is none, or pyoxigraph is not
-        installed.
+        """Return the reference graph; cached.
+
+        Raises:
+            MalformedStep: the output is no graph, or pyoxigraph is not installed.
         """
         if self._graph is None:
             import_pyoxigraph()
-            media_type = self._step.get("output_media_type")
             read = partial(
-                read_graph, media_type=media_type, budget=Budget(), lenient=False, union=self._union
+                read_graph,
+                media_type=self._step.get("output_media_type"),
+                budget=Budget(),
+                lenient=False,
+                union=self._union,
             )
             self._graph = read_output(self._step, read)
         return self._graph
 
     def kind(self) -> str:
-        """What the output is; raises what `reference` raises."""
+        """Return how errors call the reference output.
+
+        Raises:
+            MalformedStep: the output is no graph, or pyoxigraph is not installed.
+        """
         self.reference()
         return GRAPH
 
@@ -64,132 +90,205 @@ class GraphStep:
         """Return 1 for isomorphic graphs; else 0 or, with partial credit, the F1 of the
         statements.
         """
-        reference, graph = self.reference(), actual.graph(union=self._union)
+        reference = self.reference()
+        graph = actual.graph(union=self._union)
         if isomorphic(reference, graph, actual.budget):
             return Agreement(1.0)
-        return agreement(reference, graph, actual.budget) if self._is_partial else Agreement(0.0)
+        if self._is_partial:
+            return agreement(reference, graph, actual.budget)
+        return Agreement(0.0)
 
 
 def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
-    """Whether a bijection of the blank nodes makes the graphs equal, numbers compared by value.
+    """Return whether a bijection of the blank nodes makes the graphs equal, numbers compared by
+    value.
 
     Numbers of any numeric types agree when within 1e-8, relative or absolute, or equal where both
     are integers; booleans, dates, times and durations by value; all other terms when spelled alike,
     language tags regardless of case.
+
+    Raises:
+        ComparisonBudgetExceeded: it was not decided within the budget.
     """
-    expected, found = reference.statements, actual.statements
-    if len(expected) != len(found):
+    if len(reference.statements) != len(actual.statements):
         return False
-    if expected == found:
+    if reference.statements == actual.statements:
         return True
     try:
-        return any(
-            BlankNodes(ours, theirs, budget).isomorphic()
-            for ours, theirs in _by_value(expected, found, budget)
-        )
+        for expected, found in _respelled_graphs(reference, actual, budget):
+            if BlankNodes(expected, found, budget).isomorphic():
+                return True
+        return False
     except ComparisonBudgetExceeded as error:
         raise ComparisonBudgetExceeded(
-            f"graphs of {len(expected)} statements: undecided: {error}"
+            f"graphs of {len(reference.statements)} statements: undecided: {error}"
         ) from None
 
 
 def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
-    """Find blank nodes that correspond, and return the F1 of the statements and those that differ.
+    """Return the F1 of the statements of two graphs, and the statements that differ.
 
-    In the latter, a blank node that corresponds to one of the reference has its label.
+    Statements agree if their blank nodes are likely to correspond. In those that differ, a blank
+    node that corresponds to one of the reference has its label.
     """
-    ours, theirs = next(_by_value(reference.statements, actual.statements, budget))
-    own, other = BlankNodes(ours, theirs, budget).labels()
-    expected, found = relabelled(ours, own), relabelled(theirs, other)
-    missing = _unpaired(expected, found, relabelled(reference.statements, own))
-    extra = _unpaired(found, expected, relabelled(actual.statements, other))
-    total, differ = len(expected) + len(found), len(missing) + len(extra)
-    if not differ:
+    # One way to read the values is enough: they seldom differ.
+    respelled = next(_respelled_graphs(reference, actual, budget))
+    nodes = BlankNodes(respelled.expected, respelled.actual, budget)
+    expected_labels, actual_labels = nodes.labels()
+    expected = relabelled(respelled.expected, expected_labels)
+    found = relabelled(respelled.actual, actual_labels)
+
+    # The statements are listed as the graphs spell them.
+    missing = _statements_without_partner(
+        expected, found, spelled=relabelled(reference.statements, expected_labels)
+    )
+    extra = _statements_without_partner(
+        found, expected, spelled=relabelled(actual.statements, actual_labels)
+    )
+    number_of_all = len(expected) + len(found)
+    number_of_different = len(missing) + len(extra)
+    if number_of_different == 0:
         return Agreement(1.0)
-    listed = first_of_each(
+    score = (number_of_all - number_of_different) / number_of_all
+    reason = "missing_triples" if missing else "extra_triples"
+    if score == 0:
+        return Agreement(score, reason)
+    differences = first_of_each(
         _differences("missing_triple", missing), _differences("extra_triple", extra)
     )
-    reason = "missing_triples" if missing else "extra_triples"
-    return Agreement((total - differ) / total, reason, listed if differ < total else ())
+    return Agreement(score, reason, differences)
 
 
-def _unpaired(lines: Sequence[str], others: Sequence[str], shown: Sequence[str]) -> list[str]:
-    """Of each line that occurs more often than among the others, what to show of it."""
-    spare = Counter(others)
-    unpaired = []
-    for line, text in zip(lines, shown, strict=True):
-        if spare[line] > 0:
-            spare[line] -= 1
-        else:
-            unpaired.append(text)
-    return unpaired
+def _statements_without_partner(
+    statements: Sequence[str], others: Sequence[str], *, spelled: Sequence[str]
+) -> list[str]:
+    """Return the statements that are not in another graph, or not as often.
 
-
-def _differences(kind: str, lines: Iterable[str]) -> Iterator[Difference]:
-    for line in lines:
-        shown = f"{line} ." if len(line) < MAX_STATEMENT else f"{line[:MAX_STATEMENT]}…"
-        yield {"kind": kind, "triple": shown}
-
-
-def _by_value(
-    left: Sequence[str], right: Sequence[str], budget: Budget
-) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Yield the statements of two graphs, with one spelling for all values that agree.
-
-    There is one way to read the values, or there are several; see `classify_cells`.
+    Args:
+        statements: the statements of one graph.
+        others: the statements of the other graph.
+        spelled: the same statements as in `statements` and in their order, as they are returned.
     """
-    budget.spend(_STEPS_PER_STATEMENT * (len(left) + len(right)))
-    left_values = _typed_values(left)
-    right_values = _typed_values(right)
-    columns = [Column("", [*values], [*values.values()]) for values in (left_values, right_values)]
-    for expected, actual in classify_cells(columns[:1], columns[1:], budget):
-        first_spelling: dict[Value, str] = {}
-        yield (
-            _respelled(left, dict(zip(left_values, expected[0], strict=True)), first_spelling),
-            _respelled(right, dict(zip(right_values, actual[0], strict=True)), first_spelling),
+    spare = Counter(others)
+    without_partner = []
+    for statement, text in zip(statements, spelled, strict=True):
+        if spare[statement] > 0:
+            spare[statement] -= 1
+        else:
+            without_partner.append(text)
+    return without_partner
+
+
+def _differences(kind: str, statements: Iterable[str]) -> Iterator[Difference]:
+    """Yield a difference of a kind for each statement."""
+    for statement in statements:
+        if len(statement) < MAX_STATEMENT:
+            text = f"{statement} ."
+        else:
+            text = f"{statement[:MAX_STATEMENT]}…"
+        yield {"kind": kind, "triple": text}
+
+
+class _RespelledGraphs(NamedTuple):
+    """The statements of two graphs, with the same spelling for all literals that agree."""
+
+    expected: Sequence[str]
+    actual: Sequence[str]
+
+
+def _respelled_graphs(
+    reference: Graph, actual: Graph, budget: Budget
+) -> Iterator[_RespelledGraphs]:
+    """Yield the statements of two graphs with one spelling for all literals that agree.
+
+    There is one way to read their values, or there are several; see `classify_cells`.
+    """
+    number_of_statements = len(reference.statements) + len(actual.statements)
+    budget.spend(_STEPS_PER_STATEMENT * number_of_statements)
+    expected_values = _values_of_literals(reference.statements)
+    actual_values = _values_of_literals(actual.statements)
+    # Two tables with the different literals as cells of one column.
+    expected_column = Column("", list(expected_values), list(expected_values.values()))
+    actual_column = Column("", list(actual_values), list(actual_values.values()))
+    for classes in classify_cells([expected_column], [actual_column], budget):
+        [expected_classes] = classes.expected
+        [actual_classes] = classes.actual
+        spelling_by_class: dict[Value, str] = {}
+        expected_spellings = {
+            literal: spelling_by_class.setdefault(literal_class, literal)
+            for literal, literal_class in zip(expected_values, expected_classes, strict=True)
+        }
+        actual_spellings = {
+            literal: spelling_by_class.setdefault(literal_class, literal)
+            for literal, literal_class in zip(actual_values, actual_classes, strict=True)
+        }
+        yield _RespelledGraphs(
+            expected=_respell(reference.statements, expected_spellings),
+            actual=_respell(actual.statements, actual_spellings),
         )
 
 
-def _typed_values(statements: Sequence[str]) -> dict[str, Value]:
-    """Return the values of the literals with types that have several spellings."""
-    typed = [line for line in statements if XSD in line]
-    literals = sorted({literal for line in typed for literal in _TYPED.findall(line)})
-    values = values_of([text for text, _ in literals], [XSD + name for _, name in literals])
-    by_literal: dict[str, Value] = {}
-    for (text, name), value in zip(literals, values, strict=True):
-        known = _known_value(value, name)
-        if known is not None:
-            by_literal[f'"{text}"^^<{XSD}{name}>'] = known
-    return by_literal
+def _values_of_literals(statements: Sequence[str]) -> dict[str, Value]:
+    """Return the values of those literals in statements whose type has several spellings.
 
-
-def _respelled(
-    statements: Sequence[str], classes: dict[str, Value], first_spelling: dict[Value, str]
-) -> Sequence[str]:
-    """Write literals as the first one of their class; `first_spelling`, which has these, is
-    extended.
+    The keys are the literals as the statements write them.
     """
-    spelling = {
-        literal: first_spelling.setdefault(value, literal) for literal, value in classes.items()
-    }
-    if all(literal == first for literal, first in spelling.items()):
+    matches = set()
+    for statement in statements:
+        # A text is found several times as fast as a pattern.
+        if XSD in statement:
+            matches.update(_TYPED_LITERAL.findall(statement))
+    literals = sorted(matches)
+    texts = [text for text, _ in literals]
+    values = values_of(texts, [XSD + datatype for _, datatype in literals])
+    value_by_literal: dict[str, Value] = {}
+    for (text, datatype), value in zip(literals, values, strict=True):
+        comparable_value = _comparable_value(value, datatype)
+        if comparable_value is not None:
+            value_by_literal[f'"{text}"^^<{XSD}{datatype}>'] = comparable_value
+    return value_by_literal
+
+
+def _respell(statements: Sequence[str], spellings: Mapping[str, str]) -> Sequence[str]:
+    """Return statements in which literals are replaced.
+
+    Args:
+        statements: the statements.
+        spellings: the new spelling of a literal by the one that it has.
+    """
+    if all(literal == spelling for literal, spelling in spellings.items()):
         return statements
+
+    def replace(match: re.Match[str]) -> str:
+        return spellings.get(match[0], match[0])
+
     return [
-        _TYPED.sub(lambda match: spelling.get(match[0], match[0]), line) if XSD in line else line
-        for line in statements
+        _TYPED_LITERAL.sub(replace, statement) if XSD in statement else statement
+        for statement in statements
     ]
 
 
-def _known_value(value: Value, name: str) -> Value:
-    """Return a value that is no text; of an integer that is too long for one, its digits.
+def _comparable_value(value: Value, datatype: str) -> Value:
+    """Return the value of a literal by which it is compared; None if it is compared by its text.
 
-    None for other texts.
+    An integer that is too long to be read as a number is compared by its digits.
+
+    Args:
+        value: the value as `values_of` returns it: a text if it could not be read.
+        datatype: the local name of the datatype.
     """
     if not isinstance(value, str):
         return value
     text = value.strip()
-    digits = text[text[:1] in ("+", "-") :].lstrip("0") or "0"
-    if name not in INTEGERS or not (digits.isdecimal() and digits.isascii()):
+    has_sign = text.startswith(("+", "-"))
+    digits = text[1:] if has_sign else text
+    digits = digits.lstrip("0") or "0"
+    is_integer = datatype in INTEGERS and digits.isascii() and digits.isdecimal()
+    if not is_integer:
         return None
-    digits = "-" * (text[0] == "-") + digits
-    return int(digits) if len(digits) < 19 else digits
+    if text.startswith("-"):
+        digits = f"-{digits}"
+    if len(digits) < _TOO_LONG_INTEGER:
+        # Only leading zeros made it too long.
+        return int(digits)
+    return digits
