@@ -38,6 +38,10 @@ CASES = [
     pytest.param("duration", "PT1M", "P1M", False, id="minute-and-month"),
     pytest.param("duration", "P30D", "P1M", False, id="days-and-month"),
     pytest.param("dayTimeDuration", "P2DT0H", "P2D", True, id="day-time-duration"),
+    pytest.param("integer", "007", "7", True, id="leading-zeros"),
+    pytest.param("integer", "", "0", False, id="integer-without-text"),
+    pytest.param("integer", " ", "0", False, id="blank-integer"),
+    pytest.param("integer", "+", "0", False, id="integer-without-digits"),
 ]
 
 

@@ -282,10 +282,10 @@ def _comparable_value(value: Value, datatype: str) -> Value:
     text = value.strip()
     has_sign = text.startswith(("+", "-"))
     digits = text[1:] if has_sign else text
-    digits = digits.lstrip("0") or "0"
     is_integer = datatype in INTEGERS and digits.isascii() and digits.isdecimal()
     if not is_integer:
         return None
+    digits = digits.lstrip("0") or "0"
     if text.startswith("-"):
         digits = f"-{digits}"
     if len(digits) < _TOO_LONG_INTEGER:
