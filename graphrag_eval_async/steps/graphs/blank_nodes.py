@@ -15,211 +15,330 @@ Practical graph isomorphism II, 2014.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from math import perm
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.steps.graphs.best_pairs import best_pairs
+from graphrag_eval_async.steps.graphs.blank_statements import SortedStatements, split_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
+    from graphrag_eval_async.steps.graphs.blank_statements import SplitStatement
 
-# Strings are matched so that nothing within them is.
-# A text without an end takes all that follows, so that its end is looked for only once.
-_BLANK = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?:"|\\?\Z)|(?<!\S)_:(\S+)', re.DOTALL)
-
-# Kinds of links are multiples of this, even ones forwards and odd ones backwards, so that the sum
-# of a kind and a colour names both.
 _KIND = 1 << 40
+"""Kinds of links are multiples of this, even ones forwards and odd ones backwards.
 
-_TELLING = 50  # Statements shared by more nodes on one side do not tell which nodes correspond.
-_VOTES = 4  # Each vote may align the neighbours of nodes that the last one aligned.
-
-_TRIED, _TRIED_NODES = 1 << 17, 8
-"""All ways to pair up to so many nodes are tried if their number times that of statements is at
-most this.
+So the sum of a kind and a colour names both.
 """
 
-# A statement without its blank nodes, and these.
-_Statement: TypeAlias = tuple[str, tuple[str, ...]]
+_MOST_HOLDERS = 50
+"""Statements shared by more nodes on one side do not tell which nodes correspond."""
+
+_VOTES = 4
+"""Maximum number of votes. Each may align the neighbours of nodes that the last one aligned."""
+
+_NO_PARTNER = -1
+"""In a list of partners: the node has none."""
+
+
+class _NumberedLink(NamedTuple):
+    """A statement about two nodes of one graph."""
+
+    kind: int
+    """A number for its text, the same in both graphs."""
+
+    subject: int
+    target: int
 
 
 class BlankNodes:
-    """The blank nodes of two graphs, numbered together: those of the right after those of the left.
+    """The blank nodes of two graphs, left and right.
 
-    A statement of more than two blank nodes counts as a node itself, linked to each of them.
+    Nodes are numbered together: those of the right after those of the left. A statement of more
+    than two blank nodes counts as a node itself, linked to each of them. The colour of a node is a
+    number: nodes of different colours do not correspond.
     """
 
     def __init__(self, left: Sequence[str], right: Sequence[str], budget: Budget) -> None:
+        """Sort the statements of two graphs, and colour each node by what is said of it alone."""
         self._budget = budget
-        sides = _Parts(left), _Parts(right)
-        self._statements = left, right
-        self._same_ground = Counter(sides[0].ground) == Counter(sides[1].ground)
-        self._names = [name for side in sides for name in side.own]
-        self._own = [texts for side in sides for texts in side.own.values()]
-        self._size = len(sides[0].own)
-        number: dict[Any, int] = {}
-        self._colours = [
-            number.setdefault(texts[0] if len(texts) == 1 else tuple(sorted(texts)), len(number))
-            for texts in self._own
+        self._statements = (left, right)
+        left_sorted = SortedStatements(left)
+        right_sorted = SortedStatements(right)
+        self._has_same_ground = Counter(left_sorted.ground) == Counter(right_sorted.ground)
+
+        # For each node, its name, and the texts of the statements about it alone.
+        self._names = [*left_sorted.texts_by_node, *right_sorted.texts_by_node]
+        self._texts = [
+            *left_sorted.texts_by_node.values(),
+            *right_sorted.texts_by_node.values(),
         ]
-        self._around: list[list[tuple[int, int]]] = [[] for _ in self._own]
-        self._links: tuple[list[tuple[int, int, int]], ...] = [], []
-        kinds: dict[str, int] = {}
-        for start, links, side in zip((0, self._size), self._links, sides, strict=True):
-            places = {name: node for node, name in enumerate(side.own, start)}
-            for text, subject, target in side.links:
-                kind = kinds.setdefault(text, 2 * _KIND * len(kinds))
-                one, other = places[subject], places[target]
-                links.append((kind, one, other))
-                self._around[one].append((kind, other))
-                self._around[other].append((kind + _KIND, one))
+        self._left_size = len(left_sorted.texts_by_node)
+        colour_by_texts: dict[Hashable, int] = {}
+        self._colours = []
+        for texts in self._texts:
+            key: Hashable = texts[0] if len(texts) == 1 else tuple(sorted(texts))
+            self._colours.append(colour_by_texts.setdefault(key, len(colour_by_texts)))
+
+        # For each node, the links from and to it: their kind, and the other node.
+        self._around: list[list[tuple[int, int]]] = [[] for _ in self._names]
+        kind_by_text: dict[str, int] = {}
+        self._left_links = self._add_links(left_sorted, kind_by_text, first_number=0)
+        self._right_links = self._add_links(
+            right_sorted, kind_by_text, first_number=self._left_size
+        )
+
+    def _add_links(
+        self, statements: SortedStatements, kind_by_text: dict[str, int], *, first_number: int
+    ) -> list[_NumberedLink]:
+        """Return the links of a graph with numbers for nodes, and add them to `_around`.
+
+        Args:
+            statements: the statements of the graph.
+            kind_by_text: the kind of links by their text, to which further kinds are added.
+            first_number: the number of the graph's first node.
+        """
+        number_by_name = {
+            name: number for number, name in enumerate(statements.texts_by_node, first_number)
+        }
+        links = []
+        for text, subject_name, target_name in statements.links:
+            kind = kind_by_text.setdefault(text, 2 * _KIND * len(kind_by_text))
+            subject = number_by_name[subject_name]
+            target = number_by_name[target_name]
+            links.append(_NumberedLink(kind, subject, target))
+            self._around[subject].append((kind, target))
+            self._around[target].append((kind + _KIND, subject))
+        return links
 
     def isomorphic(self) -> bool:
-        """Whether a bijection of the nodes makes the statements equal."""
-        if not self._same_ground or not self._balanced(self._colours):
+        """Return whether a bijection of the nodes makes the statements of both graphs equal.
+
+        Raises:
+            ComparisonBudgetExceeded: it was not decided within the budget.
+        """
+        if not self._has_same_ground or not self._is_balanced(self._colours):
             return False
-        refined = self._colours[:]
+        refined = list(self._colours)
         self._refine(refined, range(len(refined)))
-        left, components, current = Counter(self._links[0]), list[int](), -1
-        pending = [iter([refined])]
-        while pending:
-            colours = next(pending[-1], None)
+
+        # Depth first: each level has the colourings that follow from assumptions about one node.
+        left_links = Counter(self._left_links)
+        components: list[int] = []
+        current_component: int | None = None
+        levels = [iter([refined])]
+        while levels:
+            colours = next(levels[-1], None)
             if colours is None:
-                pending.pop()
+                levels.pop()
                 continue
-            if not self._balanced(colours):
+            if not self._is_balanced(colours):
                 continue
-            moved = self._moved(self._aligned(colours))
-            if left == moved:
+            right_links = self._right_links_as_left(self._align(colours))
+            if left_links == right_links:
                 return True
-            components = components or self._components()
-            node = self._tied(colours, components, current)
-            if node is not None and components[node] != current:
-                if any(
-                    moved[link] < count
-                    for link, count in left.items()
-                    if components[link[1]] == current
-                ):
+
+            components = components or self._find_components()
+            node = self._tied_node(colours, components, current_component)
+            if node is None:
+                continue
+            if components[node] != current_component:
+                # No node of the current component is tied any more.
+                disagrees = any(
+                    right_links[link] < count
+                    for link, count in left_links.items()
+                    if components[link.subject] == current_component
+                )
+                if disagrees:
                     continue
-                current = components[node]
-                # The last component is decided; another choice for it would not help.
-                pending.clear()
-            if node is not None:
-                pending.append(self._assumptions(colours, node))
+                # The component is decided; another choice for it would not help.
+                current_component = components[node]
+                levels.clear()
+            levels.append(self._assumptions(colours, node))
         return False
 
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
-        """New labels for the left nodes and for the right ones: the same if they correspond."""
-        names, size = self._names, self._size
-        left, right = (
-            [name for name in side if name[0] == "_"] for side in (names[:size], names[size:])
-        )
-        one, other = ([*filter(itemgetter(1), map(_split, side))] for side in self._statements)
-        pairs = _best_pairs(one, other, self._budget)
-        if pairs is None:
-            partners = self._likely()
-            pairs = {
-                names[node]: names[one]
-                for node, one in enumerate(partners[size:], size)
-                if one >= 0
-            }
-        labels = {name: f"_:b{number}" for number, name in enumerate(left)}
-        others = {
-            name: labels.get(pairs.get(name, ""), f"_:x{number}")
-            for number, name in enumerate(right)
-        }
-        return labels, others
+        """Return new labels for the left nodes and for the right ones, by their names.
 
-    def _likely(self) -> list[int]:
-        """The partner of each node, or -1, by the better of two alignments."""
-        refined = self._colours[:]
+        Nodes have the same label if they are likely to correspond.
+        """
+        # Statements that count as nodes may begin like a label, too, which does no harm.
+        left_names = [name for name in self._names[: self._left_size] if name.startswith("_")]
+        right_names = [name for name in self._names[self._left_size :] if name.startswith("_")]
+        left_statements, right_statements = map(_split_with_nodes, self._statements)
+        left_by_right = best_pairs(left_statements, right_statements, self._budget)
+        if left_by_right is None:
+            left_by_right = self._likely_pairs()
+
+        left_labels = {name: f"_:b{number}" for number, name in enumerate(left_names)}
+        right_labels = {}
+        for number, name in enumerate(right_names):
+            partner = left_by_right.get(name, "")
+            right_labels[name] = left_labels.get(partner, f"_:x{number}")
+        return left_labels, right_labels
+
+    def _likely_pairs(self) -> dict[str, str]:
+        """Return the left nodes that are likely to correspond to right ones, by name."""
+        partners = self._likely_partners()
+        pairs = {}
+        for node in range(self._left_size, len(partners)):
+            if partners[node] != _NO_PARTNER:
+                pairs[self._names[node]] = self._names[partners[node]]
+        return pairs
+
+    def _likely_partners(self) -> list[int]:
+        """Return the partner of each node, or `_NO_PARTNER`, by the better of two alignments."""
+        refined = list(self._colours)
         self._refine(refined, range(len(refined)))
-        # The second also pairs nodes that differ only in their links.
-        found = [self._aligned(refined), self._aligned(refined, self._colours)]
-        for partners in found:
+        by_refined_colour = self._align(refined)
+        # This one also pairs nodes that differ only in their links.
+        by_any_colour = self._align(refined, self._colours)
+        alignments = [by_refined_colour, by_any_colour]
+        for partners in alignments:
             for _ in range(_VOTES):
                 if not self._vote(partners):
                     break
-            for one, other in zip(*self._free(partners), strict=False):
-                partners[one], partners[other] = other, one
-        return max(found, key=self._agreeing)
+            # Nothing tells how the others correspond.
+            left_free, right_free = self._free_nodes(partners)
+            for left, right in zip(left_free, right_free, strict=False):
+                partners[left] = right
+                partners[right] = left
+        return max(alignments, key=self._count_agreeing)
 
-    def _balanced(self, colours: list[int]) -> bool:
-        """Whether each colour has as many nodes on either side."""
-        return Counter(colours[: self._size]) == Counter(colours[self._size :])
+    def _is_balanced(self, colours: list[int]) -> bool:
+        """Return whether each colour has as many left nodes as right ones."""
+        return Counter(colours[: self._left_size]) == Counter(colours[self._left_size :])
 
     def _refine(self, colours: list[int], due: Iterable[int]) -> None:
-        """Split colours until all nodes of one have the same surroundings, except pairs, which
-        are left.
-        """
-        around, sizes, fresh = self._around, Counter(colours), max(colours, default=0) + 1
-        while due := [node for node in due if around[node] and sizes[colours[node]] > 2]:
-            self._budget.spend(sum(1 + len(around[node]) for node in due))
-            parts: dict[int, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
-            for node in due:
-                surroundings = sorted([kind + colours[other] for kind, other in around[node]])
-                parts[colours[node]][tuple(surroundings)].append(node)
-            moved: list[int] = []
-            for colour, part in parts.items():
-                groups = sorted(part.values(), key=len)
-                if sum(map(len, groups)) == sizes[colour]:
-                    groups.pop()  # The largest keeps the colour.
-                for group in groups:
-                    sizes[colour] -= len(group)
-                    sizes[fresh] = len(group)
-                    for node in group:
-                        colours[node] = fresh
-                    moved += group
-                    fresh += 1
-            due = dict.fromkeys([other for node in moved for _, other in around[node]])
+        """Split colours, in place, until all nodes of a colour have the same surroundings.
 
-    def _components(self) -> list[int]:
-        """A number for each node that nodes share which links connect."""
-        components = [-1] * len(self._own)
-        for start, known in enumerate(components):
-            pending = [start] if known < 0 else []
+        Colours of two nodes are left as they are, which is enough if one node is on each side.
+
+        Args:
+            colours: the colour of each node.
+            due: the nodes whose surroundings may differ from those of others of their colour.
+        """
+        around = self._around
+        sizes = Counter(colours)
+        next_colour = max(colours, default=0) + 1
+        while True:
+            due = [node for node in due if around[node] and sizes[colours[node]] > 2]
+            if not due:
+                return
+            self._budget.spend(sum(1 + len(around[node]) for node in due))
+
+            recoloured: list[int] = []
+            for colour, groups in self._group_by_surroundings(colours, due).items():
+                smallest_first = sorted(groups, key=len)
+                if sum(map(len, groups)) == sizes[colour]:
+                    # The largest group keeps the colour. Otherwise, nodes that were not due do.
+                    smallest_first.pop()
+                for group in smallest_first:
+                    sizes[colour] -= len(group)
+                    sizes[next_colour] = len(group)
+                    for node in group:
+                        colours[node] = next_colour
+                    recoloured += group
+                    next_colour += 1
+            # Each once, in the order in which they come.
+            due = dict.fromkeys([other for node in recoloured for _, other in around[node]])
+
+    def _group_by_surroundings(
+        self, colours: list[int], nodes: Iterable[int]
+    ) -> dict[int, list[list[int]]]:
+        """Return, for each colour, groups of nodes that have neighbours of equal colours.
+
+        Args:
+            colours: the colour of each node.
+            nodes: the nodes to group.
+        """
+        groups: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(dict)
+        for node in nodes:
+            surroundings = sorted([kind + colours[other] for kind, other in self._around[node]])
+            groups_of_colour = groups[colours[node]]
+            groups_of_colour.setdefault(tuple(surroundings), []).append(node)
+        return {
+            colour: list(by_surroundings.values()) for colour, by_surroundings in groups.items()
+        }
+
+    def _find_components(self) -> list[int]:
+        """Return a number for each node, which those nodes share that links connect."""
+        not_reached = -1
+        components = [not_reached] * len(self._names)
+        for start in range(len(components)):
+            if components[start] != not_reached:
+                continue
+            pending = [start]
             while pending:
                 node = pending.pop()
-                if components[node] < 0:
+                if components[node] == not_reached:
                     components[node] = start
                     pending += [other for _, other in self._around[node]]
         return components
 
-    def _tied(self, colours: list[int], components: list[int], current: int) -> int | None:
-        """A left node that shares its colour with others, if any; of the current component, if
-        possible.
+    def _tied_node(
+        self, colours: list[int], components: list[int], current_component: int | None
+    ) -> int | None:
+        """Return a left node that shares its colour with other left nodes; None if there is none.
+
+        A node of the current component comes first, then one that shares its colour with few.
+
+        Args:
+            colours: the colour of each node.
+            components: the component of each node.
+            current_component: the component that is being decided; None at the beginning.
         """
-        classes = Counter(colours[: self._size])
-        ties = ((node, classes[colours[node]]) for node in range(self._size) if self._around[node])
-        tied = [(components[node] != current, count, node) for node, count in ties if count > 1]
-        return min(tied)[2] if tied else None
+        sizes = Counter(colours[: self._left_size])
+        ranked_nodes = []
+        for node in range(self._left_size):
+            size = sizes[colours[node]]
+            if self._around[node] and size > 1:
+                ranked_nodes.append((components[node] != current_component, size, node))
+        if not ranked_nodes:
+            return None
+        _, _, node = min(ranked_nodes)
+        return node
 
     def _assumptions(self, colours: list[int], node: int) -> Iterator[list[int]]:
-        """Refined colours in which a tied node corresponds to each candidate."""
-        fresh = max(colours) + 1
-        for other in range(self._size, len(colours)):
-            if colours[other] == colours[node]:
-                self._budget.spend(len(colours))
-                assumed = colours[:]
-                assumed[node] = assumed[other] = fresh
-                self._refine(
-                    assumed, [each for one in (node, other) for _, each in self._around[one]]
-                )
-                yield assumed
+        """Yield, for each right node to which a tied left node may correspond, refined colours that
+        follow from it.
 
-    def _aligned(self, *colourings: list[int]) -> list[int]:
-        """The partner of each node, or -1: one of the same colour in the first colouring that
-        has one.
+        Args:
+            colours: the colour of each node.
+            node: the left node.
         """
-        partners = [-1] * len(self._own)
+        new_colour = max(colours) + 1
+        for other in range(self._left_size, len(colours)):
+            if colours[other] != colours[node]:
+                continue
+            self._budget.spend(len(colours))
+            assumed = list(colours)
+            assumed[node] = new_colour
+            assumed[other] = new_colour
+            neighbours = [neighbour for _, neighbour in self._around[node] + self._around[other]]
+            self._refine(assumed, neighbours)
+            yield assumed
+
+    def _align(self, *colourings: list[int]) -> list[int]:
+        """Return the partner of each node, or `_NO_PARTNER`: a node of the same colour.
+
+        Nodes without a partner of their colour in the first colouring may get one of their colour
+        in the next one. Neighbours of partners become partners first.
+        """
+        partners = [_NO_PARTNER] * len(self._names)
         for colours in colourings:
+            # By colour, the free nodes on both sides. The last come first, since nodes are taken
+            # from the end.
             free: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-            for node in range(len(colours) - 1, -1, -1):
-                if partners[node] < 0:
-                    free[colours[node]][node >= self._size].append(node)
+            for node in reversed(range(len(colours))):
+                if partners[node] == _NO_PARTNER:
+                    left, right = free[colours[node]]
+                    if node < self._left_size:
+                        left.append(node)
+                    else:
+                        right.append(node)
             for left, right in free.values():
                 self._pair_off(left, right, colours, partners)
         return partners
@@ -227,190 +346,132 @@ class BlankNodes:
     def _pair_off(
         self, left: list[int], right: list[int], colours: list[int], partners: list[int]
     ) -> None:
+        """Make the last left node and the last right one partners, and so on.
+
+        Args:
+            left: left nodes of one colour; emptied.
+            right: right nodes of the same colour; emptied.
+            colours: the colour of each node.
+            partners: the partner of each node, to which the pairs are added.
+        """
         while left and right:
-            if partners[left[-1]] >= 0:
+            if partners[left[-1]] != _NO_PARTNER:
                 left.pop()
-            elif partners[right[-1]] >= 0:
+            elif partners[right[-1]] != _NO_PARTNER:
                 right.pop()
             else:
                 self._pair(left.pop(), right.pop(), colours, partners)
 
     def _pair(self, left: int, right: int, colours: list[int], partners: list[int]) -> None:
-        """Make two nodes partners, then their neighbours of equal colours, and so on."""
+        """Make two nodes partners, then their neighbours of equal colours, and so on.
+
+        Args:
+            left: the left node.
+            right: the right node.
+            colours: the colour of each node.
+            partners: the partner of each node, to which the pairs are added.
+        """
         around = self._around
-        partners[left], partners[right] = right, left
+        partners[left] = right
+        partners[right] = left
         pending = [(left, right)]
         while pending:
             here, there = pending.pop()
             self._budget.spend(1 + len(around[here]) + len(around[there]))
+            # Nodes that are linked to `there` by the same kind, and have the same colour.
             alike: dict[int, list[int]] = defaultdict(list)
             for kind, node in reversed(around[there]):
-                if partners[node] < 0:
+                if partners[node] == _NO_PARTNER:
                     alike[kind + colours[node]].append(node)
-            for kind, node in around[here] if alike else ():
+            if not alike:
+                continue
+            for kind, node in around[here]:
                 candidates = alike.get(kind + colours[node])
-                if candidates and partners[node] < 0 and partners[candidates[-1]] < 0:
+                if not candidates or partners[node] != _NO_PARTNER:
+                    continue
+                if partners[candidates[-1]] == _NO_PARTNER:
                     other = candidates.pop()
-                    partners[node], partners[other] = other, node
+                    partners[node] = other
+                    partners[other] = node
                     pending.append((node, other))
 
-    def _agreeing(self, partners: list[int]) -> int:
-        """The number of statements with blank nodes that agree."""
-        agreeing = (Counter(self._links[0]) & self._moved(partners)).total()
-        for one, other in enumerate(partners[: self._size]):
-            if other >= 0:
-                agreeing += (Counter(self._own[one]) & Counter(self._own[other])).total()
+    def _count_agreeing(self, partners: list[int]) -> int:
+        """Return how many statements with blank nodes agree if these have such partners."""
+        agreeing = (Counter(self._left_links) & self._right_links_as_left(partners)).total()
+        for node in range(self._left_size):
+            partner = partners[node]
+            if partner != _NO_PARTNER:
+                common = Counter(self._texts[node]) & Counter(self._texts[partner])
+                agreeing += common.total()
         return agreeing
 
-    def _moved(self, partners: list[int]) -> Counter[tuple[int, int, int]]:
-        """The links of the right with the partners of its nodes."""
-        self._budget.spend(sum(map(len, self._links)))
-        return Counter(
-            [(kind, partners[one], partners[other]) for kind, one, other in self._links[1]]
-        )
+    def _right_links_as_left(self, partners: list[int]) -> Counter[_NumberedLink]:
+        """Return the right links with the left partners in place of their nodes."""
+        self._budget.spend(len(self._left_links) + len(self._right_links))
+        # Plain tuples, which equal links, are made faster.
+        links: Any = [
+            (kind, partners[subject], partners[target])
+            for kind, subject, target in self._right_links
+        ]
+        return Counter(links)
 
-    def _free(self, partners: list[int]) -> tuple[list[int], list[int]]:
-        free = [node for node, partner in enumerate(partners) if partner < 0]
-        size = self._size
-        return [node for node in free if node < size], [node for node in free if node >= size]
+    def _free_nodes(self, partners: list[int]) -> tuple[list[int], list[int]]:
+        """Return the left nodes and the right nodes that have no partner."""
+        free = [node for node, partner in enumerate(partners) if partner == _NO_PARTNER]
+        left = [node for node in free if node < self._left_size]
+        right = [node for node in free if node >= self._left_size]
+        return left, right
 
     def _vote(self, partners: list[int]) -> bool:
-        """Make free nodes partners that share most statements; return whether there were any."""
-        left, right = self._free(partners)
-        holders: dict[Any, list[int]] = defaultdict(list)
+        """Make free nodes partners that share most statements.
+
+        Args:
+            partners: the partner of each node, to which the pairs are added.
+
+        Returns:
+            whether any free nodes share a statement.
+        """
+        left, right = self._free_nodes(partners)
+        holders: dict[Hashable, list[int]] = defaultdict(list)
         for node in right:
-            for said in self._said(node, partners):
-                holders[said].append(node)
-        total, votes = len(partners), Counter[int]()
+            for statement in self._comparable_statements(node, partners):
+                holders[statement].append(node)
+
+        # A number names a pair: the left node times the number of nodes, plus the right node.
+        number_of_nodes = len(partners)
+        votes = Counter[int]()
         for node in left:
-            for said in self._said(node, partners):
-                others = holders.get(said, ())
-                if len(others) <= _TELLING:
+            for statement in self._comparable_statements(node, partners):
+                others = holders.get(statement, ())
+                if len(others) <= _MOST_HOLDERS:
                     self._budget.spend(len(others))
-                    votes.update([node * total + other for other in others])
-        for pair in sorted(sorted(votes), key=votes.__getitem__, reverse=True):
-            one, other = divmod(pair, total)
-            if partners[one] < 0 and partners[other] < 0:
-                partners[one], partners[other] = other, one
+                    votes.update([node * number_of_nodes + other for other in others])
+
+        # Of pairs with as many votes, the one with the least number comes first.
+        most_votes_first = sorted(sorted(votes), key=votes.__getitem__, reverse=True)
+        for pair in most_votes_first:
+            node, other = divmod(pair, number_of_nodes)
+            if partners[node] == _NO_PARTNER and partners[other] == _NO_PARTNER:
+                partners[node] = other
+                partners[other] = node
         return bool(votes)
 
-    def _said(self, node: int, partners: list[int]) -> Iterator[Any]:
-        """What is said of a node: of links, those to nodes with partners."""
-        self._budget.spend(len(self._own[node]) + len(self._around[node]))
-        yield from self._own[node]
+    def _comparable_statements(self, node: int, partners: list[int]) -> Iterator[Hashable]:
+        """Yield the statements about a node, in a form that is equal for both graphs.
+
+        These are the texts of statements about it alone, and its links to nodes with partners: the
+        sum of the kind and the number of the left partner.
+        """
+        self._budget.spend(len(self._texts[node]) + len(self._around[node]))
+        yield from self._texts[node]
         for kind, other in self._around[node]:
-            if partners[other] >= 0:
-                yield kind + min(other, partners[other])
+            partner = partners[other]
+            if partner != _NO_PARTNER:
+                # Left nodes have the lower numbers.
+                yield kind + min(other, partner)
 
 
-def _best_pairs(
-    left: Iterable[_Statement], right: Iterable[_Statement], budget: Budget
-) -> dict[str, str] | None:
-    """By right nodes, the left ones with which most statements agree; None if the ways to pair
-    are many.
-    """
-    texts = {text for text, _ in left} & {text for text, _ in right}
-    few, many = (Counter([each for each in side if each[0] in texts]) for side in (left, right))
-    nodes, others = (Counter([node for _, nodes in side for node in nodes]) for side in (few, many))
-    if len(nodes) > len(others):
-        pairs = _best_pairs(right, left, budget)
-        return pairs and {one: other for other, one in pairs.items()}
-    if len(nodes) > _TRIED_NODES or perm(len(others), len(nodes)) * len(few) > _TRIED:
-        return None
-    order = [node for node, _ in nodes.most_common()]
-    return dict(zip(_best_partners(order, few, many, [*others], budget), order, strict=False))
-
-
-def _best_partners(
-    order: Sequence[str],
-    few: Counter[_Statement],
-    many: Counter[_Statement],
-    others: Sequence[str],
-    budget: Budget,
-) -> tuple[str, ...]:
-    """The partners of the first nodes in `order`, by depth-first search; those of the rest do
-    not matter.
-    """
-    places = {node: place for place, node in enumerate(order)}
-    decided: list[list[tuple[str, list[int], int]]] = [[] for _ in order]
-    for (text, nodes), count in few.items():
-        of_nodes = [places[node] for node in nodes]
-        decided[max(of_nodes)].append((text, of_nodes, count))
-    counts = [sum(count for *_, count in part) for part in decided]
-    possible = [sum(counts[depth:]) for depth in range(len(order) + 1)]
-    best, found = 0, tuple[str, ...]()
-
-    def search(partners: tuple[str, ...], agreeing: int) -> None:
-        nonlocal best, found
-        depth = len(partners)
-        if agreeing > best:
-            best, found = agreeing, partners
-        if agreeing + possible[depth] <= best:
-            return
-        tried = []
-        for other in others:
-            if other not in partners:
-                budget.spend(2 + 2 * len(decided[depth]))
-                more = (*partners, other)
-                share = 0
-                for text, of_nodes, count in decided[depth]:
-                    share += min(count, many[text, tuple([more[place] for place in of_nodes])])
-                tried.append((share, more))
-        for share, more in sorted(tried, key=itemgetter(0), reverse=True):
-            search(more, agreeing + share)
-
-    search((), 0)
-    return found
-
-
-class _Parts:
-    """Statements without blank nodes; what is said of one alone, by its label; and links: a text
-    and two.
-    """
-
-    def __init__(self, statements: Iterable[str]) -> None:
-        self.ground: list[str] = []
-        self.own: dict[str, list[str]] = defaultdict(list)
-        self.links: list[tuple[str, str, str]] = []
-        for line in statements:
-            text, nodes = _split(line) if "_:" in line else (line, ())
-            if not nodes:
-                self.ground.append(line)
-            elif len(nodes) == 1:
-                self.own[nodes[0]].append(text)
-            elif len(nodes) == 2:
-                self.links.append((text, *nodes))
-            else:
-                self.own[line].append(text)
-                self.links += [(str(place), line, node) for place, node in enumerate(nodes)]
-        for _, *linked in self.links:
-            for node in linked:
-                self.own.setdefault(node, [])
-
-
-def _split(line: str) -> tuple[str, tuple[str, ...]]:
-    """A statement without its blank nodes, and these."""
-    subject, predicate, rest = line.split(" ", 2)
-    if " _:" not in rest:  # As most often.
-        if rest[0] != "_":
-            return (line[len(subject) :], (subject,)) if subject[0] == "_" else (line, ())
-        if " " not in rest and subject[0] != "_":
-            return line[: -len(rest)], (rest,)
-        if " " not in rest and subject != rest:
-            return predicate, (subject, rest)
-    places: dict[str, int] = {}
-
-    def numbered(found: re.Match[str]) -> str:
-        return f"_:{places.setdefault(found[0], len(places))}" if found[1] else found[0]
-
-    return _BLANK.sub(numbered, line), tuple(places)
-
-
-def relabelled(statements: Iterable[str], labels: Mapping[str, str]) -> list[str]:
-    """Statements with another label for each blank node in `labels`; all labels start with
-    ``_:``.
-    """
-    return [
-        _BLANK.sub(lambda found: labels.get(found[0], found[0]), line) if "_:" in line else line
-        for line in statements
-    ]
+def _split_with_nodes(statements: Iterable[str]) -> list[SplitStatement]:
+    """Return those statements that have blank nodes, apart from these."""
+    split = map(split_statement, statements)
+    return [statement for statement in split if statement.nodes]

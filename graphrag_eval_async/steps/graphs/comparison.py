@@ -12,7 +12,8 @@ from graphrag_eval_async.steps.actual import GRAPH, ActualStep, read_output
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.differences import Agreement, first_of_each
 from graphrag_eval_async.steps.formats.terms import XSD
-from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes, relabelled
+from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes
+from graphrag_eval_async.steps.graphs.blank_statements import relabelled
 from graphrag_eval_async.steps.graphs.reading import import_pyoxigraph, read_graph
 from graphrag_eval_async.steps.tables.classes import classify_cells
 from graphrag_eval_async.steps.tables.columns import INTEGERS, Column, values_of
