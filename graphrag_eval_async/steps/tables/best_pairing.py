@@ -37,7 +37,7 @@ class Side:
 
     Attributes:
         columns: the columns, also those without bound cells.
-        classes: the classes of the cells of each column, which are compared instead of the values.
+        classes: the equivalence classes of the cells of each column. Cells agree if they are equal.
         row_order: all rows, by index, in the order in which they are looked at.
     """
 
@@ -143,6 +143,14 @@ class PairingSearch:
     """
 
     def __init__(self, required: Side, offered: Side, *, rows: Rows, budget: Budget) -> None:
+        """Count what columns share, and pair those of the same name.
+
+        Args:
+            required: the columns of the reference.
+            offered: the actual columns.
+            rows: how rows are compared.
+            budget: what may be spent.
+        """
         self.required = required
         self.offered = offered
         self._rows = rows
@@ -150,6 +158,7 @@ class PairingSearch:
         self._expected_rows = self._rows_that_count(
             required, required.rows_of(range(len(required.columns)))
         )
+        # For each required column, in how many cells each actual column agrees at most.
         self._shared = self._count_shared_cells()
         self._candidates = [
             self._rank_candidates(position) for position in range(len(required.columns))
@@ -164,6 +173,7 @@ class PairingSearch:
             for depth in range(len(self._order) + 1)
         ]
 
+        # For each actual column, how many different cells it has.
         self._different_cells = [len(set(cells)) for cells in offered.classes]
         # For each actual column, the first one that has equal cells.
         first_by_cells: dict[tuple[Value, ...], int] = {}

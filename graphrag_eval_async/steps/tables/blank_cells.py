@@ -165,7 +165,10 @@ class _RowGraph:
         self._class_numbers = class_numbers
 
     def add_grouped_columns(self, columns: Sequence[GroupedColumn]) -> None:
-        """Add the rows of columns whose partners in another table are to be found."""
+        """Add the rows of columns whose partners in another table are to be found.
+
+        A column that is alone in its group is named by the group, and another by a blank node.
+        """
         sizes = [0] * (1 + max(column.group for column in columns))
         for column in columns:
             sizes[column.group] += 1
@@ -185,9 +188,12 @@ class _RowGraph:
     def add_rows(
         self, columns: Sequence[Column], *, classes: Sequence[Classes], names: Sequence[_CellName]
     ) -> None:
-        """Add the rows of some columns, which have as many classes of cells and names.
+        """Add the statements of all rows or, if rows are compared as sets, of different rows.
 
-        If rows are compared as sets, only the first of equal rows is added.
+        Args:
+            columns: the columns of the table.
+            classes: the equivalence classes of the cells of each column.
+            names: how the cells of each column are named in the graph.
         """
         written_rows: set[tuple[str | None, ...]] = set()
         for row in range(len(classes[0])):

@@ -257,7 +257,10 @@ _Cell: TypeAlias = "tuple[str | None, Value]"
 
 
 class _LinkedCells(NamedTuple):
-    """The cells of two tables that equal texts or equal values link, directly or by other cells."""
+    """The cells of two tables that equal texts or equal values link, directly or by other cells.
+
+    A cell is its text and the class of its value.
+    """
 
     expected: list[_Cell]
     actual: list[_Cell]

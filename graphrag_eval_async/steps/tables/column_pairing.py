@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.tables.blank_cells import (
@@ -50,38 +50,47 @@ def columns_can_be_paired(
     Args:
         reference: the reference, with at least one bound column.
         actual: the other table, which has rows and columns enough.
-        classes: the classes of the cells in both, which are compared instead of the values.
+        classes: the equivalence classes of the cells in both tables. Cells agree if they are equal.
         budget: what may be spent.
+
+    Raises:
+        ComparisonBudgetExceeded: it was not decided within the budget.
     """
+    # Each required column needs an actual column with the same cells, whatever their order.
     actual_contents = set(map(frozenset, classes.actual))
     if not all(frozenset(cells) in actual_contents for cells in classes.expected):
         return False
     if has_blank_nodes(reference.columns):
         return _BlankColumnSearch(reference, actual, classes, budget).succeeds()
     if reference.rules.rows is Rows.IN_ORDER:
+        # The order of rows is known, so columns agree if they are equal.
         expected_columns = Counter(map(tuple, classes.expected))
         return expected_columns <= Counter(map(tuple, classes.actual))
 
-    expected = _NamedCells([column.name for column in reference.columns], classes.expected)
+    expected_cells = _NamedCells([column.name for column in reference.columns], classes.expected)
     actual_cells = _NamedCells([column.name for column in actual.columns], classes.actual)
     if reference.rules.rows is Rows.AS_SET:
-        expected_once = expected.without_repeated_rows()
-        actual_once = actual_cells.without_repeated_rows()
-        same_height = expected.height == actual_cells.height
-        if same_height and expected_once.height != actual_once.height:
-            # Rows that agree as multisets agree as sets; counting ends wrong branches sooner.
-            with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
-                if _ColumnSearch(expected, actual_cells, budget).succeeds():
-                    return True
-        expected = expected_once
-        actual_cells = actual_once
-    if expected.height > actual_cells.height:
+        return _sets_can_be_paired(expected_cells, actual_cells, budget)
+    return _ColumnSearch(expected_cells, actual_cells, budget).succeeds()
+
+
+def _sets_can_be_paired(expected: _NamedCells, actual: _NamedCells, budget: Budget) -> bool:
+    """Return whether columns of two tables can be paired so that the rows are equal as sets."""
+    expected_once = expected.without_repeated_rows()
+    actual_once = actual.without_repeated_rows()
+    if expected.height == actual.height and expected_once.height != actual_once.height:
+        # Rows that agree as multisets agree as sets; counting ends wrong branches sooner.
+        with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
+            if _ColumnSearch(expected, actual, budget).succeeds():
+                return True
+    # Actual rows may become equal when columns are left out, but expected rows differ.
+    if expected_once.height > actual_once.height:
         return False
-    return _ColumnSearch(expected, actual_cells, budget).succeeds()
+    return _ColumnSearch(expected_once, actual_once, budget).succeeds()
 
 
 class _NamedCells(NamedTuple):
-    """The columns of a table: their names, and the classes of their cells."""
+    """The columns of a table: their names, and the equivalence classes of their cells."""
 
     names: Sequence[str]
     columns: Sequence[Classes]
@@ -92,6 +101,7 @@ class _NamedCells(NamedTuple):
         return len(self.columns[0])
 
     def without_repeated_rows(self) -> _NamedCells:
+        """Return the same columns with the first of each group of equal rows."""
         different_rows = dict.fromkeys(zip(*self.columns, strict=True))
         return _NamedCells(self.names, list(zip(*different_rows, strict=True)))
 
@@ -106,6 +116,7 @@ class _BlankColumnSearch:
     def __init__(
         self, reference: Reference, actual: SparqlResults, classes: CellClasses, budget: Budget
     ) -> None:
+        """Take two tables, and the equivalence classes of their cells."""
         self._expected = reference.columns
         self._actual = actual.columns
         self._classes = classes
@@ -117,7 +128,7 @@ class _BlankColumnSearch:
         if len(self._expected) == len(self._actual):
             return self._all_columns_correspond()
 
-        candidates = [self._candidates(position) for position in range(len(self._expected))]
+        candidates = [self._find_candidates(position) for position in range(len(self._expected))]
         if len(candidates) > _MOST_ALIKE:
             raise ComparisonBudgetExceeded(
                 f"not compared: blank nodes in more than {_MOST_ALIKE} columns"
@@ -158,7 +169,7 @@ class _BlankColumnSearch:
         labels = set(self._expected[position].labels or ()) - {None}
         return len(labels & labels_in_others)
 
-    def _candidates(self, position: int) -> list[int]:
+    def _find_candidates(self, position: int) -> list[int]:
         """Return the actual columns that have the same cells as a required one, but for labels.
 
         An actual column of the same name comes first. Columns are given by their positions.
@@ -241,10 +252,6 @@ class _Offer(NamedTuple):
     names: list[str]
 
 
-_Candidates: TypeAlias = "list[list[int]]"
-"""The offers that each required column may be paired with, by index."""
-
-
 class _ColumnSearch:
     """Pairs each required column with an actual one, so that the rows agree in any order.
 
@@ -256,6 +263,7 @@ class _ColumnSearch:
     """
 
     def __init__(self, expected: _NamedCells, actual: _NamedCells, budget: Budget) -> None:
+        """Take the required columns, and the actual ones, which have no fewer rows."""
         self._expected = expected
         self._actual_height = actual.height
         self._budget = budget
@@ -295,8 +303,12 @@ class _ColumnSearch:
             return different_cells
         return frozenset(Counter(cells).items())
 
-    def _pair_columns(self, candidates: _Candidates) -> bool:
-        """Return whether each required column can be paired with one of its candidates."""
+    def _pair_columns(self, candidates: Sequence[list[int]]) -> bool:
+        """Return whether each required column can be paired with one of its candidates.
+
+        Args:
+            candidates: for each required column, the actual columns to try, by index in `_offers`.
+        """
         positions = range(len(candidates))
         decided = [position for position in positions if len(candidates[position]) == 1]
         undecided = [position for position in positions if len(candidates[position]) > 1]
@@ -313,6 +325,7 @@ class _ColumnSearch:
             )
         )
 
+        # Pair the columns that have one candidate, all at once, and then the others.
         self._levels = [self._number_expected_rows([0] * self._expected.height, decided)]
         numbers = self._number_actual_rows(
             self._levels[0],
@@ -330,7 +343,7 @@ class _ColumnSearch:
         numbers: list[int],
         *,
         undecided: Sequence[int],
-        candidates: _Candidates,
+        candidates: Sequence[list[int]],
         times_taken: Counter[int],
     ) -> bool:
         """Return whether the undecided columns without partner can be paired, too, depth first.
@@ -338,15 +351,15 @@ class _ColumnSearch:
         Args:
             numbers: the numbers of the actual rows, as the columns paired so far have them.
             undecided: the required columns with several candidates, in the order of pairing.
-            candidates: the candidates of all required columns.
-            times_taken: how many of the undecided columns are paired with each offer.
+            candidates: for each required column, the actual columns to try, by index in `_offers`.
+            times_taken: how many of the undecided columns are paired with each of them so far.
         """
         depth = times_taken.total()
         if depth == len(undecided):
             return True
         position = undecided[depth]
-        is_first_visit = depth + 1 == len(self._levels)
-        if is_first_visit:
+        is_new_depth = depth + 1 == len(self._levels)
+        if is_new_depth:
             level = self._number_expected_rows(self._levels[-1].numbers, [position])
             self._levels.append(level)
 
@@ -358,6 +371,7 @@ class _ColumnSearch:
         for index in same_name_first:
             offer = self._offers[index]
             if times_taken[index] == len(offer.names):
+                # All actual columns with these cells are taken.
                 continue
             longer = self._number_actual_rows(self._levels[depth + 1], numbers, [offer.cells])
             if longer is not None and self._pair_next(
@@ -407,8 +421,11 @@ class _ColumnSearch:
         new_numbers = list(map(level.number_by_row.get, rows))
         counts = Counter(new_numbers)
         if None in counts:
+            # An actual row equals no expected row.
             return None
-        has_too_few = not counts >= level.counts
-        if has_too_few or (self._compares_counts and counts != level.counts):
+        if not counts >= level.counts:
+            # An expected row has too few equal rows.
+            return None
+        if self._compares_counts and counts != level.counts:
             return None
         return cast("list[int]", new_numbers)

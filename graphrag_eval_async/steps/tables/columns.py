@@ -134,6 +134,7 @@ def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
     """
     different_datatypes = set(datatypes)
     if different_datatypes.isdisjoint(_KIND_BY_DATATYPE):
+        # Texts are their own values.
         return texts
     if len(different_datatypes) == 1:
         kind = _KIND_BY_DATATYPE[different_datatypes.pop()]
@@ -165,7 +166,8 @@ def _value(text: str, kind: str | None) -> Value:
 
     Args:
         text: the text of the cell.
-        kind: one of those in `_KIND_BY_DATATYPE`; None for all other datatypes.
+        kind: how to read the text, as `_KIND_BY_DATATYPE` says of its datatype; None if that is not
+            in it.
     """
     if kind is None:
         return text
@@ -175,7 +177,9 @@ def _value(text: str, kind: str | None) -> Value:
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
     if kind not in _NUMBERS:
-        return read_temporal(trimmed, kind) or text
+        # A date, time or duration.
+        moment = read_temporal(trimmed, kind)
+        return text if moment is None else moment
     alphabet, parse = _NUMBERS[kind]
     has_other_characters = trimmed.strip(alphabet) != ""
     if has_other_characters or len(trimmed) >= _TOO_LONG[kind]:

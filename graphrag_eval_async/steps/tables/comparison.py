@@ -79,6 +79,7 @@ def agree_by_name(reference: Reference, actual: SparqlResults, budget: Budget) -
 def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:
     """Return whether actual results have too few columns, or too few that are bound in any row."""
     if reference.results.boolean is not None or actual.boolean is not None:
+        # The answer to ASK is no table.
         return False
     has_too_few_bound = len(actual.columns) < len(reference.columns)
     return has_too_few_bound or len(actual.variables) < len(reference.names)
