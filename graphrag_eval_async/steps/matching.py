@@ -240,6 +240,7 @@ class _Matcher:
         usable: Sequence[str | None],
         budget: Budget,
     ) -> None:
+        """Take the steps of a response, their `usable_names`, and what comparisons may spend."""
         self.matches: list[tuple[int, int, int]] = []
         self.errors: list[str] = []
         self.diffs: list[tuple[int, int, list[Difference]]] = []
@@ -258,7 +259,7 @@ class _Matcher:
     def match_group(self, group_index: int, group: Sequence[PreparedStep], end: int) -> _GroupMatch:
         """Match the steps of a group with actual steps before the index `end`.
 
-        Add what is found to `matches` and the other attributes.
+        Add to `matches`, `errors`, `diffs` and `shares`.
         """
         scores: list[float] = []
         earliest = end
@@ -292,7 +293,7 @@ class _Matcher:
     ) -> tuple[int | None, Agreement]:
         """Return the actual step that a reference step takes, and how far they agree.
 
-        None if no candidate scores above 0. Add the differences and the shares to the attributes.
+        None if no candidate scores above 0. Add to `errors`, `diffs` and `shares`.
 
         Args:
             step: the reference step.
@@ -425,7 +426,7 @@ class _Matcher:
     def _compare(self, step: PreparedStep, pair: _Pair) -> Agreement:
         """Return how far a reference step and an actual step agree; cached.
 
-        If they cannot be compared, note why, and return a score of 0.
+        If they cannot be compared, keep why, and return a score of 0.
 
         Raises:
             ComparisonBudgetExceeded: a quick budget was exceeded.
@@ -490,18 +491,44 @@ class _Matcher:
             detail = f"actual_steps[{out_of_order}] ({name}) is out of order"
             return Facts("wrong_step_order", detail=detail)
 
-        # The first is blamed, unless another one did not fail, or has the right arguments.
+        return self._explain_blamed(
+            step=step,
+            place=place,
+            candidates=same_name,
+            agreements=agreements,
+            invalid=invalid,
+        )
+
+    def _explain_blamed(
+        self,
+        step: PreparedStep,
+        place: _Place,
+        candidates: Sequence[int],
+        agreements: Mapping[int, Agreement],
+        invalid: Container[int],
+    ) -> Facts:
+        """Return why the actual step that is to blame does not match a reference step.
+
+        The first candidate is blamed, unless another one did not fail, or has the right arguments.
+        Add the differences of its arguments to `diffs`.
+
+        Args:
+            step: the reference step.
+            place: where it is.
+            candidates: the indices of actual steps of its name.
+            agreements: how far they agree, by index, if they could be compared.
+            invalid: the indices of actual steps whose queries do not parse.
+        """
         names = self._comparable_names(step)
         wrong_args = {
             index: agreement.differences
             for index, agreement in agreements.items()
             if agreement.reason == WRONG_ARGS
         }
-        blamed = min(same_name, key=lambda index: (names[index] is None, index in wrong_args))
-        has_failed = names[blamed] is None and self._actual_steps[blamed].get("status") != "success"
+        blamed = min(candidates, key=lambda index: (names[index] is None, index in wrong_args))
         if blamed in invalid:
             return Facts("query_invalid")
-        if has_failed:
+        if names[blamed] is None and self._actual_steps[blamed].get("status") != "success":
             return step_error(self._actual_steps, blamed)
         if blamed in wrong_args:
             differences = wrong_args[blamed]

@@ -21,7 +21,6 @@ most values.
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.differences import Difference
     from graphrag_eval_async.steps.formats.results import SparqlResults
     from graphrag_eval_async.steps.tables.best_pairing import Pairing
+    from graphrag_eval_async.steps.tables.classes import CellClasses
     from graphrag_eval_async.steps.tables.rows import Pair
     from graphrag_eval_async.steps.tables.rules import Reference
 
@@ -62,17 +62,16 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
         # The search below counts all blank nodes as equal until it ends.
         return Agreement(1.0)
 
-    rows = reference.rules.rows
     required = _columns(reference.results, reference.names)
     offered = [*actual.columns, *_unbound_columns(actual, len(required))]
     agreements = []
     for classes in classify_cells(required, offered, budget):
-        expected_order = row_order(required, reference.results.row_count, rows=rows, budget=budget)
-        actual_order = row_order(offered, actual.row_count, rows=rows, budget=budget)
-        search = PairingSearch(
-            required=Side(required, classes.expected, expected_order),
-            offered=Side(offered, classes.actual, actual_order),
-            rows=rows,
+        search = _start_search(
+            reference=reference,
+            actual=actual,
+            required=required,
+            offered=offered,
+            classes=classes,
             budget=budget,
         )
         try:
@@ -90,6 +89,35 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
             search.tell_blank_nodes_apart()
         agreements.append(_describe(search.best, search.required, search.offered))
     return max(agreements, key=lambda agreement: agreement.score)
+
+
+def _start_search(
+    reference: Reference,
+    actual: SparqlResults,
+    required: Sequence[Column],
+    offered: Sequence[Column],
+    classes: CellClasses,
+    budget: Budget,
+) -> PairingSearch:
+    """Return a search for the best pairing of columns, which has paired those of the same name.
+
+    Args:
+        reference: the reference.
+        actual: the actual results.
+        required: the columns of the reference that are paired.
+        offered: the columns of the actual results that they may be paired with.
+        classes: the equivalence classes of the cells in both. Cells agree if they are equal.
+        budget: what may be spent.
+    """
+    rows = reference.rules.rows
+    expected_order = row_order(required, reference.results.row_count, rows=rows, budget=budget)
+    actual_order = row_order(offered, actual.row_count, rows=rows, budget=budget)
+    return PairingSearch(
+        required=Side(required, classes.expected, expected_order),
+        offered=Side(offered, classes.actual, actual_order),
+        rows=rows,
+        budget=budget,
+    )
 
 
 def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
@@ -127,9 +155,9 @@ def _describe(pairing: Pairing, required: Side, offered: Side) -> Agreement:
     if score in (0, 1):
         return Agreement(score)
 
-    width = len(pairing.partners)
-    paired_width = width - pairing.partners.count(None)
+    # Rows are listed in the order in which they were looked at.
     place_of_row = {row: place for place, row in enumerate(pairing.expected_rows)}
+    paired_width = len(pairing.partners) - pairing.partners.count(None)
     near_pairs = [pair for pair in pairing.row_pairs if 2 * pair.cells >= paired_width]
     near_pairs.sort(key=lambda pair: place_of_row[pair.expected])
     inexact_pairs = [pair for pair in near_pairs if pair.cells < paired_width]
@@ -138,30 +166,30 @@ def _describe(pairing: Pairing, required: Side, offered: Side) -> Agreement:
     missing_rows = [row for row in pairing.expected_rows if row not in near_expected]
     extra_rows = [row for row in pairing.actual_rows if row not in near_actual]
 
-    # The reason is what costs most cells, the first of equals. Missing columns may be all there is.
-    wrong_cells = {
-        "missing_rows": len(missing_rows) * width,
-        "extra_rows": len(extra_rows) * width,
-        "wrong_values": sum(paired_width - pair.cells for pair in inexact_pairs),
-    }
-    reason: str | None = max(wrong_cells, key=wrong_cells.__getitem__)
-    if not any(wrong_cells.values()):
-        reason = None
-
+    reason = _costliest_reason(
+        missing_rows=len(missing_rows) * len(pairing.partners),
+        extra_rows=len(extra_rows) * len(pairing.partners),
+        wrong_values=sum(paired_width - pair.cells for pair in inexact_pairs),
+    )
     partners = [None if column is None else offered.columns[column] for column in pairing.partners]
     differences = first_of_each(
         _missing_columns(required.columns, partners),
-        (
-            {"kind": "missing_row", "row": _texts(required.columns, required.columns, row)}
-            for row in missing_rows
-        ),
-        (
-            {"kind": "extra_row", "row": _texts(required.columns, partners, row)}
-            for row in extra_rows
-        ),
+        _different_rows("missing_row", missing_rows, required.columns, required.columns),
+        _different_rows("extra_row", extra_rows, required.columns, partners),
         _wrong_values(inexact_pairs, pairing.partners, required, offered),
     )
     return Agreement(score, reason, differences)
+
+
+def _costliest_reason(**cells_by_reason: int) -> str | None:
+    """Return the reason that costs most cells, the first of equals.
+
+    None if no reason costs any, since columns may be missing and nothing else.
+    """
+    reason = max(cells_by_reason, key=cells_by_reason.__getitem__)
+    if cells_by_reason[reason] == 0:
+        return None
+    return reason
 
 
 def _missing_columns(
@@ -202,19 +230,25 @@ def _wrong_values(
                 }
 
 
-def _texts(
-    required: Iterable[Column], columns: Iterable[Column | None], row: int
-) -> dict[str, str | None]:
-    """Return the texts of a row's first cells, by the names of required columns.
+def _different_rows(
+    kind: str,
+    rows: Iterable[int],
+    required: Sequence[Column],
+    columns: Sequence[Column | None],
+) -> Iterator[Difference]:
+    """Yield a difference of a kind for each row, with the texts of its first cells.
 
     Args:
+        kind: the kind of difference.
+        rows: the indices of the rows.
         required: the required columns, which name the cells.
-        columns: for each of them, the column that has the cell; None if there is none.
-        row: the index of the row.
+        columns: for each of them, the column that has the cells; None if there is none.
     """
-    cells = (
-        (required_column.name, column.texts[row])
+    named_columns = [
+        (str(shorten(required_column.name)), column)
         for required_column, column in zip(required, columns, strict=True)
         if column is not None
-    )
-    return {str(shorten(name)): shorten(text) for name, text in islice(cells, MAX_CELLS)}
+    ]
+    for row in rows:
+        texts = {name: shorten(column.texts[row]) for name, column in named_columns[:MAX_CELLS]}
+        yield {"kind": kind, "row": texts}

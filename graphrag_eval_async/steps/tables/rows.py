@@ -112,19 +112,21 @@ def pair_rows(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) ->
 
 
 def _pair_unequal_rows(tables: _Tables, unpaired: _Unpaired, budget: Budget) -> list[Pair]:
-    """Return pairs of unpaired rows, no two of which agree in every cell."""
+    """Return pairs of unpaired rows that agree in many cells, but in no pair in all of them."""
     number_of_expected = len(unpaired.expected)
     number_of_actual = len(unpaired.actual)
     budget.spend(8 * tables.width * (number_of_expected + number_of_actual))
     expected_columns = list(zip(*(tables.expected[row] for row in unpaired.expected), strict=True))
     actual_columns = list(zip(*(tables.actual[row] for row in unpaired.actual), strict=True))
 
+    # First, quickly, those that agree in the columns that tell most.
     shared_values = [
         len(set(expected_cells) & set(actual_cells))
         for expected_cells, actual_cells in zip(expected_columns, actual_columns, strict=True)
     ]
     pairs = _pair_by_keys(tables, unpaired, shared_values, budget)
 
+    # Then, if the rows are few, all pairs are looked at.
     fewer, more = sorted((number_of_expected, number_of_actual))
     if fewer * more * (tables.width + 2 * fewer) > EXACT_STEPS:
         return pairs
@@ -188,6 +190,7 @@ def _keys(ranked_columns: Sequence[int], width: int) -> Iterator[Sequence[int]]:
     """
     size = len(ranked_columns)
     if 0 < size < width:
+        # All columns in which any rows agree.
         yield ranked_columns
     if size > 1:
         # All of these columns but one.
@@ -198,6 +201,7 @@ def _keys(ranked_columns: Sequence[int], width: int) -> Iterator[Sequence[int]]:
     for length in range(min(size - 2, KEY_COLUMNS), 1, -1):
         yield ranked_columns[:length]
     if size > 2:
+        # Each column alone. With two columns, that was tried already.
         for column in ranked_columns[:KEY_COLUMNS]:
             yield [column]
 
