@@ -1,4 +1,7 @@
-"""IRIs that differ only in how they are written: RDF says that they are different."""
+"""Why an output that seems right is not: its form is ambiguous, or its IRIs are written otherwise.
+
+RDF says that IRIs are different if they are written differently.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from graphrag_eval_async.catalogue.media_types import GRAPHS
+from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
+from graphrag_eval_async.steps.formats.reading import describe_ambiguity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,11 +57,16 @@ CAUSES: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Return in what an IRI of an actual step differs from one of a reference step, if only in its
-    form; None if there is no such pair.
+    """Return why the table of an actual step cannot be read for sure or, if it can, in what one of
+    its IRIs differs from one of the reference step, if only in its form; None if neither holds.
     """
     if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
         return None
+    output = actual.get("output")
+    if not isinstance(output, str) or len(output) <= MAX_CHARACTERS:
+        ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
+        if ambiguity is not None:
+            return ambiguity
     expected_iris = _iris_in(expected.get("output"))
     actual_iris = _iris_in(actual.get("output"))
     missing = [iri for iri in expected_iris if _is_absolute(iri) and iri not in actual_iris]

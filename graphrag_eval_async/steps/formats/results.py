@@ -16,7 +16,9 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.formats.terms import VIRTUOSO_NODE, XSD
 from graphrag_eval_async.steps.tables.columns import BLANK, Column, values_of
+from graphrag_eval_async.steps.tables.temporal import PARTS_OF_DATES, without_utc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=msgspec.Struct)
 
 _VALUE, _DATATYPE, _TYPE = attrgetter("value"), attrgetter("datatype"), attrgetter("type")
+
+_PARTS_OF_DATES = frozenset(XSD + name for name in PARTS_OF_DATES)
 
 # A larger table with more cells than this per bound cell is refused.
 _FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
@@ -276,13 +280,26 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
     texts: list[Any] = [*map(_VALUE, bound)]
     if dict in set(map(type, texts)):
         texts = [_text(cell) for cell in bound]
-    values = values_of(texts, [*map(_DATATYPE, bound)])
+    if VIRTUOSO_NODE in "".join(texts):
+        _mark_blank_nodes_of_virtuoso(bound)
+    datatypes = [*map(_DATATYPE, bound)]
+    if not _PARTS_OF_DATES.isdisjoint(datatypes):
+        pairs = zip(texts, datatypes, strict=True)
+        texts = [without_utc(text) if kind in _PARTS_OF_DATES else text for text, kind in pairs]
+    values = values_of(texts, datatypes)
     if "bnode" in map(_TYPE, bound):
         return _column_with_blank_nodes(name, cells, texts, values)
     if len(bound) == len(cells):
         return Column(name, texts, values)
     spread = _spread(texts, cells)
     return Column(name, spread, spread if values is texts else _spread(values, cells))
+
+
+def _mark_blank_nodes_of_virtuoso(terms: list[_Term]) -> None:
+    """Give the type of blank nodes to terms that Virtuoso writes as IRIs, such as nodeID://b1."""
+    for term in terms:
+        if isinstance(term.value, str) and term.value.startswith(VIRTUOSO_NODE):
+            term.type = "bnode"
 
 
 def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:

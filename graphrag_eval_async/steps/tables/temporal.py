@@ -30,18 +30,29 @@ KIND_BY_TYPE = {
 """What is read, by the local name of the datatype."""
 
 _ZONE = r"(Z|[+-]\d\d:\d\d)?"
-_DATE = r"(-?\d{4,})-(\d\d)-(\d\d)"
+
+# Besides what XML Schema has, these read a plus before the year, as Wikidata writes it, and between
+# date and time a blank, as Python and SQL databases do. They also write zones as UTC, +00 or +0000.
+_ZONE_AFTER_TIME = r"(Z| ?UTC|[+-]\d\d(?::?\d\d)?)?"
+_DATE = r"([+-]?\d{4,})-(\d\d)-(\d\d)"
 _TIME = r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)"
 _PATTERNS = {
-    DATE_TIME: re.compile(f"{_DATE}T{_TIME}{_ZONE}", re.ASCII),
+    DATE_TIME: re.compile(f"{_DATE}[T ]{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
     DATE: re.compile(f"{_DATE}{_ZONE}", re.ASCII),
-    TIME: re.compile(f"{_TIME}{_ZONE}", re.ASCII),
+    TIME: re.compile(f"{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
     DURATION: re.compile(
         r"(-)?P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?"
         r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
         re.ASCII,
     ),
 }
+
+_utc = re.compile(r"(?<=\d)(?:Z|[+-]00:00)$")
+
+PARTS_OF_DATES = frozenset({"gYear", "gYearMonth", "gMonth", "gMonthDay", "gDay"})
+"""The local names of the datatypes of years, months and days, which are compared as text."""
+
+_is_year_with_zone = re.compile(r"-?\d{4,}(?:-\d\d)?(?:Z|[+-]00:00)", re.ASCII).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +124,28 @@ def _read_duration(match: re.Match[str]) -> Temporal | None:
     return Temporal(DURATION, all_seconds, months=all_months)
 
 
+def without_utc(text: str) -> str:
+    """Return a year, month or day without a zone if that is UTC, as `2020Z` has it.
+
+    Such values have no time of day, so tools drop the zone, and stores add it.
+    """
+    return _utc.sub("", text.strip())
+
+
 def _read_number(text: str) -> int | Fraction:
     return Fraction(text) if "." in text else int(text)
 
 
 def _read_offset(text: str | None) -> int:
     """Return the offset of a time zone in seconds; 0 if there is none."""
-    if text is None or text == "Z":
+    if text is None or text.endswith(("Z", "UTC")):
         return 0
-    seconds = (int(text[1:3]) * 60 + int(text[4:6])) * 60
-    return -seconds if text[0] == "-" else seconds
+    minutes = int(text[1:3]) * 60
+    if len(text) > len("+00"):
+        minutes += int(text[-2:])
+    if text.startswith("-"):
+        minutes = -minutes
+    return minutes * 60
 
 
 def _is_leap_year(year: int) -> bool:
@@ -151,11 +174,14 @@ def temporal_type(text: str) -> str | None:
     Times and numbers alone are left as text.
     """
     kinds: tuple[str, ...] = ()
-    if text[4:5] == "-" and text[7:8] == "-":
+    date = text.removeprefix("+")
+    if date[4:5] == "-" and date[7:8] == "-":
         kinds = (DATE_TIME, DATE)
     elif text.startswith(("P", "-P")):
         kinds = (DURATION,)
     for kind in kinds:
         if read_temporal(text, kind) is not None:
             return kind
+    if len(text) < LONGEST and _is_year_with_zone(text):
+        return "gYear"
     return None
