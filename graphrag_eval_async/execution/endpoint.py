@@ -5,6 +5,7 @@ https://www.w3.org/TR/sparql11-protocol/.
 from __future__ import annotations
 
 import asyncio
+import re
 from base64 import b64encode
 from codecs import BOM_UTF8
 from contextlib import aclosing
@@ -18,7 +19,7 @@ from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
-from graphrag_eval_async.judge.scrubber import Scrubber
+from graphrag_eval_async.judge.scrubber import MAX_SCRUBBED, Scrubber
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.json_text import decode_json
 from graphrag_eval_async.steps.formats.xml_results import read_xml
@@ -27,7 +28,7 @@ from graphrag_eval_async.steps.tokens import GRAPH_FORMS, form_of
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import httpx
 
@@ -57,6 +58,14 @@ TIMEOUT_WORDS = ("timed out", "timeout", "time limit", "time out")
 
 OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
 """What servers say, in lower case, if they have too much to do, also with the status code 500."""
+
+CONTEXT_CHARACTERS = 8
+"""Characters before or after a word that tell whether it is part of a repeated query."""
+
+_between_words = re.compile(r"[^a-z0-9]+")
+
+_TEXT_EDGE = "\n"
+"""Marks where a text begins and ends; it does not occur in `_words_alone`."""
 
 TAIL_CHARACTERS = 300
 """Characters at the end of a reply that was cut off, which are quoted: they say why."""
@@ -222,7 +231,9 @@ class Endpoint:
             else:
                 text, count = read(body)
         except _CutOff as cut_off:
-            tail = self._scrub(cut_off.tail)
+            # Secrets are hidden first: the cut may leave a part of one, which no longer looks so.
+            shown = self._scrub.hide(cut_off.text[-MAX_SCRUBBED:])
+            tail = " ".join(shown[-TAIL_CHARACTERS:].split())
             message = f"the results end in the middle of a reply: {tail}"
             raise QueryFailed("truncated", message) from None
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
@@ -286,18 +297,17 @@ class Endpoint:
         if status == 206 or (status < 300 and "x-sql-state" in headers):
             raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
         if status >= 300:
-            raise self._failure(status, retry_after(headers) or 0, body)
+            raise self._failure(status, retry_after(headers) or 0, body, query)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
 
-    def _failure(self, status: int, wait: float, body: bytes) -> QueryFailed:
+    def _failure(self, status: int, wait: float, body: bytes, query: str) -> QueryFailed:
         """The failure that a status code stands for. Servers explain invalid queries in plain
-        text.
+        text, which may repeat the query.
         """
         text = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=2000)
         said = f": {text}" if text and not text.startswith("<") else ""
-        lowered = text.lower()
-        says_overload = any(word in lowered for word in OVERLOAD_WORDS)
+        says_overload = _says(OVERLOAD_WORDS, text, query=query)
         if status == 500 and says_overload and wait <= MAX_WAIT_SECONDS:
             return QueryFailed("unavailable", f"it answers HTTP {status}{said}", wait=wait)
         if status in OF_THE_QUERY:
@@ -308,7 +318,7 @@ class Endpoint:
             said = f" and asks to wait for {wait:.0f} s{said}"
         else:
             message = f"it answers HTTP {status}{said}"
-            says_timeout = any(word in lowered for word in TIMEOUT_WORDS)
+            says_timeout = _says(TIMEOUT_WORDS, text, query=query)
             is_suspect = status in SUSPECT or (status == 429 and says_timeout)
             return QueryFailed("unavailable", message, wait=wait, is_suspect=is_suspect)
         return QueryFailed("unavailable", f"it answers HTTP {status}{said}")
@@ -318,6 +328,31 @@ class Endpoint:
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.aclose()
+
+
+def _says(words: Iterable[str], text: str, *, query: str) -> bool:
+    """Return whether a server's text has one of some words outside the query that it repeats.
+
+    Servers escape and reformat what they repeat, so a word is of the query if the characters before
+    or after it are there, too, whatever stands between letters and digits.
+    """
+    text = f"{_TEXT_EDGE}{_words_alone(text)}{_TEXT_EDGE}"
+    query = _words_alone(query)
+    for word in words:
+        start = text.find(word)
+        while start >= 0:
+            end = start + len(word)
+            with_text_before = text[max(start - CONTEXT_CHARACTERS, 0) : end]
+            with_text_after = text[start : end + CONTEXT_CHARACTERS]
+            if with_text_before not in query and with_text_after not in query:
+                return True
+            start = text.find(word, end)
+    return False
+
+
+def _words_alone(text: str) -> str:
+    """Return the letters and digits of a text in lower case, with a blank for what is between."""
+    return _between_words.sub(" ", text.lower())
 
 
 def _graph(body: _Body) -> tuple[str, int]:
@@ -332,8 +367,8 @@ class _CutOff(Exception):  # noqa: N818
     """Results that end in the middle, or after which an error follows."""
 
     def __init__(self, text: str) -> None:
-        self.tail = " ".join(text[-TAIL_CHARACTERS:].split())
-        super().__init__(self.tail)
+        self.text = text
+        super().__init__("results that end in the middle")
 
 
 def _table(body: _Body) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,13 @@ BATCH_OBJECTS = 64
 
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\[\s*+\{")
 """The beginning of an array of objects, maybe after a byte order mark."""
+
+_BRACKET = re.compile(r"\s*+\[\s*+")
+_COMMA = re.compile(r"\s*+,\s*+")
+"""What stands before the first value of an array, and before each other."""
+
+_decoder_of_odd_numbers = json.JSONDecoder()
+"""Decodes also NaN and Infinity. Only where values end is taken from it."""
 
 
 async def split_lines(
@@ -117,14 +125,42 @@ def _may_be_array(text: bytearray) -> bool:
 
 
 def objects_of(text: bytes) -> list[bytes] | None:
-    """Return the objects in a JSON array, as bytes of JSON; None if the text is no valid array."""
+    """Return the objects in a JSON array, as bytes of JSON; None if the text is no valid array.
+
+    NaN and Infinity are no JSON, but some tools write them: an object with one is returned as it
+    is, so that it alone is rejected.
+    """
     if not is_array(text):
         return None
+    text = text.removeprefix(BYTE_ORDER_MARK)
     try:
-        objects = msgspec.json.decode(text.removeprefix(BYTE_ORDER_MARK), type=list[msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
+        objects = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except RecursionError:
+        return None
+    except msgspec.DecodeError:
+        if b"NaN" in text or b"Infinity" in text:
+            return _objects_with_odd_numbers(text)
         return None
     return [bytes(raw) for raw in objects]
+
+
+def _objects_with_odd_numbers(text: bytes) -> list[bytes] | None:
+    """Return the objects in an array that may have NaN or Infinity; None if it is no such array."""
+    objects: list[bytes] = []
+    try:
+        array = text.decode()
+        end = 0
+        separator = _BRACKET.match(array)
+        while separator is not None:
+            start = separator.end()
+            _, end = _decoder_of_odd_numbers.raw_decode(array, start)
+            objects.append(array[start:end].encode())
+            separator = _COMMA.match(array, end)
+    except (ValueError, RecursionError):
+        return None
+    if array[end:].strip(" \t\r\n") != "]":
+        return None
+    return objects
 
 
 class Splitter:

@@ -145,6 +145,12 @@ class ActualStep:
             raise MalformedStep("output: the cells have no types")
         return table
 
+    def with_table(self, table: Table) -> ActualStep:
+        """Return the same step with another reading of its output as a table."""
+        other = ActualStep(self.step, self.budget)
+        other.remember(Table, lambda: table)
+        return other
+
     def _read_table(self) -> Table:
         if self.budget.quick:
             self.budget.spend(steps_to_read(self.step.get("output")))

@@ -38,7 +38,7 @@ from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.tables.rules import check_required
-from graphrag_eval_async.steps.tables.step import SparqlStep
+from graphrag_eval_async.steps.tables.tolerant_step import TolerantSparqlStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, form_of
 
@@ -353,8 +353,8 @@ COMPARATORS: Mapping[str, Callable[[Mapping[str, Any]], Compare]] = {
 }
 """By name of the reference step."""
 
-_BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
-    **dict.fromkeys(TABLES, SparqlStep),
+_BY_CONTENTS: Mapping[str | None, type[TolerantSparqlStep | GraphStep]] = {
+    **dict.fromkeys(TABLES, TolerantSparqlStep),
     **dict.fromkeys(GRAPHS, GraphStep),
 }
 """By media type, the comparators that also give partial credit."""

@@ -1,4 +1,7 @@
-"""IRIs that differ only in how they are written: RDF says that they are different."""
+"""Why an output that seems right is not: its form is ambiguous, or its IRIs are written otherwise.
+
+RDF says that IRIs are different if they are written differently.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from graphrag_eval_async.catalogue.media_types import GRAPHS
+from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
+from graphrag_eval_async.steps.formats.reading import describe_ambiguity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,69 +31,100 @@ _json_escapes = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 
 def _without_scheme(iri: str) -> str:
+    """Return an IRI without http:// or https://, and without www."""
     return re.sub(r"^https?://(www\.)?", "", iri)
 
 
 def _decoded(iri: str) -> str:
+    """Return an IRI without percent-encoding, in the normal form of Unicode."""
     return unicodedata.normalize("NFC", unquote(iri))
 
 
-def _without_end(iri: str) -> str:
+def _decoded_without_scheme(iri: str) -> str:
+    """Return an IRI without scheme, percent-encoding and other forms of Unicode."""
+    return _decoded(_without_scheme(iri))
+
+
+def _without_last_separator(iri: str) -> str:
+    """Return an IRI without slashes and hashes at its end."""
     return iri.rstrip("/#")
 
 
 def _local_name(iri: str) -> str:
+    """Return what follows the last slash, hash or colon of an IRI."""
     return re.split(r"[/#:]", iri)[-1]
 
 
-CAUSES: tuple[tuple[str, Callable[[str], str]], ...] = (
+NORMALIZATIONS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("http and https", _without_scheme),
     ("percent-encoding or Unicode normalization", _decoded),
-    ("a slash or a hash at the end", _without_end),
+    ("a slash or a hash at the end", _without_last_separator),
     ("upper and lower case", str.casefold),
-    ("http and https, and percent-encoding", lambda iri: _decoded(_without_scheme(iri))),
+    ("http and https, and percent-encoding", _decoded_without_scheme),
 )
-"""In what IRIs differ that are equal afterwards, in the order in which they are looked for."""
+"""In what two IRIs differ that a function makes equal, in the order in which they are tried."""
 
 
 def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Return in what an IRI of an actual step differs from one of a reference step, if only in its
-    form; None if there is no such pair.
+    """Return why the output of an actual step seems right and is not; None if it does not seem so.
+
+    Its table cannot be read for sure or, if it can, one of its IRIs differs only in its form from
+    one of the reference step.
     """
     if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
         return None
+    output = actual.get("output")
+    if not isinstance(output, str) or len(output) <= MAX_CHARACTERS:
+        ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
+        if ambiguity is not None:
+            return ambiguity
+
     expected_iris = _iris_in(expected.get("output"))
-    actual_iris = _iris_in(actual.get("output"))
+    actual_iris = _iris_in(output)
     missing = [iri for iri in expected_iris if _is_absolute(iri) and iri not in actual_iris]
     extra = [iri for iri in actual_iris if iri not in expected_iris]
+    return _describe_absolute(missing, extra) or _describe_prefixed(missing, extra)
+
+
+def _describe_absolute(missing: list[str], extra: list[str]) -> str | None:
+    """Return in what an absolute IRI that is extra differs from one that is missing; None if no
+    pair of them differs only in its form.
+    """
     absolute = [iri for iri in extra if _is_absolute(iri)]
-    for cause, normalize in CAUSES:
+    for cause, normalize in NORMALIZATIONS:
         actual_by_form = {normalize(iri): iri for iri in absolute}
         for iri in missing:
             other = actual_by_form.get(normalize(iri))
             if other is not None:
                 return _describe(other, iri, cause)
-    with_prefix = {_local_name(iri): iri for iri in extra if not _is_absolute(iri)}
+    return None
+
+
+def _describe_prefixed(missing: list[str], extra: list[str]) -> str | None:
+    """Return which extra name with a prefix may stand for a missing IRI; None if there is none."""
+    by_local_name = {_local_name(iri): iri for iri in extra if not _is_absolute(iri)}
     for iri in missing:
-        other = with_prefix.get(_local_name(iri))
+        other = by_local_name.get(_local_name(iri))
         if other is not None:
             return _describe(other, iri, "the prefix, which stands for a namespace")
     return None
 
 
-def _unescaped(escape: re.Match[str]) -> str:
-    """Return the character that JSON escapes; halves of a pair stay as they are."""
-    code_point = int(escape[1], 16)
-    return escape[0] if 0xD800 <= code_point < 0xE000 else chr(code_point)
-
-
 def _describe(actual: str, expected: str, cause: str) -> str:
+    """Return a sentence that names two IRIs and what they differ in."""
     return f"{actual[:MAX_QUOTED]} and {expected[:MAX_QUOTED]} differ only in {cause}"
 
 
 def _iris_in(output: Any) -> dict[str, None]:
-    """Return all in an output that may be an IRI, in whatever format, in its order."""
+    """Return all in an output of any format that may be an IRI, as keys in the output's order."""
     text = output if isinstance(output, str) else str(output)
     text = _json_escapes.sub(_unescaped, text[:MAX_CHARACTERS])
     parts = (part.strip("':.;()[]") for part in _separators.split(text))
     return dict.fromkeys(part for part in parts if ":" in part)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character that an escape of JSON stands for; halves of a pair stay escaped."""
+    code_point = int(escape[1], 16)
+    is_half_of_pair = 0xD800 <= code_point < 0xE000
+    return escape[0] if is_half_of_pair else chr(code_point)

@@ -14,11 +14,15 @@ from graphrag_eval_async.steps.differences import Agreement
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.steps.actual import Compare
+    from graphrag_eval_async.steps.actual import ActualStep, Compare
 
 
 def read_json(output: Any) -> Any:
-    """Return the value of a step's output, which is JSON text or already decoded."""
+    """Return the JSON value of a step's output, which is JSON text or already decoded.
+
+    Raises:
+        MalformedStep: it is text that is not JSON, or that nests too deep.
+    """
     if not isinstance(output, str):
         return output
     try:
@@ -27,45 +31,67 @@ def read_json(output: Any) -> Any:
         raise MalformedStep(f"not JSON: {error}") from None
     except RecursionError:
         raise MalformedStep("not JSON: nested too deep") from None
-    # Counting brackets is an upper bound that spares nearly every text the walk.
-    if output.count("[") + output.count("{") > MAX_DEPTH and nests_deeper(value, MAX_DEPTH):
+    # Few texts have so many brackets that it needs to be looked how deep they nest.
+    brackets = output.count("[") + output.count("{")
+    if brackets > MAX_DEPTH and nests_deeper(value, MAX_DEPTH):
         raise MalformedStep("not JSON: nested too deep")
     return value
 
 
-def json_equal(left: Any, right: Any) -> bool:
-    """Whether two decoded JSON values are equal: 1 is 1.0, and true is not 1."""
+def json_equal(value: Any, other: Any) -> bool:
+    """Return whether two decoded JSON values are equal: 1 equals 1.0, but true does not equal 1.
+
+    Raises:
+        MalformedStep: they nest too deep.
+    """
     try:
-        if left != right:
+        if value != other:
             return False
     except RecursionError:
         raise MalformedStep("nested too deep") from None
-    return _same_booleans(left, right)
+    return _have_booleans_in_same_places(value, other)
 
 
-def _same_booleans(left: Any, right: Any) -> bool:
-    """Whether values that are equal in Python have booleans in the same places."""
-    pairs = [(left, right)]
+def _have_booleans_in_same_places(value: Any, other: Any) -> bool:
+    """Return whether two values that Python takes for equal have booleans in the same places.
+
+    To Python, true equals 1.
+    """
+    pairs = [(value, other)]
     while pairs:
-        left, right = pairs.pop()
-        if isinstance(left, dict):
-            pairs.extend((value, right[key]) for key, value in left.items())
-        elif isinstance(left, list):
-            pairs.extend(zip(left, right, strict=True))
-        elif isinstance(left, bool) != isinstance(right, bool):
+        part, other_part = pairs.pop()
+        if isinstance(part, dict):
+            pairs.extend((item, other_part[key]) for key, item in part.items())
+        elif isinstance(part, list):
+            pairs.extend(zip(part, other_part, strict=True))
+        elif isinstance(part, bool) != isinstance(other_part, bool):
             return False
     return True
 
 
 def json_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: 1 if the outputs are equal as JSON, ignoring white space and key
-    order.
+    """Return a function that compares an actual step with a reference step.
+
+    It returns 1 if the outputs are equal as JSON, whatever their white space and order of keys.
     """
     expected = read_output(step, read_json)
-    return lambda actual: Agreement(float(json_equal(expected, actual.output(read_json))))
+
+    def compare(actual: ActualStep) -> Agreement:
+        is_equal = json_equal(expected, actual.output(read_json))
+        return Agreement(float(is_equal))
+
+    return compare
 
 
 def same_output_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: 1 if the outputs are equal, texts exactly and decoded values as JSON."""
+    """Return a function that compares an actual step with a reference step.
+
+    It returns 1 if the outputs are equal: texts exactly, decoded values as JSON.
+    """
     expected = read_output(step, lambda output: output)
-    return lambda actual: Agreement(float(json_equal(expected, actual.step.get("output"))))
+
+    def compare(actual: ActualStep) -> Agreement:
+        is_equal = json_equal(expected, actual.step.get("output"))
+        return Agreement(float(is_equal))
+
+    return compare

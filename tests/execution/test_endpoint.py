@@ -36,6 +36,8 @@ from tests.support.judge_server import NEVER, JudgeServer, Reply
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.judge_server import Request
 
 BUILD = PREFIX + "CONSTRUCT { ?t a cim:Transformer } WHERE { ?t a cim:Transformer }"
@@ -265,6 +267,46 @@ async def test_how_replies_are_read() -> None:
         for result in (own, reference_failed):
             assert error in error_of(result)
         assert met[f"own{i}"] == met[f"ref{i}"] == count, error
+
+
+def only_to(query: str, reply: Reply) -> Callable[[str, Request], Reply | None]:
+    """A script that replies to one query."""
+
+    def script(text: str, _: Request) -> Reply | None:
+        return reply if text == query else None
+
+    return script
+
+
+@without_waiting
+async def test_words_of_the_query_that_an_error_repeats_do_not_count() -> None:
+    query = f'{RIGHT} #\n# <urn:overload> "timed out"'
+    repeated = query.replace("\n", "\\n").replace("<", "&lt;").encode()
+    replies = [
+        (replying(500, b"Internal error in: " + repeated), 1, "failed: "),
+        (replying(500, b"Overload. Query: " + repeated), 3, "unavailable: "),
+        (replying(429, b"Denied: " + repeated), 3, "unavailable: "),
+        (replying(429, repeated + b" timed out after 60 s"), 3, "failed: "),
+        (replying(429, b"Timed out"), 3, "failed: "),
+    ]
+    for reply, count, kind in replies:
+        async with endpoint(only_to(query, reply)) as server:
+            [result] = await results_of([ran(query)], config(server))
+        assert error_of(result).startswith(kind)
+        assert asked(server)[query] == count
+
+
+@without_waiting
+async def test_no_part_of_a_secret_is_quoted_of_results_that_are_cut_off() -> None:
+    secret = "s3cret-" * 10
+    for room in range(230, 301, 5):
+        body = RESULTS[:150] + secret.encode() + b"x" * room
+        reply = replying(200, body, JSON)
+        async with endpoint(only_to(RIGHT, reply)) as server:
+            [result] = await results_of([ran(RIGHT)], config(server, headers={"X-Token": secret}))
+        assert error_of(result).startswith("truncated: the results end in the middle")
+        assert "s3cret" not in json.dumps(result)
+        assert "cret-" not in json.dumps(result)
 
 
 @without_waiting

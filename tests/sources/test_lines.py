@@ -7,6 +7,7 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,7 +130,22 @@ async def test_arrays(
         assert json.loads(text[line.offset :][: len(line.data)]) == json.loads(line.data)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("size", [3, 1000])
+async def test_an_array_with_a_number_that_json_lacks(number: str, size: int) -> None:
+    objects = ['{"a": "]},{"}', f'{{"b": [{number}, {{"c": {number}}}]}}', '{"d": "ä"}']
+    for before, between in (("", ","), ("\ufeff \n", " ,\n ")):
+        text = f"{before}[ {between.join(objects)} ]\n".encode()
+        lines = await objects_of(text, size)
+        assert [line.data.decode() for line in lines] == objects
+        for line in lines:
+            assert text[line.offset :].startswith(line.data)
+
+
 OTHER = [
+    b'[{"a": NaN}, {"b": 1}] {}\n',
+    b'[{"a": NaN}, {"b": 1,]\n',
+    b'[{"a": NaN}, ]\n',
     b'{"a": 1}\n[{"b": 2}]\n',
     b'[{"a": 1}]\n{}\n',
     b'[\n{"a": 1},\n{"b"',

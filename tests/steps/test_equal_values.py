@@ -25,7 +25,20 @@ CASES = [
     pytest.param("dateTime", "2024-03-01T10:00:00Z", "2024-03-01T10:00:00+01:00", False, id="hour"),
     pytest.param("dateTime", "2024-02-30T10:00:00Z", "2024-03-01T10:00:00Z", False, id="no-date"),
     pytest.param("dateTime", "2024-03-01T10:00:00.1Z", "2024-03-01T10:00:00Z", False, id="tenth"),
+    *(
+        pytest.param("dateTime", "2024-03-01T10:00:00Z", text, True, id=f"written-{text}")
+        for text in (
+            "2024-03-01 10:00:00+00:00",
+            "2024-03-01 10:00:00",
+            "2024-03-01 10:00:00 UTC",
+            "2024-03-01 11:00:00+01",
+            "2024-03-01T10:00:00+0000",
+            "+2024-03-01T10:00:00Z",
+        )
+    ),
+    pytest.param("dateTime", "2024-03-01T10:00:00Z", "2024-03-01 10:00:01", False, id="blank"),
     pytest.param("date", "2024-03-01Z", "2024-03-01+00:00", True, id="date-utc"),
+    pytest.param("date", "2024-03-01", "2024-03-01-05", False, id="no-zone-of-a-date"),
     pytest.param("date", "2024-03-01Z", "2024-03-01", True, id="date-no-zone"),
     pytest.param("date", "2024-03-01", "2024-03-02", False, id="another-date"),
     pytest.param("time", "10:00:00Z", "11:00:00+01:00", True, id="time-zone"),
@@ -148,3 +161,28 @@ def test_moments_are_equal_as_python_says(left: Any, right: Any) -> None:
         if same.tzinfo is None or same.utcoffset().seconds % 60 == 0:
             output = encode([[literal(reading(same), "dateTime")]], "x")
             assert score_of(query(reference), output) == 1
+
+
+@pytest.mark.parametrize(
+    ("datatype", "expected", "actual", "equal"),
+    [
+        ("gYear", "2020", "2020Z", True),
+        ("gYear", "2020", "2020+00:00", True),
+        ("gYear", "2020", "2021Z", False),
+        ("gYear", "2020", "2020+05:00", False),
+        ("gYearMonth", "2020-05", "2020-05Z", True),
+        ("gMonth", "--05", "--05Z", True),
+        ("gMonthDay", "--05-01", "--05-01Z", True),
+        ("gDay", "---01", "---01Z", True),
+        ("string", "2020", "2020Z", False),
+    ],
+)
+def test_years_months_and_days_in_utc(
+    datatype: str, expected: str, actual: str, equal: bool
+) -> None:
+    for left, right in ((expected, actual), (actual, expected)):
+        reference = query(encode([[literal(left, datatype)]], "x"))
+        assert score_of(reference, encode([[literal(right, datatype)]], "x")) == equal
+        if datatype == "gYear":
+            assert score_of(reference, [{"x": right}]) == equal
+            assert score_of(reference, f"x,y\n{right},1\n") == equal

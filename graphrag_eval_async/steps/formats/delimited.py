@@ -8,9 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.row_counts import row_count_in
 from graphrag_eval_async.steps.formats.table import (
     Table,
     answer,
@@ -21,11 +24,16 @@ from graphrag_eval_async.steps.formats.table import (
 from graphrag_eval_async.steps.formats.terms import read_term, untyped_term
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.steps.formats.terms import Term
 
 _find_iri_cell = re.compile(r"(?:^|[,;])<[A-Za-z][\w+.-]*:", re.MULTILINE).search
+
+USUAL_LIMIT = 131_072
+"""Characters of a cell that Python's reader of CSV reads by default."""
+
+_limit_lock = threading.Lock()
 
 LONGEST_ANSWER = 100
 """Characters below which a text is looked at for the answer to ASK."""
@@ -60,6 +68,15 @@ def read_tsv(text: str) -> Table:
         if len(names) == 1:
             break
     rows = [line.split("\t") for line in lines]
+    note = ""
+    if rows and _states_row_count(rows, width=len(names)):
+        note = lines.pop()
+        while lines and not lines[-1]:
+            lines.pop()
+        rows = rows[: len(lines)]
+    if rows and len(rows[-1]) < len(names):
+        # Tools strip a text, and so the tabs before empty cells at its end.
+        rows[-1] += [""] * (len(names) - len(rows[-1]))
     if any(len(row) != len(names) for row in rows):
         rows = _split_quoted_lines(lines, width=len(names)) or rows
 
@@ -73,7 +90,7 @@ def read_tsv(text: str) -> Table:
         document = document_of_rows(names, terms)
     except MalformedStep as error:
         raise MalformedStep(f"not SPARQL TSV: {error}") from None
-    return Table(document, typed=typed, has_blanks=not typed)
+    return Table(document, typed=typed, has_blanks=not typed, unread=note)
 
 
 class _Cell(NamedTuple):
@@ -161,9 +178,14 @@ def _answer_to_ask(text: str) -> bool | None:
 
 
 def _delimiter(text: str) -> str:
-    """Return what separates the cells of the header: a semicolon only if there is no comma."""
+    """Return what separates the cells of the header: a comma, or else a semicolon, or else a pipe,
+    as command lines of databases write it.
+    """
     header = text.partition("\n")[0]
-    return ";" if ";" in header and "," not in header else ","
+    for delimiter in (",", ";", "|"):
+        if delimiter in header:
+            return delimiter
+    return ","
 
 
 def _split_rows(text: str, delimiter: str) -> list[list[str]]:
@@ -173,10 +195,18 @@ def _split_rows(text: str, delimiter: str) -> list[list[str]]:
         csv.Error, ValueError: it is no CSV.
     """
     lines = text.rstrip("\r\n")
-    try:
-        rows = list(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error:  # Such as text after a cell in quotes.
-        rows = list(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter))
+    has_blanks = _has_blanks_after(delimiter, lines)
+
+    def read(*, strict: bool) -> list[list[str]]:
+        source = io.StringIO(lines, newline="")
+        reader = csv.reader(source, delimiter=delimiter, skipinitialspace=has_blanks, strict=strict)
+        return list(reader)
+
+    with _cells_of_any_length(len(lines)):
+        try:
+            rows = read(strict=True)
+        except csv.Error:  # Such as text after a cell in quotes.
+            rows = read(strict=False)
     if len(rows[0]) > 1:
         return rows
     rows = [row or [""] for row in rows]
@@ -185,6 +215,31 @@ def _split_rows(text: str, delimiter: str) -> list[list[str]]:
         line_breaks = text[len(lines) :].replace("\r\n", "\n")
         rows += [[""]] * (len(line_breaks) - 1)
     return rows
+
+
+def _has_blanks_after(delimiter: str, text: str) -> bool:
+    """Return whether a blank follows each delimiter of the header: those in rows are no text."""
+    header = text.partition("\n")[0]
+    count = header.count(delimiter)
+    return count > 0 and header.count(f"{delimiter} ") == count
+
+
+@contextmanager
+def _cells_of_any_length(most_characters: int) -> Iterator[None]:
+    """Let Python's reader of CSV read cells of so many characters.
+
+    Its limit is one for the whole process, so it is raised only if need be, and set back.
+    """
+    if most_characters <= USUAL_LIMIT:
+        yield
+        return
+    with _limit_lock:
+        limit = csv.field_size_limit()
+        csv.field_size_limit(max(limit, most_characters))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(limit)
 
 
 def _check_lone_header(text: str, names: Sequence[str]) -> None:
@@ -205,8 +260,11 @@ def _check_lone_header(text: str, names: Sequence[str]) -> None:
 def _split_off_note(rows: list[list[str]], *, width: int) -> tuple[list[list[str]], str]:
     """Return the rows of a table, and the text that follows it below an empty line.
 
-    It is a note only if it has no row of the table's width. One column is too narrow to tell.
+    It is a note only if it has no row of the table's width. One column is too narrow to tell. A
+    last line that states the number of rows is a note, too, also without an empty line.
     """
+    if rows and len(rows[-1]) > 0 and _states_row_count(rows, width=width):
+        return [row for row in rows[:-1] if row], ",".join(rows[-1])
     if width == 1 or [] not in rows:
         return rows, ""
     end = rows.index([])
@@ -214,6 +272,18 @@ def _split_off_note(rows: list[list[str]], *, width: int) -> tuple[list[list[str
     if any(len(row) == width for row in below):
         return [row for row in rows if row], ""
     return rows[:end], "\n".join(",".join(row) for row in below)
+
+
+def _states_row_count(rows: Sequence[Sequence[str]], *, width: int) -> bool:
+    """Return whether the last of some rows states a number of rows: any number if it is narrower
+    than the table, or else the number of rows above it.
+    """
+    number = row_count_in(",".join(rows[-1]))
+    if number is None:
+        return False
+    if len(rows[-1]) < width:
+        return True
+    return width == 1 and number == sum(1 for row in rows[:-1] if any(row))
 
 
 def _table_without_columns(lines: Sequence[str]) -> Table:

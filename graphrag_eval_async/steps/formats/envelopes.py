@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.formats.json_tables import ANSWER_KEYS, is_table, says_error
+from graphrag_eval_async.steps.formats.delimited import is_tsv
+from graphrag_eval_async.steps.formats.json_tables import (
+    ANSWER_KEYS,
+    is_table,
+    is_term_object,
+    says_error,
+)
 from graphrag_eval_async.steps.formats.json_text import decode_json, looks_like_json
+from graphrag_eval_async.steps.formats.pipes import has_pipes
+from graphrag_eval_async.steps.formats.prose import find_json, find_xml
 
 MOST_ENVELOPES = 10
 """How many envelopes may stand one in another, JSON in text included."""
@@ -17,6 +25,21 @@ PAYLOAD_KEYS = (
     "body", "payload", "answer", "tool_result", "observation",
 )  # fmt: skip
 """Keys under which envelopes hold what is in them; the first that holds something counts."""
+
+KEYS_OF_ROWS = frozenset({"text", "value", "values"})
+"""Keys of envelopes that are also names of columns: they are so beside any other name."""
+
+KEYS_OF_ENVELOPES = frozenset(
+    {"type", "id", "uri", "mimeType", "mime_type", "annotations", "_meta", "meta", "metadata"}
+    | {"isError", "is_error", "error", "status", "success", "ok", "code", "role", "name", "index"}
+    | {"format", "kind", "tool", "tool_name", "toolName", "tool_call_id", "toolCallId"}
+    | {"tool_use_id", "call_id", "cache_control", "query", "row_count", "rowCount", "count"}
+    | KEYS_OF_ROWS
+)
+"""Keys that stand beside `KEYS_OF_ROWS` in envelopes."""
+
+FENCES = ("```", "~~~")
+"""How the lines around code in Markdown begin."""
 
 CONTENT_KEYS = ("json", "text", "resource", "content", "value", "output")
 """Keys of what a content block holds."""
@@ -88,8 +111,11 @@ def _open_text(text: str) -> Payload | None:
     stripped = text.lstrip("\ufeff \t\r\n")
     if looks_like_json(stripped):
         return _decode(stripped)
-    if "```" in stripped:
+    if any(fence in stripped for fence in FENCES):
         return _open_fence(stripped)
+    in_prose = _open_prose(stripped)
+    if in_prose is not None:
+        return in_prose
     caption, _, below = stripped.partition("\n")
     if caption.rstrip().endswith(":") and below.strip():
         return Payload(below.lstrip("\r\n"), caption)
@@ -99,16 +125,36 @@ def _open_text(text: str) -> Payload | None:
 
 
 def _decode(text: str) -> Payload | None:
-    """Decode JSON; None if it is text in quotes, such as the first cell of CSV."""
+    """Decode JSON; None if it only looks so.
+
+    Text in quotes may be the first cell of CSV, and text in parentheses a note. A footnote such as
+    "[1] Smith et al." may stand above a table.
+    """
     try:
         decoded = decode_json(text)
     except MalformedStep:
-        if text.startswith('"'):
+        if text.startswith(('"', "(")) or has_pipes(text):
             return None
+        in_prose = _open_prose(text)
+        if in_prose is not None:
+            return in_prose
         raise
     if text.startswith('"') and decoded.rest:
         return None
     return Payload(decoded.value, decoded.rest)
+
+
+def _open_prose(text: str) -> Payload | None:
+    """Take JSON or XML out of the prose above and below it; None if there is no prose above it.
+
+    What looks like a table may hold JSON in its cells.
+    """
+    if is_tsv(text) or has_pipes(text) or text.startswith("<"):
+        return None
+    result = find_xml(text) or find_json(text)
+    if result is None:
+        return None
+    return Payload(result.value, result.around)
 
 
 def _open_fence(text: str) -> Payload | None:
@@ -117,13 +163,15 @@ def _open_fence(text: str) -> Payload | None:
     outside: list[str] = []
     inside: list[str] | None = None
     language = ""
+    fence = FENCES[0]
     for line in text.split("\n"):
         mark = line.strip()
-        if inside is None and mark.startswith("```"):
+        if inside is None and mark.startswith(FENCES):
             inside = []
-            language = mark.strip("`").strip().lower()
-        elif inside is not None and mark.endswith("```"):
-            inside.append(line.rstrip().removesuffix("```"))
+            fence = mark[:3]
+            language = mark.strip("`~").strip().lower()
+        elif inside is not None and mark.endswith(fence):
+            inside.append(line.rstrip().removesuffix(fence))
             if language not in QUERY_LANGUAGES:
                 blocks.append("\n".join(inside))
             inside = None
@@ -144,12 +192,16 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
         return None
     if any(key.startswith("@") for key in value) or says_error(value):
         return None  # JSON-LD, or no result.
+    if value and all(is_term_object(term) and "type" in term for term in value.values()):
+        return None  # A row of terms.
     keys: tuple[str, ...] = PAYLOAD_KEYS
     if len(value) == 1:
         keys = tuple(value)
     for key in keys:
         inner = value.get(key)
         if isinstance(inner, bool) and key.lower() not in BOOLEAN_KEYS:
+            continue
+        if key in KEYS_OF_ROWS and not value.keys() <= KEYS_OF_ENVELOPES:
             continue
         if inner is not None and _holds_table(inner):
             return Payload(inner)
@@ -199,7 +251,8 @@ def _is_block(item: Any) -> bool:
     if "type" in item:
         has_content = not item.keys().isdisjoint(CONTENT_KEYS) or item["type"] in ("image", "audio")
         return isinstance(item["type"], str) and item["type"] in BLOCK_TYPES and has_content
-    return item.keys() == {"json"} or (item.keys() == {"text"} and _holds_table(item["text"]))
+    [key] = item if len(item) == 1 else [None]
+    return key in ("json", "text") and _holds_table(item[key])
 
 
 def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:

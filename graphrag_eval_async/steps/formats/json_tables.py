@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import isinf, isnan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.table import (
+    AmbiguousStep,
     Table,
     answer,
     column_name,
     document_of_bindings,
     document_of_rows,
 )
-from graphrag_eval_async.steps.formats.terms import boolean_term, read_term, untyped_term
+from graphrag_eval_async.steps.formats.terms import (
+    boolean_term,
+    infinity_term,
+    read_term,
+    untyped_term,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,16 +40,31 @@ ROWS_KEYS = (
 )  # fmt: skip
 """Keys under which they write the rows."""
 
-ANSWER_KEYS = frozenset({"boolean", "bool", "_askresult", "askresult", "ask"})
-"""Keys, in lower case, under which they write the answer to ASK."""
+ANSWER_KEYS = frozenset(
+    {"boolean", "bool", "_askresult", "askresult", "ask_result", "__ask_retval", "ask"}
+    | {"result", "answer"}
+)
+"""Names, in lower case, below which they write the answer to ASK."""
+
+KEYS_BESIDE_ANSWER = frozenset(
+    {"head", "link", "type", "meta", "metadata", "status", "success", "ok", "error", "errors"}
+    | {"query", "message", "time", "elapsed_ms", "took", "duration"}
+)
+"""Keys that may stand beside the answer to ASK. An object with others is a row."""
 
 ANSWERS = {"true": True, "1": True, "false": False, "0": False}
 """The texts of booleans, in lower case."""
+
+KEYS_OF_COLUMNS = frozenset({"names", "fields", "keys", "values"})
+"""Keys that may hold the names of columns or the rows, but also the cells of a column."""
 
 TERM_KEYS = frozenset(
     {"value", "type", "datatype", "xml:lang", "lang", "language", "termType", "direction"}
 )
 """Keys of a term in SPARQL results JSON and in RDF/JS."""
+
+NOT_A_NUMBER = "NaN"
+"""How XML Schema writes the double that is no number. pandas means an unbound cell by it."""
 
 Row: TypeAlias = "list[Any] | tuple[Any, ...]"
 
@@ -106,14 +127,15 @@ def _read_object(value: dict[str, Any]) -> Table:
 
 def _answer_in(value: dict[str, Any]) -> bool | None:
     """Return the answer to ASK in an object; None if there is none."""
-    if "results" in value:
+    keys = [key for key in value if key.lower() in ANSWER_KEYS]
+    others = value.keys() - set(keys)
+    if len(keys) != 1 or not others <= KEYS_BESIDE_ANSWER:
         return None
-    for key, boolean in value.items():
-        if key.lower() in ANSWER_KEYS:
-            if isinstance(boolean, bool):
-                return boolean
-            if isinstance(boolean, str):
-                return ANSWERS.get(boolean.lower())
+    boolean = value[keys[0]]
+    if isinstance(boolean, bool):
+        return boolean
+    if isinstance(boolean, str):
+        return ANSWERS.get(boolean.lower())
     return None
 
 
@@ -144,16 +166,42 @@ def _read_bindings(bindings: list[dict[str, Any]]) -> Table:
 
 
 def _names_and_rows(value: dict[str, Any]) -> tuple[list[str], list[Any]] | None:
-    """Return the names of columns and the rows in an object; None unless it has both."""
+    """Return the names of columns and the rows in an object; None unless it has both.
+
+    Raises:
+        AmbiguousStep: they may as well be the cells of two columns.
+    """
     for names_key in NAMES_KEYS:
         names = _names_in(value.get(names_key))
         if names is None:
             continue
         for rows_key in ROWS_KEYS:
             rows = value.get(rows_key)
-            if rows_key != names_key and isinstance(rows, list):
-                return names, rows
+            if rows_key == names_key or not isinstance(rows, list):
+                continue
+            has_keys_of_columns = len(value) == 2 and {names_key, rows_key} <= KEYS_OF_COLUMNS
+            if has_keys_of_columns and _are_columns(names, rows):
+                continue
+            return names, rows
     return None
+
+
+def _are_columns(names: list[str], rows: list[Any]) -> bool:
+    """Return whether two lists are the cells of two columns, not names of columns and rows.
+
+    Rows of several columns are lists or objects, so plain values are cells.
+
+    Raises:
+        AmbiguousStep: each list holds one plain value, which may be either.
+    """
+    if len(names) != len(rows) or any(isinstance(row, list | tuple | dict) for row in rows):
+        return False
+    if len(names) == 1:
+        raise AmbiguousStep(
+            "two lists of one value each may be a name and a row, or two columns; write the rows "
+            "as lists or objects"
+        )
+    return True
 
 
 def _names_in(value: Any) -> list[str] | None:
@@ -206,9 +254,12 @@ def _read_list(rows: Row) -> Table:
 def _is_header(names: Row, rows: list[Row]) -> bool:
     """Return whether the first of several rows has names: texts above other values.
 
-    The rows of a database cursor are tuples without a header, so tuples of texts have none.
+    The rows of a database cursor are tuples without a header, so tuples of texts have none. An IRI
+    is no name.
     """
     if not all(isinstance(name, str) for name in names):
+        return False
+    if any("://" in name for name in names):
         return False
     has_other_values = any(not isinstance(cell, str | None) for row in rows for cell in row)
     return has_other_values or not isinstance(names, tuple)
@@ -252,7 +303,7 @@ def _read_columns(value: dict[str, Any]) -> Table:
         if all(_are_numbers(column) and column.keys() == columns[0].keys() for column in columns):
             cells = [list(column.values()) for column in columns]
             return _read_names_and_rows(list(value), _transpose(cells), has_terms=False)
-        if all(_is_term(column) for column in columns):
+        if all(is_term_object(column) for column in columns):
             return _read_objects([value], list(value))
     if not any(isinstance(column, dict | list) for column in columns):
         return _read_objects([value], list(value))
@@ -274,10 +325,14 @@ def _read_cell(value: Any) -> Term | None:
     Raises:
         MalformedStep: it holds other values, and is no term.
     """
-    if value is None or (isinstance(value, float) and isnan(value)):
+    if value is None:
         return None
+    if isinstance(value, float) and isnan(value):
+        return untyped_term(NOT_A_NUMBER)
     if isinstance(value, bool):
         return boolean_term(value)
+    if isinstance(value, float) and isinf(value):
+        return infinity_term(is_negative=value < 0)
     if isinstance(value, dict):
         return _read_term_object(value)
     if not isinstance(value, str | int | float):
@@ -294,17 +349,21 @@ def _read_turtle_cell(value: Any) -> Term | None:
     return _read_cell(value) if term is None else term
 
 
-def _is_term(value: Any) -> bool:
+def is_term_object(value: Any) -> bool:
+    """Return whether a value is a term as SPARQL results and RDF/JS write it."""
     return isinstance(value, dict) and "value" in value and value.keys() <= TERM_KEYS
 
 
 def _read_term_object(value: dict[str, Any]) -> Term | None:
     """Return the term in an object of SPARQL results, RDF/JS or JSON-LD."""
     if value.keys() == {"@id"} and isinstance(value["@id"], str):
-        return {"type": "uri", "value": value["@id"]}
+        label = value["@id"]
+        if label.startswith("_:"):
+            return {"type": "bnode", "value": label.removeprefix("_:")}
+        return {"type": "uri", "value": label}
     if "@value" in value:
         return _read_cell(value["@value"])
-    if not _is_term(value):
+    if not is_term_object(value):
         raise MalformedStep("a list of objects that are not flat")
     inner = value["value"]
     if isinstance(inner, dict | list):

@@ -14,6 +14,7 @@ import orjson
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.decoding import LARGE_BYTES
 from graphrag_eval_async.steps.formats.results import read_results_alone
+from graphrag_eval_async.steps.formats.row_counts import says_no_rows
 
 MOST_LITERAL_CONTAINERS = 10_000
 """Most lists and dicts in text that Python's own parser reads: it takes long for more."""
@@ -24,11 +25,14 @@ _python_starts = re.compile(
 ).match
 """Whether a text begins as a list, a dict or a tuple of literals does."""
 
+_tuple_starts = re.compile(r"\((?:\(|['\"]|-?\d[\d.]*,|None,|[A-Za-z.]+\()").match
+"""Whether a text begins as a tuple does, not as a note such as "(2 rows)"."""
+
 _NO_LITERAL = object()
 
 _NAMED_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "NaN": float("nan")}
 
-_TEXT_TYPES = frozenset({"Decimal", "Timestamp", "Literal", "URIRef", "UUID"})
+_TEXT_TYPES = frozenset({"Decimal", "Timestamp", "Literal", "URIRef", "UUID", "Variable"})
 """Types whose first argument is their text."""
 
 MOST_BITS = 4096
@@ -48,9 +52,9 @@ class DecodedText(NamedTuple):
 def looks_like_json(text: str) -> bool:
     """Return whether a text begins as JSON of an object, an array or a string does.
 
-    So do tuples of tuples, as Python shows them.
+    So do tuples, as Python shows them: of tuples, or one on each line.
     """
-    return text[:1] in ("{", "[", '"') or text.startswith("((")
+    return text[:1] in ("{", "[", '"') or _tuple_starts(text) is not None
 
 
 def decode_json(text: str) -> DecodedText:
@@ -79,6 +83,8 @@ def decode_json(text: str) -> DecodedText:
         pass
     if _python_starts(text):
         value = _decode_python(text)
+        if value is _NO_LITERAL:
+            value = _decode_python_lines(text)
         if value is not _NO_LITERAL:
             return DecodedText(value, "")
     raise MalformedStep(f"not JSON: {problem}")
@@ -107,6 +113,8 @@ def _decode_leniently(text: str) -> DecodedText:
         return _decode_lines([value], rest)
     if rest.startswith("[") and isinstance(value, list):
         return _decode_lines(value, rest)
+    if value == [] and says_no_rows(rest):
+        return DecodedText(value, rest)
     if rest and not _holds_containers(value):
         raise ValueError("text follows a value that holds no others")
     return DecodedText(value, rest)
@@ -158,6 +166,17 @@ def _decode_python(text: str) -> Any:
         return _NO_LITERAL
 
 
+def _decode_python_lines(text: str) -> Any:
+    """Decode rows that Python printed one by one: a list of the dict, list or tuple on each line.
+
+    Return `_NO_LITERAL` if a line is none.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or any(not line.endswith(("}", "]", ")")) for line in lines):
+        return _NO_LITERAL
+    return _decode_python(f"[{','.join(lines)}]")
+
+
 def _value_of_node(node: Any) -> Any:
     """Return the value of a literal in a syntax tree as JSON has it, but tuples.
 
@@ -196,6 +215,8 @@ def _value_of_call(node: Any) -> Any:
     if name in ("date", "datetime") and 3 <= len(arguments) <= 7:
         kind = datetime if name == "datetime" else date
         return kind(*arguments).isoformat()
+    if name == "BNode" and arguments and isinstance(arguments[0], str):
+        return f"_:{arguments[0]}"
     if name in _TEXT_TYPES and arguments and isinstance(arguments[0], str):
         return arguments[0]
     raise ValueError("no literal")

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.formats.table import Table, column_name, document_of_rows
+from graphrag_eval_async.steps.formats.row_counts import row_count_in
+from graphrag_eval_async.steps.formats.table import (
+    AmbiguousStep,
+    Table,
+    column_name,
+    document_of_rows,
+)
 from graphrag_eval_async.steps.formats.terms import read_term, untyped_term
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphrag_eval_async.steps.formats.terms import Term
 
 _RULES = "-=+:| \t"
@@ -18,15 +27,67 @@ _RULES = "-=+:| \t"
 MOST_LINES_ABOVE = 40
 """How many lines of other text may stand above a table."""
 
+_BOX_LINES = (
+    ("|", "│┃║┆┇┊┋╎╏┃"),
+    ("-", "─━┄┅┈┉╌╍╴╶╸╺╼╾"),
+    ("=", "═"),
+    (" ", "╵╷╹╻╽╿"),
+    ("+", "┌┍┎┏┐┑┒┓└┕┖┗┘┙┚┛├┝┞┟┠┡┢┣┤┥┦┧┨┩┪┫┬┭┮┯┰┱┲┳┴┵┶┷┸┹┺┻┼┽┾┿╀╁╂╃╄╅╆╇╈╉╊╋"),
+    ("+", "╒╓╔╕╖╗╘╙╚╛╜╝╞╟╠╡╢╣╤╥╦╧╨╩╪╫╬╭╮╯╰"),
+)
+"""The characters of Unicode that draw boxes, by the character of ASCII that draws the same."""
+
+_ASCII_OF_BOX = {ord(line): plain for plain, lines in _BOX_LINES for line in lines}
+
+_BOX_RULES = "".join(lines for plain, lines in _BOX_LINES if plain != " ") + " "
+"""Characters of the lines between the rows of a box that is drawn with Unicode."""
+
+_ELLIPSES = frozenset({"..", "...", "…", "·"})
+"""The cells of a row that stands for those that are not shown."""
+
+is_type = re.compile(
+    r"(?:u?(?:tiny|small|big|huge)?int(?:eger)?\d*|varchar|double|float|real|boolean|date|time"
+    r"|timestamp[ \w]*|interval|uuid|blob|json|decimal\([\d,]+\)"
+    r"|str|bool|[iuf]\d+|datetime|duration|list|struct|cat|enum|binary|null|object|decimal)"
+    r"(?:\[[^\]]*\]*)?",
+    re.IGNORECASE,
+).fullmatch
+"""Whether a cell is the type of a column, as DuckDB or polars writes it below a name."""
+
 _pipes = re.compile(r"(?<!\\)\|").split
 
 
 def has_pipes(text: str) -> bool:
     """Return whether a text seems to hold a table with pipes: a rule, and a line with pipes beside
-    it.
+    it; or two lines that begin and end with pipes.
     """
-    lines = [line.strip() for line in text.split("\n", MOST_LINES_ABOVE)[:MOST_LINES_ABOVE]]
-    return any(_is_rule_of_table(lines, index) for index in range(len(lines)))
+    lines = _lines_in_ascii(text, MOST_LINES_ABOVE)
+    if any(_is_rule_of_table(lines, index) for index in range(len(lines))):
+        return True
+    return len(lines) > 1 and all(map(_has_edges, lines[:2]))
+
+
+def _lines_in_ascii(text: str, most: int = -1) -> list[str]:
+    """Return the first lines of a text, with Unicode's boxes drawn in ASCII; all if `most` is -1.
+
+    Other texts keep such characters: they may stand in cells.
+    """
+    lines = [line.strip() for line in text.split("\n", most)]
+    if most > 0:
+        lines = lines[:most]
+    if not text.isascii() and any(_is_rule_of_box(line) for line in lines):
+        lines = [line.translate(_ASCII_OF_BOX).strip() for line in lines]
+    return lines
+
+
+def _has_edges(line: str) -> bool:
+    """Return whether a line begins and ends with a pipe."""
+    return len(line) > 2 and line.startswith("|") and line.endswith("|")
+
+
+def _is_rule_of_box(line: str) -> bool:
+    """Return whether a line consists of characters that draw boxes."""
+    return len(line) > 2 and not line.strip(_BOX_RULES)
 
 
 def _is_rule_of_table(lines: list[str], index: int) -> bool:
@@ -46,7 +107,7 @@ def read_pipes(text: str) -> Table:
     Raises:
         MalformedStep: there is no such table, or lines with pipes stand elsewhere, too.
     """
-    lines = [line.strip() for line in text.split("\n")]
+    lines = _lines_in_ascii(text)
     start = 0
     while start < len(lines) and not (_is_rule_of_table(lines, start) or "|" in lines[start]):
         start += 1
@@ -58,21 +119,85 @@ def read_pipes(text: str) -> Table:
     if any("|" in line for line in around):
         raise MalformedStep("not one table with pipes: a line in it has none")
 
-    is_boxed = _is_rule(table[0]) if table else False
-    if is_boxed:
-        header, *rows = [line for line in table if not _is_rule(line)] or [""]
-    elif len(table) > 1 and _is_rule(table[1]):
-        header, rows = table[0], table[2:]
-    else:
-        raise MalformedStep("not a table with pipes: the second line must be dashes")
+    header, rows = _split_header(table)
     has_edges = header.startswith("|")
     names = [column_name(name) for name in _cells(header, has_edges=has_edges)]
+    if _is_rule(table[0]):
+        style = _Style.BOXED
+    elif len(table) > 1 and set(table[1]) == {"-"}:
+        style = _Style.RDFLIB
+    else:
+        style = _Style.PLAIN
     terms = []
     for row in rows:
         cells = _cells(row, has_edges=has_edges)
-        terms.append([_read_cell(cell, is_boxed=is_boxed) for cell in cells])
+        if row_count_in(row.strip("| ")) is not None and len(cells) < len(names):
+            around.append(row)
+            continue
+        check_all_rows_shown(cells)
+        terms.append([_read_cell(cell, style) for cell in cells])
     document = document_of_rows(names, terms)
     return Table(document, typed=False, has_blanks=True, unread="\n".join(around))
+
+
+class _Style(Enum):
+    """How the cells of a table with pipes are written."""
+
+    PLAIN = auto()
+    """As text."""
+
+    BOXED = auto()
+    """As text, or as stores print terms in boxes: in Turtle's syntax."""
+
+    RDFLIB = auto()
+    """In Turtle's syntax, with a dash for an unbound cell. A rule without joints follows the names.
+    """
+
+
+def _split_header(table: list[str]) -> tuple[str, list[str]]:
+    """Return the line with the names, and the lines of rows below its rule.
+
+    The types that DuckDB and polars write below the names of columns are no row.
+
+    Raises:
+        MalformedStep: no rule follows the names.
+    """
+    first = 0
+    while first < len(table) and _is_rule(table[first]):
+        first += 1
+    if first == len(table):
+        raise MalformedStep("not a table with pipes: it has no header")
+
+    below = table[first + 1 :]
+    has_rule = len(below) > 0 and _is_rule(below[0])
+    if first == 0 and not has_rule and not all(map(_has_edges, table)):
+        raise MalformedStep("not a table with pipes: the second line must be dashes")
+    if has_rule and set(_cells(below[0], has_edges=True)) == {"---"}:
+        types = below[1:3]  # As polars writes them.
+    else:
+        types = below[:2]
+    rows = [line for line in below if not _is_rule(line)]
+    if len(types) == 2 and _is_line_of_types(types[0]) and _is_rule(types[1]):
+        rows = rows[1:]
+    header = table[first]
+    if header.startswith("||"):  # As Jira writes names.
+        header = header.replace("||", "|")
+    return header, rows
+
+
+def _is_line_of_types(line: str) -> bool:
+    """Return whether each cell is the type of a column, as DuckDB and polars write it."""
+    return all(map(is_type, _cells(line, has_edges=True)))
+
+
+def check_all_rows_shown(cells: Sequence[str]) -> None:
+    """Check that a row holds values, not the dots by which tools shorten tables.
+
+    Raises:
+        AmbiguousStep: it consists of dots.
+    """
+    if len(cells) > 0 and _ELLIPSES.issuperset(cells):
+        raise AmbiguousStep("the table is shortened: some rows are not shown")
 
 
 def _is_rule(line: str) -> bool:
@@ -90,9 +215,11 @@ def _cells(line: str, *, has_edges: bool) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in cells]
 
 
-def _read_cell(text: str, *, is_boxed: bool) -> Term | None:
-    """Return the term in a cell; None if it is empty. Stores print terms in boxes."""
-    if not text:
+def _read_cell(text: str, style: _Style) -> Term | None:
+    """Return the term in a cell; None if it is empty."""
+    if not text or (style is _Style.RDFLIB and text == "-"):
         return None
-    term = read_term(text) if is_boxed else None
+    term = None
+    if style is not _Style.PLAIN:
+        term = read_term(text)
     return untyped_term(text) if term is None else term

@@ -13,11 +13,13 @@ from typing import Any
 
 from graphrag_eval_async.catalogue.media_types import CSV, TSV, XML
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.aligned import read_aligned, seems_aligned
 from graphrag_eval_async.steps.formats.delimited import is_tsv, read_csv, read_tsv
 from graphrag_eval_async.steps.formats.envelopes import open_envelopes
 from graphrag_eval_async.steps.formats.json_tables import is_table, read_json_table
 from graphrag_eval_async.steps.formats.pipes import has_pipes, read_pipes
-from graphrag_eval_async.steps.formats.table import Document, Table, answer
+from graphrag_eval_async.steps.formats.prose import split_after_xml
+from graphrag_eval_async.steps.formats.table import AmbiguousStep, Document, Table, answer
 from graphrag_eval_async.steps.formats.xml_results import read_xml
 
 STEPS_PER_VALUE = 8
@@ -107,9 +109,17 @@ def _read_text(text: str, media_type: str | None) -> Table:
     if not text:
         raise MalformedStep("neither SPARQL results nor a table")
     if text.lstrip()[:1] == "<" and not is_tsv(text):
-        return Table(read_xml(text), typed=True)
+        xml, note = split_after_xml(text)
+        return Table(read_xml(xml), typed=True, unread=note)
     if has_pipes(text):
         return read_pipes(text)
+    if seems_aligned(text):
+        try:
+            return read_aligned(text)
+        except AmbiguousStep:
+            raise
+        except MalformedStep:
+            pass  # It may be CSV with one column.
     if media_type == TSV or is_tsv(text):
         try:
             return read_tsv(text)
@@ -117,6 +127,22 @@ def _read_text(text: str, media_type: str | None) -> Table:
             if media_type != CSV:
                 raise
     return read_csv(text, is_declared=media_type == CSV)
+
+
+def describe_ambiguity(output: Any, media_type: str | None) -> str | None:
+    """Return why the table in an output cannot be read for sure; None if it can, or if it is none.
+
+    Args:
+        output: a value of JSON, or text.
+        media_type: what the step says of its output.
+    """
+    try:
+        read_table(output, media_type=media_type)
+    except AmbiguousStep as error:
+        return str(error)
+    except MalformedStep:
+        return None
+    return None
 
 
 def steps_to_read(output: Any) -> int:

@@ -16,7 +16,9 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.formats.terms import VIRTUOSO_NODE, XSD
 from graphrag_eval_async.steps.tables.columns import BLANK, Column, values_of
+from graphrag_eval_async.steps.tables.temporal import PARTS_OF_DATES, without_utc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -27,8 +29,13 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 _VALUE, _DATATYPE, _TYPE = attrgetter("value"), attrgetter("datatype"), attrgetter("type")
 
-# A larger table with more cells than this per bound cell is refused.
-_FEW_CELLS, _CELLS_PER_BOUND = 1_000_000, 50
+_PARTS_OF_DATES = frozenset(XSD + name for name in PARTS_OF_DATES)
+
+_FEW_CELLS = 1_000_000
+"""Cells of a table that are laid out as columns however many of them are unbound."""
+
+_CELLS_PER_BOUND = 50
+"""Maximum cells of a larger table for each bound cell."""
 
 
 class _Term(msgspec.Struct, gc=False):
@@ -74,43 +81,52 @@ _decode_plain = msgspec.json.Decoder(_Plain).decode
 
 
 def are_plain(output: Any, required: Collection[str]) -> bool:
-    """Whether text is SPARQL results with the required columns and nothing wrong or unusual.
+    """Return whether text is SPARQL results that surely are a valid reference.
 
-    Much quicker than reading them; of what is not plain, reading tells whether it is right, and
-    what is not.
+    They have the required columns, and nothing unusual. This is much quicker than reading them. If
+    the answer is no, reading tells whether and why they are invalid.
     """
-    if isinstance(output, str) and output[:1] == "\ufeff":  # Only this decoder skips it.
-        return False
+    if isinstance(output, str) and output[:1] == "\ufeff":
+        return False  # Other decoders refuse a byte order mark, which this one would skip.
     try:
         document = _decode_plain(output)
     except (TypeError, ValueError, RecursionError):
         return False
-    rows, listed = document.results.bindings, document.head.vars
-    variables = frozenset(listed)
+    rows = document.results.bindings
+    variables = document.head.vars
+    distinct_variables = frozenset(variables)
     return (
         document.boolean is None
-        and len(listed) * len(rows) <= _FEW_CELLS
-        and len(variables) == len(listed)
+        and len(variables) * len(rows) <= _FEW_CELLS
+        and len(distinct_variables) == len(variables)
         and len(frozenset(required)) == len(required)
-        and variables.issuperset(required)
-        and variables.issuperset(chain.from_iterable(rows))
+        and distinct_variables.issuperset(required)
+        and distinct_variables.issuperset(chain.from_iterable(rows))
     )
 
 
 @dataclass(slots=True, eq=False)
 class SparqlResults:
-    """Immutable results of a query: `boolean` for ASK, otherwise `row_count` rows."""
+    """Results of a query, which do not change after they were read.
+
+    Attributes:
+        variables: the names of all columns.
+        columns: the columns of those variables that are bound in at least one row.
+        row_count: the number of rows.
+        boolean: the answer to ASK; None for a table.
+        flaw: a mistake that was tolerated in reading; None if there was none.
+    """
 
     variables: Collection[str] = ()
-    columns: Sequence[Column] = ()  # Of the variables that are bound in at least one row.
+    columns: Sequence[Column] = ()
     row_count: int = 0
     boolean: bool | None = None
-    flaw: str | None = None  # A mistake that was tolerated in reading.
+    flaw: str | None = None
 
     def named(self, names: Iterable[str]) -> list[Column]:
-        """The columns of these variables, except variables without a column."""
-        columns = {column.name: column for column in self.columns}
-        return [columns[name] for name in names if name in columns]
+        """Return the columns of some variables, without those that are bound in no row."""
+        columns_by_name = {column.name: column for column in self.columns}
+        return [columns_by_name[name] for name in names if name in columns_by_name]
 
 
 class _TypedTerm(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -139,14 +155,14 @@ class TypedTable(msgspec.Struct, gc=False):
     boolean: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # Even null makes it no table.
 
     def is_same(self, other: TypedTable) -> bool:
-        """Whether both have the same variables and equal rows."""
+        """Return whether two tables have the same variables, and equal rows in the same order."""
         if self.boolean is not msgspec.UNSET or other.boolean is not msgspec.UNSET:
             return False
         if self.results.bindings != other.results.bindings:
             return False
         variables = self.head.vars
-        others = other.head.vars
-        return variables == others or sorted(variables) == sorted(others)
+        other_variables = other.head.vars
+        return variables == other_variables or sorted(variables) == sorted(other_variables)
 
 
 _decode_typed_table = msgspec.json.Decoder(TypedTable).decode
@@ -185,77 +201,119 @@ def read_results_alone(text: str) -> dict[str, Any] | None:
     return members
 
 
-def is_same_table(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether both have the same variables and equal rows; `one` is known to be SPARQL results."""
-    if "results" not in one or "boolean" in other:
+def is_same_table(table: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two documents are tables with the same variables and equal rows in order.
+
+    The first is known to be SPARQL results, the second may be anything.
+    """
+    if "results" not in table or "boolean" in other:
         return False
     try:
-        if one["results"]["bindings"] != other["results"]["bindings"]:
+        if table["results"]["bindings"] != other["results"]["bindings"]:
             return False
-        variables, others = one["head"]["vars"], other["head"]["vars"]
-        return variables == others or sorted(variables) == sorted(others)
-    except (KeyError, TypeError):  # The other one is not SPARQL results.
+        variables = table["head"]["vars"]
+        other_variables = other["head"]["vars"]
+        return variables == other_variables or sorted(variables) == sorted(other_variables)
+    except (KeyError, TypeError):  # The second is not SPARQL results.
         return False
 
 
 def results_of(
     document: dict[str, Any], *, has_blanks: bool = False, strict_types: bool = False
 ) -> SparqlResults:
-    """The results in a document; if it is compared with one that `has_blanks`, empty texts are
-    unbound. With `strict_types`, an IRI is no literal of the same text.
+    """Return the results in a document of SPARQL results JSON, as columns.
 
-    Raises `MalformedStep` with the place, or `ComparisonBudgetExceeded` for a large table that is
-    too sparse.
+    Args:
+        document: SPARQL results as decoded JSON.
+        has_blanks: whether this or the other table cannot tell unbound cells from empty texts. Then
+            empty texts are read as unbound.
+        strict_types: whether an IRI differs from a literal of the same text.
+
+    Raises:
+        MalformedStep: it is not SPARQL results; the message has the place.
+        ComparisonBudgetExceeded: the table is large and too sparse.
     """
     if "boolean" in document:
         if "results" in document:
             raise _malformed("both boolean and results")
         return SparqlResults(boolean=_checked(document, _Ask).boolean)
     select = _checked(document, _Select)
-    names, rows = select.head.vars, select.results.bindings
+    names = select.head.vars
+    rows = select.results.bindings
     if has_blanks:
         rows = [{name: term for name, term in row.items() if term.value != ""} for row in rows]
-    variables, used = dict.fromkeys(names), set().union(*rows)
-    bound = [name for name in variables if name in used]
-    cells = len(bound) * len(rows)
-    if cells > _FEW_CELLS and cells > (few := sum(map(len, rows))) * _CELLS_PER_BOUND:
-        what = f"{len(bound)} columns of {len(rows)} rows"
-        raise ComparisonBudgetExceeded(f"{what}: too sparse, only {few} bound cells")
+
+    variables = dict.fromkeys(names)
+    names_in_rows = set[str]().union(*rows)
+    bound_names = [name for name in variables if name in names_in_rows]
+    _check_density(rows, width=len(bound_names))
     flaw = None
     if len(variables) < len(names):
         flaw = f"head.vars: {Counter(names).most_common(1)[0][0]!r} is listed twice"
-    elif len(bound) < len(used):
-        name = min(used.difference(variables))
+    elif len(bound_names) < len(names_in_rows):
+        name = min(names_in_rows.difference(variables))
         flaw = f"results.bindings: {name!r} is bound but not among head.vars"
-    columns = [_column(name, [*map(dict.get, rows, repeat(name))]) for name in bound]
+
+    columns = [_column(name, [*map(dict.get, rows, repeat(name))]) for name in bound_names]
     if strict_types:
         for column in columns:
             _mark_iris(column, rows)
     return SparqlResults(variables, columns, len(rows), flaw=flaw)
 
 
+def _check_density(rows: Sequence[dict[str, _Term]], *, width: int) -> None:
+    """Check that few cells of a large table are unbound: its columns would take too much memory.
+
+    Raises:
+        ComparisonBudgetExceeded: too many are.
+    """
+    cells = width * len(rows)
+    if cells <= _FEW_CELLS:
+        return
+    bound_cells = sum(map(len, rows))
+    if cells > bound_cells * _CELLS_PER_BOUND:
+        size = f"{width} columns of {len(rows)} rows"
+        raise ComparisonBudgetExceeded(f"{size}: too sparse, only {bound_cells} bound cells")
+
+
 def _checked(document: dict[str, Any], kind: type[S]) -> S:
+    """Return a document as an instance of a class; raise `MalformedStep` if it does not fit."""
     try:
         return msgspec.convert(document, kind)
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
-        raise _malformed(_explained(document, error)) from None
+        raise _malformed(_explain(document, error)) from None
 
 
-def _explained(document: dict[str, Any], error: Exception) -> str:
-    """What msgspec found wrong, where, and what is right."""
+def _explain(document: dict[str, Any], error: Exception) -> str:
+    """Return what msgspec found wrong in a document and where, with an example of what is right."""
     problem, _, path = str(error).rstrip("`").partition(" - at `$.")
-    if "[...]" in path:  # It does not say which variable of the row.
-        row = document["results"]["bindings"][int(path.split("[")[1].partition("]")[0])]
-        path = path.replace(
-            "[...]", next((f".{name}" for name, term in row.items() if not _is_term(term)), "")
-        )
-    example = "" if "boolean" in document else f"; write it as {_EXAMPLE}"
-    if missing := re.fullmatch("Object missing required field `([a-z]+)`?", problem):
-        return f"{f'{path}.{missing[1]}'.lstrip('.')} is missing{example}"
-    return f"{path}: {problem.lower().replace('`', '')}{example}" if path else problem
+    if "[...]" in path:
+        path = _path_with_variable(document, path)
+    example = ""
+    if "boolean" not in document:
+        example = f"; write it as {_EXAMPLE}"
+
+    missing = re.fullmatch("Object missing required field `([a-z]+)`?", problem)
+    if missing is not None:
+        place = f"{path}.{missing[1]}".lstrip(".")
+        return f"{place} is missing{example}"
+    if not path:
+        return problem
+    return f"{path}: {problem.lower().replace('`', '')}{example}"
+
+
+def _path_with_variable(document: dict[str, Any], path: str) -> str:
+    """Return a path of msgspec with the variable whose term is wrong, which it writes as [...]."""
+    row_number = int(path.split("[")[1].partition("]")[0])
+    row = document["results"]["bindings"][row_number]
+    for name, term in row.items():
+        if not _is_term(term):
+            return path.replace("[...]", f".{name}")
+    return path.replace("[...]", "")
 
 
 def _is_term(value: Any) -> bool:
+    """Return whether a value is a term as SPARQL results JSON writes it."""
     try:
         return bool(msgspec.convert(value, _Term))
     except msgspec.ValidationError:
@@ -268,21 +326,40 @@ _EXAMPLE = (
 
 
 def _malformed(problem: str) -> MalformedStep:
+    """Return the error for a document that is not SPARQL results JSON."""
     return MalformedStep(f"not SPARQL JSON: {problem}")
 
 
 def _column(name: str, cells: list[_Term | None]) -> Column:
-    bound = [*filter(None, cells)]
-    texts: list[Any] = [*map(_VALUE, bound)]
+    """Return the column of a variable with the text and the value of each cell; None is unbound."""
+    bound_cells = [*filter(None, cells)]
+    texts: list[Any] = [*map(_VALUE, bound_cells)]
     if dict in set(map(type, texts)):
-        texts = [_text(cell) for cell in bound]
-    values = values_of(texts, [*map(_DATATYPE, bound)])
-    if "bnode" in map(_TYPE, bound):
+        texts = [_text(cell) for cell in bound_cells]
+    if VIRTUOSO_NODE in "".join(texts):
+        _mark_blank_nodes_of_virtuoso(bound_cells)
+
+    datatypes = [*map(_DATATYPE, bound_cells)]
+    if not _PARTS_OF_DATES.isdisjoint(datatypes):
+        pairs = zip(texts, datatypes, strict=True)
+        texts = [without_utc(text) if kind in _PARTS_OF_DATES else text for text, kind in pairs]
+    values = values_of(texts, datatypes)
+
+    if "bnode" in map(_TYPE, bound_cells):
         return _column_with_blank_nodes(name, cells, texts, values)
-    if len(bound) == len(cells):
+    if len(bound_cells) == len(cells):
         return Column(name, texts, values)
-    spread = _spread(texts, cells)
-    return Column(name, spread, spread if values is texts else _spread(values, cells))
+    texts_with_unbound = _spread(texts, cells)
+    if values is texts:
+        return Column(name, texts_with_unbound, texts_with_unbound)
+    return Column(name, texts_with_unbound, _spread(values, cells))
+
+
+def _mark_blank_nodes_of_virtuoso(terms: list[_Term]) -> None:
+    """Give the type of blank nodes to terms that Virtuoso writes as IRIs, such as nodeID://b1."""
+    for term in terms:
+        if isinstance(term.value, str) and term.value.startswith(VIRTUOSO_NODE):
+            term.type = "bnode"
 
 
 def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:
@@ -298,9 +375,17 @@ def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:
 def _column_with_blank_nodes(
     name: str, cells: list[_Term | None], bound_texts: list[Any], bound_values: Sequence[Value]
 ) -> Column:
-    """Return a column some of whose cells are blank nodes."""
+    """Return the column of a variable some of whose cells are blank nodes.
+
+    Args:
+        name: the variable.
+        cells: the term of each cell; None if it is unbound.
+        bound_texts: the texts of bound cells.
+        bound_values: the values of bound cells.
+    """
     texts = _spread(bound_texts, cells)
     values = _spread(bound_values, cells)
+    # The labels count where blank nodes are compared; their texts are shown to people.
     labels: list[str | None] = [None] * len(cells)
     for row, cell in enumerate(cells):
         if cell is not None and cell.type == "bnode":
@@ -311,19 +396,22 @@ def _column_with_blank_nodes(
 
 
 def _text(term: _Term) -> str:
-    """The text of a term; of a triple, its canonical JSON."""
+    """Return the text of a term; of a triple, its JSON with sorted keys.
+
+    Raises:
+        MalformedStep: the value is an object, and the term is no triple.
+    """
     if isinstance(term.value, str):
         return term.value
+    if term.type != "triple":
+        raise _malformed("results.bindings: the value of a term is an object, and it is no triple")
     try:
-        if term.type != "triple":
-            raise _malformed(
-                "results.bindings: the value of a term is an object, and it is no triple"
-            )
         return orjson.dumps(term.value, option=orjson.OPT_SORT_KEYS).decode()
     except orjson.JSONEncodeError as error:
         raise _malformed(f"results.bindings: a triple: {error}") from None
 
 
 def _spread(bound: Iterable[Any], cells: list[_Term | None]) -> list[Any]:
-    supply = iter(bound)
-    return [None if cell is None else next(supply) for cell in cells]
+    """Return what belongs to the bound cells of a column, with None for its unbound cells."""
+    next_of_bound = iter(bound)
+    return [None if cell is None else next(next_of_bound) for cell in cells]

@@ -15,6 +15,10 @@ Document: TypeAlias = dict[str, Any]
 """An object of SPARQL results JSON."""
 
 
+class AmbiguousStep(MalformedStep):
+    """An output that can be read as several tables, or of which a part is missing."""
+
+
 class Table(NamedTuple):
     """A table, or the answer to ASK, that was read from an output."""
 

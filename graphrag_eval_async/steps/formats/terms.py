@@ -14,8 +14,19 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 
 BOOLEAN = f"{XSD}boolean"
 
-BLANK_NODE_STARTS = ("_:", "nodeID://")
-"""How labels of blank nodes begin in text, the second in that of Virtuoso."""
+DOUBLE = f"{XSD}double"
+
+VIRTUOSO_NODE = "nodeID://"
+"""How Virtuoso begins the labels of blank nodes, also where it calls them IRIs or texts."""
+
+BLANK_NODE_STARTS = ("_:", VIRTUOSO_NODE)
+"""How labels of blank nodes begin in text."""
+
+INFINITIES = {
+    **dict.fromkeys(("INF", "+INF", "inf", "+inf", "Infinity", "+Infinity"), "INF"),
+    **dict.fromkeys(("-INF", "-inf", "-Infinity"), "-INF"),
+}
+"""How XML Schema writes the infinite numbers that tools and languages write in these ways."""
 
 Term: TypeAlias = dict[str, Any]
 """A term of SPARQL results JSON: its `value`, and what else is known of it."""
@@ -25,7 +36,7 @@ _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'"
 # Alternatives begin differently, so the patterns never backtrack for long.
 _OUTSIDE = r"""<>"{}|^`\\\x00-\x20"""
 _IRI = rf"<([^:{_OUTSIDE}]*+:[^{_OUTSIDE}]*+)>"
-_SUFFIX = rf"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^(?:{_IRI}|([\w.-]*:[\w.-]+)))?"
+_SUFFIX = rf"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^(?:{_IRI}|([\w.-]*:[^{_OUTSIDE}]+)))?"
 _literal = re.compile(
     rf"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'){_SUFFIX}""", re.DOTALL
 ).fullmatch
@@ -39,12 +50,12 @@ is_iri = re.compile(_IRI).fullmatch
 def read_term(text: str) -> Term | None:
     """Return the term that a text is in Turtle's syntax; None if it is none.
 
-    A datatype may have a prefix, of which `xsd:` is known. Text in quotes may hold quotes without
-    escapes.
+    A datatype may have a prefix, of which `xsd:` is known, or be an IRI without brackets, as
+    Comunica writes it. Text in quotes may hold quotes without escapes.
     """
     if text.startswith("<") and text.endswith(">"):
         iri = _unescape(text[1:-1])
-        return None if iri is None else {"type": "uri", "value": iri}
+        return None if iri is None else resource_term(iri)
     if text.startswith(BLANK_NODE_STARTS) and text != "_:":
         return {"type": "bnode", "value": text.removeprefix("_:")}
     if text in ("true", "false"):
@@ -79,9 +90,21 @@ def _read_literal(text: str) -> Term | None:
     return _literal_term(text[1:end].replace(quote * 2, quote), *suffix.groups())
 
 
+def resource_term(iri: str) -> Term:
+    """Return the term of an IRI; of one that is a label of Virtuoso, a blank node."""
+    kind = "bnode" if iri.startswith(VIRTUOSO_NODE) else "uri"
+    return {"type": kind, "value": iri}
+
+
 def _literal_term(
     value: str, language: str | None, datatype: str | None, prefixed_type: str | None
 ) -> Term:
+    """Return a literal; of a text that is a label of Virtuoso, a blank node.
+
+    The last two are its datatype as an IRI or with a prefix, of which one is None.
+    """
+    if value.startswith(VIRTUOSO_NODE):
+        return resource_term(value)
     term = {"type": "literal", "value": value}
     if language:
         term["xml:lang"] = language
@@ -100,7 +123,8 @@ def untyped_term(text: str) -> Term:
     The type of a number does not affect how it compares as text.
     """
     if is_iri(text):
-        return {"value": text[1:-1]}
+        iri = text[1:-1]
+        return resource_term(iri) if iri.startswith(VIRTUOSO_NODE) else {"value": iri}
     if text.startswith(BLANK_NODE_STARTS):
         return {"type": "bnode", "value": text.removeprefix("_:")}
     if text.startswith('"') and not text.endswith('"'):
@@ -110,6 +134,8 @@ def untyped_term(text: str) -> Term:
             return literal
     if text.lower() in ("true", "false"):
         return {"value": text, "datatype": BOOLEAN}
+    if text in ("INF", "-INF"):
+        return {"value": text, "datatype": DOUBLE}
     trimmed = text.strip(" \t\r\n")
     datatype = number_type(trimmed)
     if datatype is None:
@@ -118,6 +144,11 @@ def untyped_term(text: str) -> Term:
     if datatype is None:
         return {"value": text}
     return {"value": text, "datatype": datatype}
+
+
+def infinity_term(*, is_negative: bool) -> Term:
+    """Return the literal of an infinite double."""
+    return {"value": "-INF" if is_negative else "INF", "datatype": DOUBLE}
 
 
 def boolean_term(value: bool) -> Term:

@@ -19,46 +19,63 @@ if TYPE_CHECKING:
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _SPARQL = "http://www.w3.org/2005/sparql-results#"
-_SKIPPED = re.compile(r"\s*<(\?|!--)")
-"""The start of an instruction or a comment, which may stand before a document type."""
-_REPEATED = {"variable", "link", "result", "uri", "bnode", "literal", "triple"}
+
+_instruction_or_comment = re.compile(r"\s*<(\?|!--)").match
+"""The start of what may stand before a document type."""
+
+_REPEATABLE = frozenset({"variable", "link", "result", "uri", "bnode", "literal", "triple"})
+"""Tags that may occur several times within one element."""
+
 MAX_DEPTH = 40
+"""Maximum levels of triples within triples."""
+
 MAX_TAGS = 4_000_000
+"""Maximum number of tags: each takes some hundred bytes of memory."""
 
 
 def read_xml(text: str) -> dict[str, Any]:
-    """An equivalent SPARQL results JSON object, from the text of SPARQL results XML."""
+    """Return the SPARQL results in XML as an object of SPARQL results JSON.
+
+    Raises:
+        MalformedStep: it is not SPARQL results.
+    """
     document: dict[str, Any] = {}
     for part in _children(_root(text), "head", "results", "boolean"):
         if part.tag == "head":
-            variables = [
-                each for each in _children(part, "variable", "link") if each.tag == "variable"
-            ]
-            document["head"] = {"vars": [_name(each) for each in variables]}
+            children = list(_children(part, "variable", "link"))
+            names = [_name(child) for child in children if child.tag == "variable"]
+            document["head"] = {"vars": names}
         elif part.tag == "results":
-            document["results"] = {"bindings": [_row(each) for each in _children(part, "result")]}
-        elif (truth := (part.text or "").strip()) in ("true", "false"):
-            document["boolean"] = truth == "true"
+            document["results"] = {"bindings": [_row(row) for row in _children(part, "result")]}
         else:
-            raise _malformed("<boolean> is neither true nor false")
+            document["boolean"] = _boolean(part)
     return document
 
 
+def _boolean(element: Element) -> bool:
+    """Return the answer to ASK in an element; raise `MalformedStep` if it is none."""
+    text = (element.text or "").strip()
+    if text not in ("true", "false"):
+        raise _malformed("<boolean> is neither true nor false")
+    return text == "true"
+
+
 def _root(text: str) -> Element:
-    """The root of an XML document whose names have lost their namespaces."""
-    place, text = 0, text.strip()
-    while (begun := _SKIPPED.match(text, place)) is not None:
-        mark = "?>" if begun[1] == "?" else "-->"
-        end = text.find(mark, begun.end())
-        place = len(text) if end < 0 else end + len(mark)
-    if text[place:].lstrip().startswith("<!DOCTYPE"):
-        raise _malformed("declares a document type")
+    """Return the root of an XML document, in which all tags have lost their namespaces.
+
+    Raises:
+        MalformedStep: it is not well-formed, declares a document type, has too many tags, or is
+            something other than SPARQL results.
+    """
+    text = text.strip()
+    _check_no_document_type(text)
     if text.count("<") > MAX_TAGS:
         raise _malformed(f"more than {MAX_TAGS:,} tags")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314  (without a document type, nothing expands)
     except (ElementTree.ParseError, UnicodeEncodeError) as error:
         raise _malformed(str(error)) from None
+
     namespace = root.tag.rpartition("}")[0].removeprefix("{")
     if namespace not in ("", _SPARQL):
         raise _malformed(f"the namespace {namespace[:80]} is another")
@@ -69,48 +86,84 @@ def _root(text: str) -> Element:
     return root
 
 
+def _check_no_document_type(text: str) -> None:
+    """Raise `MalformedStep` if a document type is declared, after instructions and comments."""
+    place = 0
+    match = _instruction_or_comment(text, place)
+    while match is not None:
+        end_mark = "?>" if match[1] == "?" else "-->"
+        end = text.find(end_mark, match.end())
+        if end < 0:
+            return
+        place = end + len(end_mark)
+        match = _instruction_or_comment(text, place)
+    if text[place:].lstrip().startswith("<!DOCTYPE"):
+        raise _malformed("declares a document type")
+
+
 def _malformed(problem: str) -> MalformedStep:
+    """Return the error for XML that is not SPARQL results."""
     return MalformedStep(f"not SPARQL XML: {problem}")
 
 
-def _children(parent: Element, *names: str) -> Iterator[Element]:
-    """The children, which must have one of these names, and only some of which may be repeated."""
-    known = set()
+def _children(parent: Element, *tags: str) -> Iterator[Element]:
+    """Yield the children of an element, which must have one of some tags.
+
+    Raises:
+        MalformedStep: a child has another tag, or is repeated and may not be. Bindings may be
+            repeated with different names.
+    """
+    earlier = set[str]()
     for child in parent:
-        if child.tag not in names:
+        if child.tag not in tags:
             raise _malformed(f"<{child.tag}> is out of place")
-        key = child.get("name", child.tag) if child.tag == "binding" else child.tag
-        if key in known and child.tag not in _REPEATED:
+        key = child.tag
+        if child.tag == "binding":
+            key = child.get("name", child.tag)
+        if key in earlier and child.tag not in _REPEATABLE:
             raise _malformed(f"<{child.tag}> is repeated")
-        known.add(key)
+        earlier.add(key)
         yield child
 
 
 def _name(element: Element) -> str:
+    """Return the name of a variable or a binding; raise `MalformedStep` if it has none."""
     if "name" not in element.attrib:
         raise _malformed(f"<{element.tag}> has no name")
     return element.attrib["name"]
 
 
 def _row(result: Element) -> dict[str, Any]:
-    return {_name(each): _term(each) for each in _children(result, "binding")}
+    """Return the terms of a row by the names of their variables."""
+    return {_name(binding): _term(binding) for binding in _children(result, "binding")}
 
 
-def _term(place: Element, depth: int = 0) -> dict[str, Any]:
-    """The one term in an element."""
-    terms = [*_children(place, "uri", "bnode", "literal", "triple")]
+def _term(parent: Element, depth: int = 0) -> dict[str, Any]:
+    """Return the one term in an element, as SPARQL results JSON writes it.
+
+    Args:
+        parent: a binding, or a part of a triple.
+        depth: how many triples it is in.
+
+    Raises:
+        MalformedStep: it does not hold one term, or triples nest too deep.
+    """
+    terms = [*_children(parent, "uri", "bnode", "literal", "triple")]
     if len(terms) != 1 or depth > MAX_DEPTH:
-        raise _malformed(f"<{place.tag}> does not hold one term, or nests too deep")
+        raise _malformed(f"<{parent.tag}> does not hold one term, or nests too deep")
     [term] = terms
     if term.tag == "triple":
-        parts = {
-            each.tag: _term(each, depth + 1)
-            for each in _children(term, "subject", "predicate", "object")
-        }
-        return {"type": "triple", "value": parts}
-    if len(term):
+        parts = _children(term, "subject", "predicate", "object")
+        return {"type": "triple", "value": {part.tag: _term(part, depth + 1) for part in parts}}
+    if len(term) > 0:
         raise _malformed(f"<{term[0].tag}> is out of place")
+
     text = term.text or ""
-    found = {"type": term.tag, "value": text if term.tag == "literal" else text.strip()}
-    attributes = {"datatype": term.get("datatype"), "xml:lang": term.get(_LANGUAGE)}
-    return found | {name: value for name, value in attributes.items() if value is not None}
+    if term.tag != "literal":
+        text = text.strip()
+    json_term = {"type": term.tag, "value": text}
+    for key, attribute in (("datatype", "datatype"), ("xml:lang", _LANGUAGE)):
+        value = term.get(attribute)
+        if value is not None:
+            json_term[key] = value
+    return json_term

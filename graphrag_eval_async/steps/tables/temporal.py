@@ -14,7 +14,7 @@ SECONDS_PER_DAY = 24 * 60 * 60
 MONTHS_PER_YEAR = 12
 
 LONGEST = 60
-"""Characters from which a text is not read: its numbers would take long."""
+"""Characters of texts that are too long to be read: numbers of many digits take long."""
 
 DATE_TIME, DATE, TIME, DURATION = "dateTime", "date", "time", "duration"
 
@@ -30,18 +30,29 @@ KIND_BY_TYPE = {
 """What is read, by the local name of the datatype."""
 
 _ZONE = r"(Z|[+-]\d\d:\d\d)?"
-_DATE = r"(-?\d{4,})-(\d\d)-(\d\d)"
+
+# Besides what XML Schema has, these read a plus before the year, as Wikidata writes it, and between
+# date and time a blank, as Python and SQL databases do. They also write zones as UTC, +00 or +0000.
+_ZONE_AFTER_TIME = r"(Z| ?UTC|[+-]\d\d(?::?\d\d)?)?"
+_DATE = r"([+-]?\d{4,})-(\d\d)-(\d\d)"
 _TIME = r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)"
 _PATTERNS = {
-    DATE_TIME: re.compile(f"{_DATE}T{_TIME}{_ZONE}", re.ASCII),
+    DATE_TIME: re.compile(f"{_DATE}[T ]{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
     DATE: re.compile(f"{_DATE}{_ZONE}", re.ASCII),
-    TIME: re.compile(f"{_TIME}{_ZONE}", re.ASCII),
+    TIME: re.compile(f"{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
     DURATION: re.compile(
         r"(-)?P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?"
         r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
         re.ASCII,
     ),
 }
+
+_utc = re.compile(r"(?<=\d)(?:Z|[+-]00:00)$")
+
+PARTS_OF_DATES = frozenset({"gYear", "gYearMonth", "gMonth", "gMonthDay", "gDay"})
+"""The local names of the datatypes of years, months and days, which are compared as text."""
+
+_is_year_with_zone = re.compile(r"-?\d{4,}(?:-\d\d)?(?:Z|[+-]00:00)", re.ASCII).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +80,11 @@ class Temporal:
 
 
 def read_temporal(text: str, kind: str) -> Temporal | None:
-    """Return the value of a text of this kind, one of those in `KIND_BY_TYPE`; None if it has
-    none.
+    """Return the value of a date, a time or a duration; None if the text is none.
+
+    Args:
+        text: how it is written.
+        kind: one of those in `KIND_BY_TYPE`.
     """
     if len(text) >= LONGEST:
         return None
@@ -79,29 +93,49 @@ def read_temporal(text: str, kind: str) -> Temporal | None:
         return None
     if kind == DURATION:
         return _read_duration(match)
-    parts = list(match.groups())
-    zone = parts.pop()
+
+    # The numbers of the date, then those of the time, then the zone: as many as the kind has.
+    *numbers, zone = match.groups()
+    days = _read_days(numbers[:3]) if kind != TIME else 0
+    seconds = _read_seconds(numbers[-3:]) if kind != DATE else 0
+    if days is None or seconds is None:
+        return None
     offset = _read_offset(zone)
-    days = 0
-    if kind != TIME:
-        year, month, day = (int(part) for part in parts[:3])
-        if not 1 <= month <= MONTHS_PER_YEAR or not 1 <= day <= _days_in_month(year, month):
-            return None
-        days = _days_before(year, month) + day
-    seconds: int | Fraction = 0
-    if kind != DATE:
-        hours, minutes, rest = int(parts[-3]), int(parts[-2]), _read_number(parts[-1])
-        is_end_of_day = (hours, minutes, rest) == (24, 0, 0)
-        if (hours > 23 and not is_end_of_day) or minutes > 59 or rest >= 60:
-            return None
-        seconds = (hours * 60 + minutes) * 60 + rest
-    seconds += days * SECONDS_PER_DAY - offset
+    all_seconds = days * SECONDS_PER_DAY + seconds - offset
     if kind == TIME:
-        seconds %= SECONDS_PER_DAY
-    return Temporal(kind, seconds, has_zone=zone is not None, offset=offset)
+        all_seconds %= SECONDS_PER_DAY
+    return Temporal(kind, all_seconds, has_zone=zone is not None, offset=offset)
+
+
+def _read_days(numbers: list[str]) -> int | None:
+    """Return the days from the beginning of the year 0 to a year, month and day; None if there is
+    no such day.
+    """
+    year, month, day = map(int, numbers)
+    if not 1 <= month <= MONTHS_PER_YEAR:
+        return None
+    if not 1 <= day <= _days_in_month(year, month):
+        return None
+    return _days_before(year, month) + day
+
+
+def _read_seconds(numbers: list[str]) -> int | Fraction | None:
+    """Return the seconds from midnight to an hour, minute and second; None if there is no such
+    time.
+
+    24:00:00 is the end of the day.
+    """
+    hours = int(numbers[0])
+    minutes = int(numbers[1])
+    seconds = _read_number(numbers[2])
+    is_end_of_day = hours == 24 and minutes == 0 and seconds == 0
+    if (hours > 23 and not is_end_of_day) or minutes > 59 or seconds >= 60:
+        return None
+    return (hours * 60 + minutes) * 60 + seconds
 
 
 def _read_duration(match: re.Match[str]) -> Temporal | None:
+    """Return the value of a duration; None if it has no numbers, or none after its T."""
     sign, *numbers = match.groups()
     if not any(numbers) or match[0].endswith("T"):
         return None
@@ -113,23 +147,38 @@ def _read_duration(match: re.Match[str]) -> Temporal | None:
     return Temporal(DURATION, all_seconds, months=all_months)
 
 
+def without_utc(text: str) -> str:
+    """Return a year, month or day without a zone if that is UTC, as `2020Z` has it.
+
+    Such values have no time of day, so tools drop the zone, and stores add it.
+    """
+    return _utc.sub("", text.strip())
+
+
 def _read_number(text: str) -> int | Fraction:
+    """Return a number exactly: as an integer, or as a fraction if it has a decimal point."""
     return Fraction(text) if "." in text else int(text)
 
 
 def _read_offset(text: str | None) -> int:
-    """Return the offset of a time zone in seconds; 0 if there is none."""
-    if text is None or text == "Z":
+    """Return how many seconds a time zone such as +01:00 is ahead of UTC; 0 if there is none."""
+    if text is None or text.endswith(("Z", "UTC")):
         return 0
-    seconds = (int(text[1:3]) * 60 + int(text[4:6])) * 60
-    return -seconds if text[0] == "-" else seconds
+    minutes = int(text[1:3]) * 60
+    if len(text) > len("+00"):
+        minutes += int(text[-2:])
+    if text.startswith("-"):
+        minutes = -minutes
+    return minutes * 60
 
 
 def _is_leap_year(year: int) -> bool:
+    """Return whether a year of the Gregorian calendar has a 29th of February."""
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
 def _days_in_month(year: int, month: int) -> int:
+    """Return how many days a month of the Gregorian calendar has."""
     if month == 2:
         return 29 if _is_leap_year(year) else 28
     return 30 if month in (4, 6, 9, 11) else 31
@@ -139,23 +188,26 @@ def _days_before(year: int, month: int) -> int:
     """Return the days from the beginning of the year 0 to that of a month, in the Gregorian
     calendar.
     """
-    before = year - 1
-    days = year * 365 + before // 4 - before // 100 + before // 400
-    return days + sum(_days_in_month(year, each) for each in range(1, month))
+    full_years = year - 1
+    leap_days = full_years // 4 - full_years // 100 + full_years // 400
+    days_of_months = sum(_days_in_month(year, earlier) for earlier in range(1, month))
+    return year * 365 + leap_days + days_of_months
 
 
 def temporal_type(text: str) -> str | None:
-    """Return the local name of the datatype that a text without a type seems to have; None if it
-    is no date, time or duration.
+    """Return the local name of the datatype that a text without a type seems to have.
 
-    Times and numbers alone are left as text.
+    None if it is no date, duration, or year with a zone. Times and numbers alone are left as text.
     """
     kinds: tuple[str, ...] = ()
-    if text[4:5] == "-" and text[7:8] == "-":
+    date_part = text.removeprefix("+")
+    if date_part[4:5] == "-" and date_part[7:8] == "-":
         kinds = (DATE_TIME, DATE)
     elif text.startswith(("P", "-P")):
         kinds = (DURATION,)
     for kind in kinds:
         if read_temporal(text, kind) is not None:
             return kind
+    if len(text) < LONGEST and _is_year_with_zone(text):
+        return "gYear"
     return None

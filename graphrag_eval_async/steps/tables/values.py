@@ -25,35 +25,45 @@ if TYPE_CHECKING:
 
 
 def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budget) -> Agreement:
-    """Return the F1 of two sets of values, and which values differ."""
-    expected, found = _values(reference, budget), _values(actual, budget)
-    if expected == found:
+    """Return the F1 of two sets of values with precision and recall, and which values differ."""
+    expected_values = _values(reference, budget)
+    actual_values = _values(actual, budget)
+    if expected_values == actual_values:
         return Agreement(1.0, shares=(1.0, 1.0, 1.0))
-    common = len(expected & found)
-    sizes = len(found) or 1, len(expected) or 1, (len(found) + len(expected)) / 2
-    shares = tuple(common / size for size in sizes)
-    missing, extra = (
-        _listed("missing_value", expected - found),
-        _listed("extra_value", found - expected),
+    common = len(expected_values & actual_values)
+    # There are no common values if one set is empty, so any number does as its size.
+    precision = common / (len(actual_values) or 1)
+    recall = common / (len(expected_values) or 1)
+    f1 = 2 * common / (len(actual_values) + len(expected_values))
+    differences = first_of_each(
+        _listed("missing_value", expected_values - actual_values),
+        _listed("extra_value", actual_values - expected_values),
     )
-    return Agreement(shares[-1], "wrong_query_result", first_of_each(missing, extra), shares)
+    return Agreement(f1, "wrong_query_result", differences, (precision, recall, f1))
 
 
 def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
+    """Return the different texts of all bound cells; of ASK, "true" or none.
+
+    Labels of blank nodes are local to a table, so only their number can be compared: they are
+    replaced by numbers.
+    """
     if results.boolean is not None:
         return {"true"} if results.boolean else set()
     budget.spend(2 * len(results.columns) * results.row_count)
     texts = {*chain.from_iterable(column.texts for column in results.columns)} - {None}
     if not has_blank_nodes(results.columns):
         return texts
-    # Their labels are local to a table, so only how many they are can be compared.
-    nodes = {f"_:{label}" for column in results.columns for label in column.labels or () if label}
-    return texts - nodes | {f"_:{number}" for number in range(len(nodes))}
+    labels = set[str]()
+    for column in results.columns:
+        labels.update(f"_:{label}" for label in column.labels or () if label is not None)
+    return texts - labels | {f"_:{number}" for number in range(len(labels))}
 
 
 def _listed(kind: str, values: set[str | None]) -> list[Difference]:
-    """The first values in alphabetical order, whatever the order of rows."""
-    return [
-        {"kind": kind, "value": shorten(each)}
-        for each in nsmallest(MAX_DIFFERENCES, map(str, values))
-    ]
+    """Return the first values in alphabetical order as differences of a kind.
+
+    So the list does not depend on the order of rows.
+    """
+    first_values = nsmallest(MAX_DIFFERENCES, map(str, values))
+    return [{"kind": kind, "value": shorten(value)} for value in first_values]

@@ -1,0 +1,161 @@
+"""Reads tables whose columns are aligned by blanks, as pandas and command lines print them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.pipes import check_all_rows_shown, is_type
+from graphrag_eval_async.steps.formats.row_counts import row_count_in
+from graphrag_eval_async.steps.formats.table import (
+    AmbiguousStep,
+    Table,
+    column_name,
+    document_of_rows,
+)
+from graphrag_eval_async.steps.formats.terms import untyped_term
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_CHARACTERS = 1_000_000
+"""Characters of a table up to which it is read: people and models look at such tables."""
+
+_has_gap = re.compile(r"\S {2,}\S|^ {3,}\S").search
+"""Whether a line has two blanks between words, or begins with more, as above numbers of rows."""
+
+_gaps = re.compile(" {2,}")
+
+_other_separator = re.compile(r"[,;\t|<>{}]").search
+
+_is_rule = re.compile(r"[ \t]*[-=─━═]{2,}[-=─━═ \t]*").fullmatch
+
+_NO_NAMES = frozenset({"", "...", "…"})
+"""What stands in the place of a name if a column has none, or if columns are not shown."""
+
+_is_shape = re.compile(r"\[\d+ rows x \d+ columns\]|shape: \(\d+, \d+\)").fullmatch
+"""Whether a line states the size of a table as pandas and polars do."""
+
+
+class _Lines(NamedTuple):
+    """The lines of a text with a table."""
+
+    header: str
+    rows: list[str]
+    notes: list[str]
+    """Lines around the table."""
+
+
+def seems_aligned(text: str) -> bool:
+    """Return whether the header of a text has gaps between its words, and rows follow.
+
+    Commas, semicolons, tabs and pipes in it separate the columns of other formats.
+    """
+    if len(text) > MOST_CHARACTERS:
+        return False
+    lines = _split_lines(text)
+    is_plain = _other_separator(lines.header) is None
+    return is_plain and len(lines.rows) > 0 and _has_gap(lines.header) is not None
+
+
+def read_aligned(text: str) -> Table:
+    """Read names and rows whose cells stand below one another.
+
+    The numbers of rows that pandas prints before them are no column.
+
+    Raises:
+        MalformedStep: a column has no name.
+        AmbiguousStep: the table is shortened.
+    """
+    lines = _split_lines(text)
+    starts = _starts_of_columns(lines)
+    names = [column_name(name) for name in _cells(lines.header, starts)]
+    rows = [_cells(line, starts) for line in lines.rows]
+
+    is_numbered = names[0] == ""
+    if is_numbered:
+        numbers = [row[0] for row in rows]
+        names = names[1:]
+        rows = [row[1:] for row in rows]
+    for row in rows:
+        check_all_rows_shown(row)
+    if is_numbered and numbers != [str(number) for number in range(len(rows))]:
+        raise MalformedStep("aligned by blanks: a column has no name")
+    if not _NO_NAMES.isdisjoint(names):
+        raise AmbiguousStep("the table is shortened: some columns are not shown, or have no name")
+
+    terms = [[untyped_term(cell) if cell else None for cell in row] for row in rows]
+    document = document_of_rows(names, terms)
+    return Table(document, typed=False, has_blanks=True, unread="\n".join(lines.notes))
+
+
+def _split_lines(text: str) -> _Lines:
+    """Return the header, the rows and the notes of a table, without the rules in it."""
+    table: list[str] = []
+    notes: list[str] = []
+    is_below_dashes = False
+    for line in text.split("\n"):
+        plain = line.strip()
+        if not plain:
+            continue
+        if _is_rule(plain):
+            # Three dashes below each name are of polars, which writes the types below them.
+            is_below_dashes = set(plain.split()) == {"---"}
+            continue
+        if is_below_dashes and all(map(is_type, _gaps.split(plain))):
+            continue
+        if _is_shape(plain) or (len(table) > 1 and row_count_in(plain) is not None):
+            notes.append(plain)
+        else:
+            table.append(line.rstrip())
+        is_below_dashes = False
+    if not table:
+        return _Lines("", [], notes)
+    return _Lines(table[0], table[1:], notes)
+
+
+def _cells(line: str, starts: Sequence[int]) -> list[str]:
+    """Split a line where columns start."""
+    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+
+
+def _starts_of_columns(lines: _Lines) -> list[int]:
+    """Return where columns start: after places that are blank in all lines.
+
+    There are two of them or more, or one if a name would have a blank otherwise: pandas leaves one
+    before texts.
+    """
+    width = max(map(len, [lines.header, *lines.rows]))
+    is_blank = [True] * width
+    for line in [lines.header, *lines.rows]:
+        for place, character in enumerate(line):
+            if character != " ":
+                is_blank[place] = False
+    starts = _starts_after_blanks(is_blank, least=2)
+    if not any(" " in name for name in _cells(lines.header, starts)):
+        return starts
+
+    # Blanks in texts may stand below one another. pandas writes a name at the right of its column,
+    # so what has no name belongs to the next.
+    starts = _starts_after_blanks(is_blank, least=1)
+    named = starts[:1]
+    for start, following in pairwise(starts):
+        if lines.header[start:following].strip() or start == 0:
+            named.append(following)
+    return named
+
+
+def _starts_after_blanks(is_blank: Sequence[bool], *, least: int) -> list[int]:
+    """Return the places that are not blank after at least so many that are; the first counts."""
+    starts: list[int] = []
+    blanks = least  # The first column may start at once.
+    for place, blank in enumerate(is_blank):
+        if blank:
+            blanks += 1
+            continue
+        if blanks >= least:
+            starts.append(place)
+        blanks = 0
+    return starts
