@@ -136,13 +136,20 @@ def _read_rows(source: str, problems: list[str]) -> list[_Row]:
 
 
 def _values(cells: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells of a record that are not empty, by the keys that their columns stand for."""
+    """Return the cells of a record that are not empty, by the keys that their columns stand for.
+
+    A key takes precedence over its short name: in a response, `answer` is that of the agent, and
+    `reference_answer` the expected one.
+    """
     values: dict[str, Any] = {}
     for column, cell in cells.items():
-        value = cell.strip() if isinstance(cell, str) else cell
         key = KEY_BY_COLUMN.get(column)
         may_have_type = isinstance(cell, str) or column in _KEYS_OF_OTHER_TYPES
-        if key is not None and may_have_type and value:
+        if key is None or not may_have_type:
+            continue
+        value = cell.strip() if isinstance(cell, str) else cell
+        is_short_name = column != key
+        if value and not (is_short_name and key in values):
             values[key] = value
     return values
 
