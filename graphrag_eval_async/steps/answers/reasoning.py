@@ -61,9 +61,12 @@ _TOKEN = re.compile(
 _ANSWER_BLOCK = re.compile(r"(?<!`)<(/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
 
 _REASONING_LABEL = re.compile(
-    r"\W{0,6}(?:question:[^\n]{1,500}\n\s{0,9})?(?:thoughts?|thinking|reasoning|analysis|rationale|chain[ -]of[ -]thought|"
+    r"\W{0,6}"
+    r"(?:question:[^\n]{1,500}\n\s{0,9})?"  # Which ReAct repeats.
+    r"(?:thoughts?|thinking|reasoning|analysis|rationale|chain[ -]of[ -]thought|"
     r"(?:thinking|thought|reasoning) process|step[ -]by[ -]step (?:thinking|reasoning)|"
-    r"let['’]s think step by step|let me think|here(?:['’]s| is) my (?:thought process|thinking|reasoning)|"
+    r"let['’]s think step by step|let me think|"
+    r"here(?:['’]s| is) my (?:thought process|thinking|reasoning)|"
     r"überlegung(?:en)?|gedankengang|raisonnement|réflexion|razonamiento|pensamiento|"
     r"ragionamento|raciocínio|redenering|rozumowanie|рассуждени[ея]|размышлени[ея]|"
     r"思考(?:过程|過程)?|推理(?:过程)?|推論|생각|추론)"
