@@ -52,6 +52,9 @@ _PART_OF_SUM = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _GOES_ON_AFTER = frozenset("十百千万萬億亿兆만억조천백십")
 """Characters after which digits belong to the same number: 1万2345."""
 
+_GOES_ON_AFTER_SPACE = frozenset("만억조")
+"""Korean ones, after which a space may stand: 1만 2345."""
+
 _WITHOUT_SPACES = re.compile(f"[{WITHOUT_SPACES}{HANGUL}]")
 
 
@@ -140,7 +143,7 @@ def _parts(match: re.Match[str]) -> list[_Part]:
 def _next_part(text: str, previous: _Part) -> _Part | None:
     """Return the part of a number after another one, which must have a larger power of ten.
 
-    Only directly after a character such as 万 may the part have no power.
+    Only after a character such as 万 may the part have no power. None if no such part follows.
     """
     match = _NEXT_PART.match(text, previous.end)
     if match is None:
@@ -149,8 +152,13 @@ def _next_part(text: str, previous: _Part) -> _Part | None:
     part = _Part(match["digits"], scale.exponent, scale.end)
     if 0 < part.exponent < previous.exponent:
         return part
-    is_adjacent = match.start("digits") == previous.end
-    if part.exponent == 0 and is_adjacent and text[previous.end - 1] in _GOES_ON_AFTER:
+    if part.exponent != 0:
+        return None
+    last_character = text[previous.end - 1]
+    gap = text[previous.end : match.start("digits")]
+    if gap == "" and last_character in _GOES_ON_AFTER:
+        return part
+    if gap == " " and last_character in _GOES_ON_AFTER_SPACE:
         return part
     return None
 

@@ -76,13 +76,22 @@ def readable(text: str) -> str:
 
 
 def _without_latex(text: str) -> str:
-    text = _LATEX_SHORT_FRACTION.sub(r" \1/\2", text)
-    text = _LATEX_FRACTION.sub(r" \1/\2", text)
+    """Return a text in which numbers in LaTeX are written as in plain text."""
+    text = text.replace(r"\!", "")  # A negative space, as in 1,\!234.
+    text = _LATEX_SHORT_FRACTION.sub(_as_fraction, text)
+    text = _LATEX_FRACTION.sub(_as_fraction, text)
     text = _LATEX_WRAPPER.sub("", text)
     text = _LATEX_SEPARATOR.sub(_as_separator, text)
     text = _LATEX_TIMES.sub("x ", text)
     text = _LATEX_RAISED.sub(r"\1\2", text)
     return text.replace("\\left", "").replace("\\right", "").replace("\\$", "$")
+
+
+def _as_fraction(fraction: re.Match[str]) -> str:
+    """Return 1/2 for a fraction in LaTeX; a space before it makes 1\\frac{1}{2} a mixed number."""
+    plain = f"{fraction[1]}/{fraction[2]}"
+    is_after_sign = fraction.string[: fraction.start()].endswith("-")
+    return plain if is_after_sign else f" {plain}"
 
 
 def _as_separator(separator: re.Match[str]) -> str:

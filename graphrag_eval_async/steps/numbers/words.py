@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +17,15 @@ from graphrag_eval_async.steps.numbers.number import (
 from graphrag_eval_async.steps.numbers.scales import EXPONENTS, read_scale
 from graphrag_eval_async.steps.numbers.word_tables import (
     ARTICLES,
+    BARE_HUNDREDS,
+    BARE_THOUSANDS,
+    COMMON_DENOMINATORS,
+    COMPOUND_POWERS,
+    DECIMAL_POINTS,
     DENOMINATORS,
     DOZENS,
+    FRENCH_DIGITS,
+    FRENCH_HUNDREDS,
     HALVES,
     JOINERS,
     SINGULAR_DENOMINATORS,
@@ -29,12 +37,18 @@ from graphrag_eval_async.steps.numbers.word_tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+MIN_COMPOUND_CHARACTERS = 6
+"""The least length of a compound such as cento + due, to be quick with other words."""
+
+MAX_CACHED_COMPOUNDS = 1000
+
 LARGEST = 10**30
 """No number in words is larger; without a limit, "million million ..." would cost much time."""
 
 _UNCERTAIN_VALUES = by_word(UNCERTAIN)
 _VALUES = _UNCERTAIN_VALUES | certain_words()
 _DENOMINATORS = by_word(DENOMINATORS)
+_HALVES = by_word(HALVES)
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:'я[^\W\d_]+)?")  # An apostrophe is a letter of Ukrainian п'ять.
 _GOES_ON = frozenset("_-0123456789")
@@ -63,6 +77,7 @@ class _WholeNumber:
     def __init__(self) -> None:
         self._sum_of_groups = 0
         self._group: int | None = None  # What the next power of ten from 1,000 on multiplies.
+        self._last_word = ""
 
     @property
     def value(self) -> int:
@@ -74,13 +89,35 @@ class _WholeNumber:
 
     def add(self, word: str) -> bool:
         """Add a word; return False, without a change, if the number does not go on with it."""
-        value = _VALUES.get(word)
-        if value is None and word in ARTICLES and self.is_empty:
-            value = 1
+        is_added = self._add_first(word) if self.is_empty else self._add_next(word)
+        if is_added:
+            self._last_word = word
+        return is_added
+
+    def _add_first(self, word: str) -> bool:
+        """Begin the number with a word; return False if no number begins with it."""
+        value = _value_of_word(word)
+        if value is not None:
+            self._group = value
+        elif word in BARE_HUNDREDS:
+            self._group = 100
+        elif word in BARE_THOUSANDS:
+            self._sum_of_groups = 1000
+        elif word in ARTICLES:
+            self._group = 1
+        else:
+            return False
+        return True
+
+    def _add_next(self, word: str) -> bool:
+        """Add a word after others; return False if the number does not go on with it."""
+        value = _value_of_word(word)
         if value is not None:
             return self._add_value(value, word)
         if word in DOZENS:
             return self._multiply_group(12)
+        if word in FRENCH_HUNDREDS and self._last_word in FRENCH_DIGITS:
+            return self._multiply_group(100)
         exponent = EXPONENTS.get(word, 0)
         if exponent == 2:
             return self._multiply_group(100)
@@ -90,7 +127,7 @@ class _WholeNumber:
 
     def goes_on_after_and(self, word: str) -> bool:
         """Whether a word may follow "and": two hundred and five, treinta y dos."""
-        value = _VALUES.get(word)
+        value = _value_of_word(word)
         if value is None or self.is_empty:
             return False
         if self._group is None:
@@ -98,6 +135,7 @@ class _WholeNumber:
         return self._group >= 20 and _goes_on(self._group, value, word)
 
     def _add_value(self, value: int, word: str) -> bool:
+        """Add the value of a word; return False if the number does not go on with it."""
         if self._group is None:
             self._group = value
             return True
@@ -110,12 +148,14 @@ class _WholeNumber:
         return True
 
     def _multiply_group(self, factor: int) -> bool:
+        """Multiply the last words by 100 or 12; return False if they are not from 1 to 99."""
         if self._group is None or not 0 < self._group < 100:
             return False
         self._group *= factor
         return True
 
     def _multiply(self, power: int) -> bool:
+        """Add a power of ten from 1,000 on; return False if the number would be too large."""
         if self.is_empty or self.value * power > LARGEST:
             return False
         if self._sum_of_groups < power:
@@ -125,6 +165,40 @@ class _WholeNumber:
             self._sum_of_groups += (self._group or 1) * power
         self._group = None
         return True
+
+
+def _value_of_word(word: str) -> int | None:
+    """Return the value of one word, such as "five" or "zweihundertfünf"; None for other words."""
+    value = _VALUES.get(word)
+    if value is None and len(word) >= MIN_COMPOUND_CHARACTERS:
+        return _value_of_compound(word)
+    return value
+
+
+@lru_cache(MAX_CACHED_COMPOUNDS)
+def _value_of_compound(word: str) -> int | None:
+    """Return the value of a compound with a power of ten: duecentocinque is 205.
+
+    Returns:
+        None if a part of the word is no number, or if the word is a power alone.
+    """
+    for power_word, power in COMPOUND_POWERS.items():
+        if power_word not in word or word == power_word:
+            continue
+        before, _, after = word.partition(power_word)
+        multiplier = 1 if before == "" else _value_of_part(before)
+        remainder = 0 if after == "" else _value_of_part(after.removeprefix("und"))
+        if multiplier is None or remainder is None or remainder >= power:
+            return None
+        return multiplier * power + remainder
+    return None
+
+
+def _value_of_part(part: str) -> int | None:
+    """Return the value of a part of a compound, which may be a power of ten alone."""
+    if part in COMPOUND_POWERS:
+        return COMPOUND_POWERS[part]
+    return _value_of_word(part)
 
 
 def numbers_in_words(text: str) -> Iterator[PlacedNumber]:
@@ -206,34 +280,54 @@ def _next_index(tokens: Sequence[_Token], index: int) -> int | None:
 def _read_phrase(tokens: Sequence[_Token], first: int) -> _Phrase | None:
     """Read the longest number whose first word is `tokens[first]`; None if it begins none."""
     word = tokens[first].word
-    if word in HALVES:
+    if word in _HALVES:
         return _read_half(tokens, first)
-    if word not in _VALUES and word not in ARTICLES:
+    whole = _read_whole_number(tokens, first)
+    if whole is None:
         return None
 
-    whole = _read_whole_number(tokens, first)
     if whole.end == first + 1 and word in ARTICLES:
         # "A third of" is a number, "a third line" and "a line" are none.
         fraction = _read_article_and_fraction(tokens, first)
-        if fraction is not None or word not in _VALUES:
-            return fraction
-    return _read_fraction(tokens, whole) or _read_and_a_half(tokens, whole) or whole
+        if fraction is not None:
+            return _times_power_after(tokens, fraction)
+        if word not in _VALUES:
+            return None
+    fraction = _read_fraction(tokens, whole)
+    if fraction is not None:
+        return _times_power_after(tokens, fraction)
+    return _read_and_a_half(tokens, whole) or _read_decimals(tokens, whole) or whole
 
 
 def _read_half(tokens: Sequence[_Token], first: int) -> _Phrase:
-    """Read "half", or "half a million"."""
+    """Read "half", "half a million", "half a dozen" or "anderthalb"."""
+    value = Fraction(_HALVES[tokens[first].word], 2)
     following = _next_index(tokens, first)
     if following is not None and tokens[following].word in ARTICLES:
         following = _next_index(tokens, following)
     if following is not None:
-        exponent = EXPONENTS.get(tokens[following].word, 0)
+        word = tokens[following].word
+        if word in DOZENS:
+            return _Phrase(value * 12, following + 1)
+        exponent = EXPONENTS.get(word, 0)
         if exponent > 0:
-            return _Phrase(Fraction(10**exponent, 2), following + 1)
-    return _Phrase(Fraction(1, 2), first + 1)
+            return _Phrase(value * 10**exponent, following + 1)
+    return _Phrase(value, first + 1)
 
 
-def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase:
-    """Read words such as "two million three hundred and five"."""
+def _times_power_after(tokens: Sequence[_Token], fraction: _Phrase) -> _Phrase:
+    """Return a fraction multiplied by the power after it, as in "a quarter of a million"."""
+    following = tokens[fraction.end : fraction.end + 3]
+    if len(following) < 3 or following[0].word != "of" or following[1].word not in ARTICLES:
+        return fraction
+    exponent = EXPONENTS.get(following[2].word, 0)
+    if exponent <= 0:
+        return fraction
+    return _Phrase(fraction.value * 10**exponent, fraction.end + 3)
+
+
+def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase | None:
+    """Read words such as "two million three hundred and five"; None if the first is no number."""
     number = _WholeNumber()
     end = first
     index: int | None = first
@@ -242,6 +336,8 @@ def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase:
         index = _next_index(tokens, index)
         if index is not None and tokens[index].word in JOINERS:
             index = _index_after_joiner(tokens, index, number)
+    if end == first:
+        return None
     return _Phrase(Fraction(number.value), end)
 
 
@@ -286,21 +382,48 @@ def _read_fraction(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
     denominator = _DENOMINATORS.get(word)
     if denominator is None or whole.value == 0:
         return None
-    if (word in SINGULAR_DENOMINATORS) != (whole.value == 1):
+    is_singular = word in SINGULAR_DENOMINATORS
+    if word not in COMMON_DENOMINATORS and is_singular != (whole.value == 1):
         return None
     return _Phrase(whole.value / denominator, following + 1)
 
 
 def _read_and_a_half(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
-    """Read "two and a half", or "two and a half million"."""
+    """Read "two and a half", "two and a half million" or "a million and a half"."""
     words = [token.word for token in tokens[whole.end : whole.end + 3]]
     if words not in (["and", "a", "half"], ["and", "one", "half"]):
         return None
-    value = whole.value + Fraction(1, 2)
     end = whole.end + 3
+    last_exponent = EXPONENTS.get(tokens[whole.end - 1].word, 0)
+    if last_exponent > 0:
+        return _Phrase(whole.value + Fraction(10**last_exponent, 2), end)
+
+    value = whole.value + Fraction(1, 2)
     following = _next_index(tokens, end - 1)
     if following is not None:
         exponent = EXPONENTS.get(tokens[following].word, 0)
         if exponent > 0:
             return _Phrase(value * 10**exponent, following + 1)
+    return _Phrase(value, end)
+
+
+def _read_decimals(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
+    """Read "two point five", whose decimals are words for digits; None if there are none."""
+    point = _next_index(tokens, whole.end - 1)
+    if point is None or tokens[point].word not in DECIMAL_POINTS:
+        return None
+    value = whole.value
+    unit = Fraction(1)
+    end = point + 1
+    index = _next_index(tokens, point)
+    while index is not None:
+        digit = _VALUES.get(tokens[index].word)
+        if digit is None or digit > 9:
+            break
+        unit /= 10
+        value += digit * unit
+        end = index + 1
+        index = _next_index(tokens, index)
+    if unit == 1:
+        return None
     return _Phrase(value, end)
