@@ -317,7 +317,6 @@ CONCLUDED = {
     "not but": ("42", "41", "not 41 but 42"),
     "rather than": ("42", "41", "42 rather than 41"),
     "underlined": ("42", "50", "Of the 50 lines, <u>42</u> are new."),
-    "Count": ("42", "50", "Checked 50 lines.\nCount: 42"),
     "TL;DR": ("42", "50", "TL;DR: 42. I checked 50 lines."),
     "Update": ("42", "40", "40\n\nUpdate: 42"),
     "JSON": ("42", "50", '{"checked": 50, "answer": 42}'),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 ANSWER_LABELS = {
     "English": (
-        "answer|ans|solution|final (?:result|count|number|value|total)|result|count|tl;?dr|"
-        "update|edit"
+        "answer|ans|solution|final (?:result|count|number|value|total)|result|tl;?dr|update|edit"
     ),
     "German": "antwort|ergebnis|lösung",
     "French": "réponse|résultat",

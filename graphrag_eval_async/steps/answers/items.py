@@ -182,7 +182,8 @@ def _variants(lines: list[_Line]) -> list[list[_Line]]:
 def _columns(lines: list[_Line]) -> list[list[_Line]]:
     """Return the columns of a table in Markdown; nothing if the lines are not rows of one."""
     rows = [line.text.strip(" |").split("|") for line in lines if "|" in line.text]
-    if not rows or len({len(row) for row in rows}) > 1 or len(rows[0]) > MAX_COLUMNS:
+    widths = {len(row) for row in rows}
+    if len(rows) < 2 or len(widths) > 1 or max(widths) > MAX_COLUMNS:
         return []
     return [
         [_Line(cell, has_marker=False) for cell in column] for column in zip(*rows, strict=True)
