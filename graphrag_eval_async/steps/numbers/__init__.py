@@ -54,11 +54,12 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def uncertain_numbers_in(text: str) -> list[Number]:
-    """Return what may be a number in a text without another one: "one", "no", 一, Article II."""
+    """Return what may be a number if a text has no other: "one", "no", 一, II of "Article II"."""
     plain = readable(text)
     numbers = [*uncertain_words(plain), *single_numerals(plain)]
-    numerals = [match[0] for match in _ROMAN_NUMERAL.finditer(plain)]
-    numbers += [number_of_value(numeral, Fraction(_roman_value(numeral))) for numeral in numerals]
+    for match in _ROMAN_NUMERAL.finditer(plain):
+        numeral = match[0]
+        numbers.append(number_of_value(numeral, Fraction(_roman_value(numeral))))
     if _NONE_WITHOUT_SPACES.search(plain) or _NONE.search(plain):
         numbers.append(number_of_value("0", Fraction(0)))
     return numbers

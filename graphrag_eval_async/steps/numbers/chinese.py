@@ -64,7 +64,10 @@ def single_numerals(text: str) -> list[Number]:
 
 
 def _whole_number(match: re.Match[str]) -> Number | None:
-    """Return the number of a match of `_NUMBER`; None if its characters are no number."""
+    """Return the number of a match of `_NUMBER`; None if its characters are no number.
+
+    A digit after a power of ten counts in two ways: 二百五 is 250 in Chinese, and 205 in Japanese.
+    """
     numerals = match["numerals"]
     value = _value(numerals)
     if value is None:
@@ -72,7 +75,6 @@ def _whole_number(match: re.Match[str]) -> Number | None:
     sign = -1 if match["sign"] else 1
     number = number_of_value(match[0], Fraction(sign * value))
     if _DIGIT_AFTER_POWER.search(numerals):
-        # 二百五 is 250 in Chinese, and 205 in Japanese.
         digit = CJK_DIGITS[numerals[-1]]
         power = 10 ** CJK_SCALES[numerals[-2]]
         chinese_value = Fraction(sign * (value - digit + digit * power // 10))
@@ -124,15 +126,20 @@ def _value(numerals: str) -> int | None:
         return None  # "By all means".
     if not CJK_SCALES.keys().isdisjoint(numerals):
         return _value_with_powers(numerals)
-    if len(numerals) == 2 and CJK_DIGITS.keys().isdisjoint(set("〇零") & set(numerals)):
+    has_zero = "〇" in numerals or "零" in numerals
+    if len(numerals) == 2 and not has_zero:
         return None  # 二三 is "two or three".
     return int("".join(str(CJK_DIGITS[numeral]) for numeral in numerals))
 
 
 def _value_with_powers(numerals: str) -> int | None:
-    """Return the value of numerals of which some are powers of ten, such as 三百二十五."""
-    total = 0
-    below_10_000 = 0
+    """Return the value of numerals of which some are powers of ten, such as 三百二十五.
+
+    Returns:
+        None if they are no number.
+    """
+    total = 0  # Of what 万 and larger powers have multiplied.
+    below_10_000 = 0  # What the next of these multiplies.
     digit: int | None = None  # The digit before the next power.
     for numeral in numerals:
         if numeral in CJK_DIGITS:
@@ -143,7 +150,7 @@ def _value_with_powers(numerals: str) -> int | None:
 
         exponent = CJK_SCALES[numeral]
         if exponent < 4:
-            # 十 alone is ten, and 百 in Japanese a hundred.
+            # A power below 万. 十 alone is ten, and 百 in Japanese a hundred.
             below_10_000 += (digit or 1) * 10**exponent
             digit = None
             continue

@@ -63,7 +63,10 @@ _POWER_ALONE = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return a text in which numbers have ASCII signs and no LaTeX."""
+    """Return a text in which numbers are written with ASCII signs, and without LaTeX.
+
+    Powers of ten become exponents: 3 x 10^8 is 3e8.
+    """
     if not text.isascii():
         text = normalize("NFC", text).translate(_CHARACTERS)
         text = with_ascii_digits(text)
@@ -95,7 +98,10 @@ def _as_fraction(fraction: re.Match[str]) -> str:
 
 
 def _as_separator(separator: re.Match[str]) -> str:
-    """Return a comma or a point as it is, and a space as an apostrophe."""
+    r"""Return the separator of a number in LaTeX as one of plain text.
+
+    A comma or a point in braces loses these, and a space such as "\," becomes an apostrophe.
+    """
     mark = separator["mark"]
     if mark in {",", "."}:
         return str(mark)
@@ -103,7 +109,7 @@ def _as_separator(separator: re.Match[str]) -> str:
 
 
 def _as_exponent(power: re.Match[str]) -> str:
-    """Return e8 for "x 10^8"."""
+    """Return the exponent of a power of ten as a programming language writes it: e8 for 10^8."""
     exponent = power["plain"] or power["html"]
     if exponent is None:
         exponent = power["superscript"].translate(_SUPERSCRIPTS)

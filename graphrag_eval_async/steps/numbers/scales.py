@@ -48,7 +48,12 @@ class Scale(NamedTuple):
 
 
 def read_scale(text: str, position: int) -> Scale:
-    """Return the power of ten that follows a number which ends at this position."""
+    """Return the power of ten after a number, such as that of "million" or "%".
+
+    Args:
+        text: the text of the number.
+        position: the end of the number.
+    """
     suffix = text[position : position + 1]
     following = text[position + 1 : position + 2]
     is_last_letter = not (following.isalnum() or following == "_")
@@ -71,7 +76,7 @@ def read_scale(text: str, position: int) -> Scale:
 
 
 def _exponent(scale: re.Match[str]) -> int | None:
-    """Return the exponent of a word after a number; None if it is a unit or any other word."""
+    """Return the exponent of ten of a match of `_SCALE`; None if the word is no power of ten."""
     if scale["unspaced"]:
         return _UNSPACED_EXPONENTS.get(scale["unspaced"])
     if scale["percent"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 
 def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, which are separated by spaces."""
     return frozenset(text.split())
 
 
@@ -294,14 +295,17 @@ CJK_SCALES = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "億": 8, "亿":
 
 
 def by_word(words_by_value: dict[int, str]) -> dict[str, int]:
-    """Return the value of each word, in the case in which words are compared: ς becomes σ."""
+    """Return the value of each word of a table, which has words separated by spaces.
+
+    The words are in the case in which words are compared: ς becomes σ.
+    """
     return {
         word.casefold(): value for value, words in words_by_value.items() for word in words.split()
     }
 
 
 def certain_words() -> dict[str, int]:
-    """Return the words that are numbers wherever they stand."""
+    """Return the value of each word that is a number wherever it stands, unlike "one"."""
     values = _compound_words() | by_word(_OTHER_SPELLINGS) | by_word(_HUNDREDS)
     for language, words in _TO_TWENTY.items():
         for value, word in enumerate(words.split()):
@@ -311,34 +315,39 @@ def certain_words() -> dict[str, int]:
 
     for word in by_word(UNCERTAIN):
         values.pop(word, None)
+    # It stands for numbers that are not one word.
     values.pop("-")
     return values
 
 
 def _compound_words() -> dict[str, int]:
-    """Return the numbers from 21 to 99 that are one word in German, Dutch, Italian and Spanish."""
+    """Return the value of each word from 21 to 99 in German, Dutch, Italian and Spanish.
+
+    There, a ten and a digit are one word.
+    """
     values = {}
     for language in ("German", "Dutch", "Italian", "Spanish"):
         to_twenty = _TO_TWENTY[language].split()
         tens = [to_twenty[20], *_TENS[language].split()]
         for tens_digit, tens_word in enumerate(tens, start=2):
-            for digit, word in enumerate(to_twenty[1:10], start=1):
-                compound = _compound(language, tens_word, word)
+            for digit, digit_word in enumerate(to_twenty[1:10], start=1):
+                compound = _compound(language, tens_word, digit_word)
                 values[compound] = 10 * tens_digit + digit
     return values
 
 
-def _compound(language: str, tens_word: str, word: str) -> str:
-    """Write a ten and a digit as one word; what nobody writes in Spanish does no harm."""
+def _compound(language: str, tens_word: str, digit_word: str) -> str:
+    """Return the word for a ten and a digit, such as "dreiundzwanzig" for 20 and 3."""
     if language == "German":
-        return f"{word}und{tens_word}"
+        return f"{digit_word}und{tens_word}"
     if language == "Dutch":
         # A diaeresis separates two vowels: tweeëntwintig.
-        joiner = "ën" if word.endswith("e") else "en"
-        return f"{word}{joiner}{tens_word}"
-    if language == "Italian" and word[0] in "uo":
-        # Italian drops a vowel before another: ventuno, trentotto.
-        return tens_word[:-1] + word
+        joiner = "ën" if digit_word.endswith("e") else "en"
+        return f"{digit_word}{joiner}{tens_word}"
     if language == "Spanish":
-        return tens_word[:-1] + "i" + word
-    return tens_word + word
+        # Veintiuno. From 31 on, nobody writes one word, and such words do no harm.
+        return tens_word[:-1] + "i" + digit_word
+    # Italian drops a vowel before another: ventuno, trentotto.
+    if digit_word[0] in "uo":
+        return tens_word[:-1] + digit_word
+    return tens_word + digit_word
