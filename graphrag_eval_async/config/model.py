@@ -122,14 +122,16 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     ``(?i)``.
 
     "list" splits items at commas, semicolons, line breaks, ``&`` and "and" in about 80 languages,
-    and reads lists in Markdown and HTML. It ignores bullets, numbers, quotes, brackets, and text
-    before and after a list. A word that is only sometimes an "and", such as Czech "a", splits items
-    where more of them then agree.
+    and reads lists in Markdown, HTML and JSON, and the columns of tables. It ignores bullets,
+    numbers, quotes, brackets, marks of sources such as [1], and text before and after a list. A
+    word that is only sometimes an "and", such as Czech "a", splits items where more of them then
+    agree.
 
     "number" reads 1,234.5 and 1.234,5, 12,34,567, 2.5e-3, 3 x 10^8, 1/2, LaTeX, and words such as
     "twenty-one" in fourteen languages. It knows powers of ten: 1.5 million, 2 Mrd., 3.5M, 5 lakh,
     3万5千. 12.345 may be English or German, and is right if either reading is. 45% is both 45 and
-    0.45. Dates such as 2021-05-03, times, versions and ranges are not numbers.
+    0.45. Dates such as 2021-05-03, times, versions and ranges are not numbers, nor are marks of
+    sources such as [1], and what the answer strikes out does not count.
 
     If an answer has several numbers, those count that are in ``\\boxed{}``, after "Answer:" or in
     bold; otherwise those from its conclusion on, such as "So ..." or the sum of the numbers before;

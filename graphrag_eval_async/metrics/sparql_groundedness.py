@@ -320,5 +320,5 @@ def _rounds_to(known_number: float, reading: Reading) -> bool:
         return True
     if not reading.value:
         return False
-    may_be_rounded = reading.least <= abs(known_number) < MAX_ROUNDED
-    return may_be_rounded and abs(known_number - reading.value) <= reading.half
+    may_be_rounded = reading.min_rounded <= abs(known_number) < MAX_ROUNDED
+    return may_be_rounded and abs(known_number - reading.value) <= reading.half_unit

@@ -16,7 +16,8 @@ from graphrag_eval_async.catalogue.tags import uncounted_tags
 from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
 from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
 from graphrag_eval_async.records.question import AnyQuestion
-from graphrag_eval_async.reference.reading import Contents, read_templates
+from graphrag_eval_async.reference.contents import Contents
+from graphrag_eval_async.reference.reading import read_templates
 from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step
 from graphrag_eval_async.steps.answers import check_match
 from graphrag_eval_async.text import did_you_mean
@@ -28,15 +29,18 @@ if TYPE_CHECKING:
 
 Templates = Sequence[Mapping[str, Any]]
 
-KEPT_BYTES = 1 << 20
-"""Prepared steps are cached for sets with up to this much JSON text."""
+MAX_CACHED_BYTES = 1 << 20
+"""Prepared steps are cached for sets with up to this many bytes of encoded steps."""
 
 MAX_LISTED = 20
 """Maximum doubts in a warning; `Reference.doubts` has all."""
 
+MAX_CHARACTERS_OF_RESPONSE = 1000
+"""How many characters of a dict are searched for the key that only responses have."""
+
 
 class Prepared(NamedTuple):
-    """The reference steps of a question by group, and prepared for comparison."""
+    """The reference steps of a question by group, and the same steps prepared for comparison."""
 
     steps: list[list[dict[str, Any]]]
     groups: list[list[PreparedStep]]
@@ -55,19 +59,28 @@ class PreparedSteps:
     ) -> None:
         self._questions = questions
         self._comparators = comparators
-        self._kept: dict[str, Prepared] = {}
-        self.keeps_steps = sum(each.size for each in questions.values()) <= KEPT_BYTES
+        self._cache: dict[str, Prepared] = {}
+        encoded_bytes = sum(question.size for question in questions.values())
+        self.keeps_steps = encoded_bytes <= MAX_CACHED_BYTES
 
     def __getitem__(self, question_id: str) -> Prepared:
-        if (kept := self._kept.get(question_id)) is not None:
-            return kept
-        if (steps := self._questions[question_id].reference_steps) is None:
+        """Return the prepared steps of a question, from the cache if the set is small.
+
+        Raises:
+            KeyError: there is no such question, or it has no reference steps.
+        """
+        cached = self._cache.get(question_id)
+        if cached is not None:
+            return cached
+
+        steps = self._questions[question_id].reference_steps
+        if steps is None:
             raise KeyError(question_id)
         groups = [[prepare_step(step, self._comparators) for step in group] for group in steps]
         has_values = any(step.as_values for group in groups for step in group)
         prepared = Prepared(steps, groups, has_values)
         if self.keeps_steps:
-            self._kept[question_id] = prepared
+            self._cache[question_id] = prepared
         return prepared
 
 
@@ -112,29 +125,34 @@ class Reference:
         """
         contents = read_templates(templates, comparators or {})
         if source is not None and (contents.problems or contents.doubts):
-            # YAML takes long to import
-            from graphrag_eval_async.records.yaml_file import (
-                with_lines,
-            )
+            # YAML, which this module also reads, takes long to import.
+            from graphrag_eval_async.records.yaml_file import with_lines
 
             contents.problems = with_lines(contents.problems, Path(source))
             contents.doubts = with_lines(contents.doubts, Path(source))
         if contents.problems:
             raise ReferenceDataError(contents.problems, source)
+
         contents.doubts += idle_comparators(contents.comparators, contents.step_names)
-        contents.doubts += uncounted_tags({tag for tags in contents.tags for tag in tags})
+        different_tags = {tag for tags in contents.tags for tag in tags}
+        contents.doubts += uncounted_tags(different_tags)
         self.__setstate__(contents)
 
     def __getstate__(self) -> Contents:
+        """Return what a pickle of the set holds; all else is made from it."""
         return self._contents
 
     def __setstate__(self, contents: Contents) -> None:
+        """Set all attributes from valid contents, those of a pickle or of `__init__`."""
         self._contents = contents
         self.questions: Mapping[str, Question] = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)
-        self.step_names = frozenset(contents.step_names).union(
-            *map(accepted_names, contents.step_names)
-        )
+
+        step_names = set(contents.step_names)
+        for name in contents.step_names:
+            step_names.update(accepted_names(name))
+        self.step_names = frozenset(step_names)
+
         self.comparators = contents.comparators
         self.prepared = PreparedSteps(contents.questions, contents.comparators)
         self.doubts = tuple(contents.doubts)
@@ -150,106 +168,165 @@ class Reference:
 
 
 class StepNames:
-    """Names of the reference steps that results hold, in place of a `Reference` for
-    `misnamed_steps`.
-    """
+    """Names of the reference steps in results, for `misnamed_steps` without a `Reference`."""
 
     def __init__(self) -> None:
         self.step_names: set[str] = set()
+        # Names of the steps in the last groups of a template's questions.
         self.last_names: defaultdict[str, set[str]] = defaultdict(set)
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Take the names of a result that was counted, whatever its reference steps are."""
-        last: set[str] = set()
+        """Add the names of a result's reference steps.
+
+        The result may come from another program. If its steps have another form, the rest of them
+        is skipped without an error.
+        """
         with suppress(AttributeError, TypeError):
+            last_names: set[str] = set()
             for group in result.get("reference_steps") or ():
-                last = {name for step in group if isinstance(name := step.get("name"), str)}
-                self.step_names |= last
-            self.last_names[result["template_id"]] |= last
+                names = [step.get("name") for step in group]
+                last_names = {name for name in names if isinstance(name, str)}
+                self.step_names |= last_names
+            self.last_names[result["template_id"]] |= last_names
 
 
 def misnamed_steps(
     reference: Reference | StepNames, seen: Mapping[str, tuple[Collection[str], Collection[str]]]
 ) -> str | None:
-    """Return a warning if no actual step has the name of a reference step, but agents use other
-    tools.
+    """Return a warning if agents seem to call reference steps by other names.
 
-    `seen` are the names of actual steps, and the ids of answered questions, by template. Reference
-    steps count if they are in the last group of an answered question of a template in which there
-    are other tools.
+    It names the reference steps of which no actual step has the name. They count only if agents
+    use tools that are no reference steps, in answers to a question whose last group has the step.
+
+    Args:
+        reference: the reference set, or the names of steps in results.
+        seen: by template, the names of actual steps, and the ids of answered questions.
+
+    Returns:
+        None if all is well.
     """
-    known = {UNNAMED, *map(plain_name, reference.step_names)}
-    actual = frozenset(plain_name(name) for names, _ in seen.values() for name in names)
-    accepted = {name: accepted_names(name) for name in sorted(reference.step_names)}
-    unseen = {
-        name: own for name, own in accepted.items() if actual.isdisjoint(map(plain_name, own))
-    }
+    actual_names = {plain_name(name) for names, _ in seen.values() for name in names}
+    accepted_by_unseen_step: dict[str, frozenset[str]] = {}
+    for step_name in sorted(reference.step_names):
+        accepted = accepted_names(step_name)
+        if actual_names.isdisjoint(map(plain_name, accepted)):
+            accepted_by_unseen_step[step_name] = accepted
+    if not accepted_by_unseen_step:
+        return None
+
+    reference_names = {UNNAMED, *map(plain_name, reference.step_names)}
     tools: set[str] = set()
-    expected: dict[str, str] = {}
-    for template, (own, answered) in seen.items() if unseen else ():
-        if others := [name for name in own if plain_name(name) not in known]:
-            tools.update(others)
-            found = [name for name in unseen if _expects(reference, name, template, answered)]
-            expected |= {name: min(unseen[name]) for name in found}
-    return misnamed(dict(sorted(expected.items())), tools) if expected else None
+    alias_targets: dict[str, str] = {}
+    for template_id, (names, answered_questions) in seen.items():
+        tools_of_template = [name for name in names if plain_name(name) not in reference_names]
+        if not tools_of_template:
+            continue
+        tools.update(tools_of_template)
+        for step_name, accepted in accepted_by_unseen_step.items():
+            if _is_expected(step_name, reference, template_id, answered_questions):
+                alias_targets[step_name] = min(accepted)
+    if not alias_targets:
+        return None
+    return misnamed(dict(sorted(alias_targets.items())), tools)
 
 
-def _expects(
-    reference: Reference | StepNames, name: str, template: str, answered: Iterable[str]
+def _is_expected(
+    step_name: str,
+    reference: Reference | StepNames,
+    template_id: str,
+    answered_questions: Iterable[str],
 ) -> bool:
-    """Whether the last group of an answered question of a template has a step of this name."""
+    """Return whether an answered question of a template expects a step of this name.
+
+    Only the last group of its steps counts. Names of steps in results are known by template only.
+    """
     if isinstance(reference, StepNames):
-        return name in reference.last_names[template]
-    last_names = reference._contents.last_names
-    for question in () if last_names else reference:
-        names = {step["name"] for group in (question.reference_steps or ())[-1:] for step in group}
-        last_names.setdefault(question.template_id, set()).update(names)
-    if name not in last_names.get(template, ()):
+        return step_name in reference.last_names[template_id]
+
+    # Most templates do not have the step, which their names tell without decoding questions again.
+    if step_name not in _last_names(reference).get(template_id, ()):
         return False
-    found = (reference.questions[each] for each in answered if each in reference.questions)
-    return any(
-        step["name"] == name for each in found for step in (each.reference_steps or [[]])[-1]
-    )
+    for question_id in answered_questions:
+        question = reference.questions.get(question_id)
+        if question is not None and step_name in _names_in_last_group(question):
+            return True
+    return False
 
 
-def idle_comparators(comparators: Collection[str], names: Collection[str]) -> list[str]:
-    """Say which comparators are for none of the reference steps, which have these names."""
-    return [
-        (
-            f"comparators[{name!r}]: no reference step has this name; "
-            f"{did_you_mean(name, sorted(names))}"
-        )
-        for name in comparators
-        if name not in names
-    ]
+def _last_names(reference: Reference) -> dict[str, set[str]]:
+    """Return the names of steps in the last groups of questions, by template; cached."""
+    last_names = reference._contents.last_names
+    if not last_names:
+        for question in reference:
+            names = last_names.setdefault(question.template_id, set())
+            names.update(_names_in_last_group(question))
+    return last_names
+
+
+def _names_in_last_group(question: Question) -> set[str]:
+    """Return the names of the steps in the last group of a question; empty if it has no group."""
+    groups = question.reference_steps
+    if not groups:
+        return set()
+    return {step["name"] for step in groups[-1]}
+
+
+def idle_comparators(comparators: Collection[str], step_names: Collection[str]) -> list[str]:
+    """Return a warning for each comparator whose name is that of no reference step.
+
+    Args:
+        comparators: the names for which the caller has comparators.
+        step_names: the names of the reference steps.
+    """
+    warnings = []
+    for name in comparators:
+        if name not in step_names:
+            suggestion = did_you_mean(name, sorted(step_names))
+            warnings.append(f"comparators[{name!r}]: no reference step has this name; {suggestion}")
+    return warnings
 
 
 def check_outputs(reference: Reference) -> None:
-    """Raise a `ReferenceDataError` if a step has no output, but a query that gives it."""
-    cure = "`execute` in the configuration says where its reference_query is run"
-    problems = [
-        f"question {question.id!r}: reference_steps[{group}][{index}].output: missing; {cure}"
-        for question in (reference if reference._contents.lacks_output else ())
-        for group, steps in enumerate(question.reference_steps or ())
-        for index, step in enumerate(steps)
-        if needs_execution(step)
-    ]
+    """Check that no reference step has only a query, and lacks the output to compare with.
+
+    Raises:
+        ReferenceDataError: with each such step.
+    """
+    if not reference._contents.lacks_output:
+        return
+    problems = []
+    for question in reference:
+        for group_index, group in enumerate(question.reference_steps or ()):
+            for step_index, step in enumerate(group):
+                if needs_execution(step):
+                    place = f"reference_steps[{group_index}][{step_index}].output"
+                    problems.append(
+                        f"question {question.id!r}: {place}: missing; "
+                        "`execute` in the configuration says where its reference_query is run"
+                    )
     if problems:
         raise ReferenceDataError(problems)
 
 
 def check_matches(reference: Reference, match: Matching, tolerance: float | None) -> None:
-    """Raise a `ReferenceDataError` if reference answers cannot be matched as a configuration
-    says.
+    """Check that reference answers can be matched as a configuration says.
+
+    Questions with a `match` of their own are not checked here.
+
+    Raises:
+        ReferenceDataError: with each reference answer that cannot be matched.
     """
     problems = []
     for question in reference:
-        if question.match is None and question.reference_answer is not None:
-            try:
-                check_match(match, question.reference_answer, tolerance)
-            except ValueError as error:
-                cure = "a `match` of its own would come before that of the configuration"
-                problems.append(f"question {question.id!r}: {error}; {cure}")
+        if question.match is not None or question.reference_answer is None:
+            continue
+        try:
+            check_match(match, question.reference_answer, tolerance)
+        except ValueError as error:
+            problems.append(
+                f"question {question.id!r}: {error}; "
+                "a `match` of its own would come before that of the configuration"
+            )
     if problems:
         raise ReferenceDataError(problems)
 
@@ -260,10 +337,12 @@ class NoReference(Reference):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.__setstate__(Contents({}))
+        empty_contents = Contents(comparators={})
+        self.__setstate__(empty_contents)
         self.questions = AnyQuestion()
 
     def __reduce__(self) -> Any:
+        """Make pickle create a new object, since it has nothing to save."""
         return NoReference, ()
 
 
@@ -295,49 +374,59 @@ def load_reference(
         UsageError: an argument has an invalid value.
     """
     if format is not None:
-        # YAML takes long to import
-        from graphrag_eval_async.reference.benchmarks import (
-            read_benchmark,
-        )
+        # YAML, which this module also reads, takes long to import.
+        from graphrag_eval_async.reference.benchmarks import read_benchmark
 
         reference = read_benchmark(reference, format, language=language, score=score)
-    elif language is not None or score is not None:
-        raise UsageError(
-            f"{'score' if language is None else 'language'}: only for benchmarks, with `format`"
-        )
-    try:
-        read = reference if isinstance(reference, Reference) else _read(reference, comparators)
-    except ReferenceDataError as error:
-        if _holds_responses(reference):
-            swapped = "holds responses or results; give the reference set first, then the responses"
-            raise ReferenceDataError([swapped], error.source) from None
-        raise
-    source = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None
-    if strict and read.doubts:
-        raise ReferenceDataError(read.doubts, source)
-    if read.doubts and read is not reference:
-        listed = [*read.doubts[:MAX_LISTED]]
-        if len(read.doubts) > MAX_LISTED:
-            listed.append(f"... and {len(read.doubts) - MAX_LISTED} more")
-        where = f" {source}" if source else ""
-        warn_caller("\n  ".join([f"reference set{where}:", *listed]))
-    return read
+    elif language is not None:
+        raise UsageError("language: only for benchmarks, with `format`")
+    elif score is not None:
+        raise UsageError("score: only for benchmarks, with `format`")
 
+    loaded = reference if isinstance(reference, Reference) else _read(reference, comparators)
 
-def _holds_responses(reference: Any) -> bool:
-    """Whether what was given as a reference set begins with a response or a result."""
-    if isinstance(reference, str | os.PathLike):
-        with suppress(OSError, ValueError):
-            text = Path(reference).read_bytes()
-            return b'"question_id"' in text and b'"questions"' not in text
-    return isinstance(reference, list) and "'question_id'" in repr(reference[:1])[:1000]
+    if loaded.doubts:
+        source = None
+        if isinstance(reference, str | os.PathLike):
+            source = os.fspath(reference)
+        if strict:
+            raise ReferenceDataError(loaded.doubts, source)
+        if loaded is not reference:
+            # Of a set that the caller has loaded, the doubts were reported then.
+            _warn_of_doubts(loaded.doubts, source)
+    return loaded
 
 
 def _read(
     reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
 ) -> Reference:
+    """Read a reference set from a file or from dicts.
+
+    Raises:
+        ReferenceDataError: it cannot be read, or is invalid. If it holds responses, which users
+            often pass in its place, the error says only that.
+    """
+    try:
+        return _read_file_or_dicts(reference, comparators)
+    except ReferenceDataError as error:
+        if not _holds_responses(reference):
+            raise
+        problem = "holds responses or results; give the reference set first, then the responses"
+        raise ReferenceDataError([problem], error.source) from None
+
+
+def _read_file_or_dicts(
+    reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
+) -> Reference:
+    """Read a reference set from a file, which is JSON by its suffix or else YAML, or from dicts.
+
+    Raises:
+        ReferenceDataError: it cannot be read, or is invalid.
+    """
     if not isinstance(reference, str | os.PathLike):
         return Reference(reference, comparators=comparators)
+
+    # YAML takes long to import.
     from graphrag_eval_async.records.yaml_file import (
         UnreadableFile,
         check_keys,
@@ -348,9 +437,43 @@ def _read(
     source = os.fspath(reference)
     try:
         text = read_bytes(source)
+        templates: Any
         if source.endswith(".json"):
             check_keys(text)
-        given = Raw(text) if source.endswith(".json") else read_yaml(text)
-        return Reference(given, source=source, comparators=comparators)
+            templates = Raw(text)
+        else:
+            templates = read_yaml(text)
+        return Reference(templates, source=source, comparators=comparators)
     except UnreadableFile as error:
         raise ReferenceDataError([str(error)], source) from error
+
+
+def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
+    """Warn of the first doubts about a reference set, and of how many others there are."""
+    heading = "reference set:"
+    if source is not None:
+        heading = f"reference set {source}:"
+    lines = [heading, *doubts[:MAX_LISTED]]
+    if len(doubts) > MAX_LISTED:
+        lines.append(f"... and {len(doubts) - MAX_LISTED} more")
+    warn_caller("\n  ".join(lines))
+
+
+def _holds_responses(reference: Any) -> bool:
+    """Return whether a reference set that cannot be read begins with a response or a result.
+
+    Responses have a `question_id`, and no reference set does.
+
+    Args:
+        reference: the path of a file, or the templates.
+    """
+    if isinstance(reference, str | os.PathLike):
+        try:
+            text = Path(reference).read_bytes()
+        except (OSError, ValueError):
+            return False
+        return b'"question_id"' in text and b'"questions"' not in text
+    if isinstance(reference, list):
+        beginning = repr(reference[:1])[:MAX_CHARACTERS_OF_RESPONSE]
+        return "'question_id'" in beginning
+    return False

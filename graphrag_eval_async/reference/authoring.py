@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.reference import Templates
 
-_BREAKS = re.compile("[\\x85\\u2028\\u2029\\ufeff]")
-"""Text that PyYAML writes as is but reads as something else, unless it is in double quotes."""
+_CHANGED_BY_YAML = re.compile("[\\x85\\u2028\\u2029\\ufeff]")
+"""Characters that PyYAML writes as they are but reads as others, unless in double quotes."""
+
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 
 def reference_step_from_sparql(
@@ -48,16 +50,20 @@ def reference_step_from_sparql(
         UsageError: the results are no SPARQL JSON, or lack a required column.
         OSError: the file cannot be read.
     """
-    step: dict[str, Any] = {
-        "name": name,
-        "args": None if query is None else {"query": query},
-        "output": _sparql_json(results),
-        "output_media_type": SPARQL_RESULTS,
-        "required_columns": None if required_columns is None else [*required_columns],
-        "ordered": ordered or None,
-        "ignore_duplicates": None if ignore_duplicates else False,
-    }
-    step = {key: value for key, value in step.items() if value is not None}
+    step: dict[str, Any] = {"name": name}
+    if query is not None:
+        step["args"] = {"query": query}
+    step["output"] = _sparql_json(results)
+    step["output_media_type"] = SPARQL_RESULTS
+
+    # What is the default of a reference step is not written.
+    if required_columns is not None:
+        step["required_columns"] = [*required_columns]
+    if ordered:
+        step["ordered"] = ordered
+    if not ignore_duplicates:
+        step["ignore_duplicates"] = False
+
     try:
         check_step(step)
     except MalformedStep as error:
@@ -66,18 +72,29 @@ def reference_step_from_sparql(
 
 
 def _sparql_json(results: Any) -> str:
+    """Return SPARQL results as JSON text; see `reference_step_from_sparql` for their types.
+
+    Raises:
+        UsageError: they are not JSON.
+        OSError: their file cannot be read.
+    """
+    is_of_rdflib = hasattr(results, "bindings") and hasattr(results, "serialize")
+    is_of_sparqlwrapper = callable(getattr(results, "convert", None))
     if isinstance(results, Path):
-        results = results.read_bytes()
-    elif hasattr(results, "bindings") and hasattr(results, "serialize"):  # rdflib's
-        results = results.serialize(format="json")
-    elif callable(getattr(results, "convert", None)):  # SPARQLWrapper's
-        results = results.convert()
+        document = results.read_bytes()
+    elif is_of_rdflib:
+        document = results.serialize(format="json")
+    elif is_of_sparqlwrapper:
+        document = results.convert()
+    else:
+        document = results
+
     try:
-        document = dict(results) if isinstance(results, Mapping) else orjson.loads(results)
-        return orjson.dumps(document).decode()
+        fields = dict(document) if isinstance(document, Mapping) else orjson.loads(document)
+        return orjson.dumps(fields).decode()
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"results: expected SPARQL JSON, got {describe(results)}: {error}"
+            f"results: expected SPARQL JSON, got {describe(document)}: {error}"
         ) from None
 
 
@@ -92,21 +109,22 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
         OSError: the file cannot be written.
     """
     target = Path(path)
-    if target.suffix not in {".yaml", ".yml", ".json"}:
+    if target.suffix not in _SUFFIXES:
         raise UsageError(
             f"path: expected a name that ends in .yaml, .yml or .json, got {str(path)!r}"
         )
+
     if isinstance(reference, Reference):
         templates = _templates_of(reference)
-    else:  # Unknown keys are written, too.
+    else:
+        # The set is only checked: the dicts may have unknown keys, which are written, too.
         Reference(reference)
         templates = orjson.loads(orjson.dumps(reference))
-    is_json = target.suffix == ".json"
-    text = (
-        orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n"
-        if is_json
-        else to_yaml(templates)
-    )
+    if target.suffix == ".json":
+        text = orjson.dumps(templates, option=orjson.OPT_INDENT_2) + b"\n"
+    else:
+        text = to_yaml(templates)
+
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(text)
@@ -116,31 +134,49 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
 
 
 def _templates_of(reference: Reference) -> list[dict[str, Any]]:
-    templates: dict[str, list[dict[str, Any]]] = {name: [] for name in reference.templates}
+    """Return a reference set as template dicts, in which tags and limits are those of questions."""
+    questions_by_template: dict[str, list[dict[str, Any]]] = {
+        template_id: [] for template_id in reference.templates
+    }
     for question in reference:
-        keys = {"id": question.id, "question_text": question.text}
-        names = ("reference_answer", "match", "tolerance", "reference_steps")
-        more = {name: getattr(question, name) for name in names} | question.limits
-        more["tags"] = dict(question.tags) or None
-        templates[question.template_id].append(
-            keys | {k: v for k, v in more.items() if v is not None}
+        optional_keys = {
+            "reference_answer": question.reference_answer,
+            "match": question.match,
+            "tolerance": question.tolerance,
+            "reference_steps": question.reference_steps,
+            **question.limits,
+            "tags": dict(question.tags) or None,
+        }
+        present_keys = {key: value for key, value in optional_keys.items() if value is not None}
+        questions_by_template[question.template_id].append(
+            {"id": question.id, "question_text": question.text, **present_keys}
         )
-    return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
+    return [
+        {"template_id": template_id, "questions": questions}
+        for template_id, questions in questions_by_template.items()
+    ]
 
 
 def to_yaml(templates: Any) -> bytes:
-    """YAML with multi-line texts as blocks, and without aliases."""
-    import yaml  # which takes long to import
+    """Return templates as YAML in UTF-8, with texts of several lines as blocks.
+
+    Objects that stand in several places are written out in each, without aliases.
+    """
+    import yaml  # It takes long to import.
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
-    def text(dumper: Any, value: str) -> Any:
-        style = '"' if _BREAKS.search(value) else "|" if "\n" in value else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+    def represent_text(dumper: Any, text: str) -> Any:
+        style = None
+        if _CHANGED_BY_YAML.search(text):
+            style = '"'
+        elif "\n" in text:
+            style = "|"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
-    Dumper.add_representer(str, text)
+    Dumper.add_representer(str, represent_text)
     return yaml.dump(
         templates, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110, encoding="utf-8"
     )

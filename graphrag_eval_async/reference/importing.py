@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import orjson
 
@@ -15,21 +15,48 @@ from graphrag_eval_async.errors import ReferenceDataError, warn_caller
 from graphrag_eval_async.reference.reading import read_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-COLUMNS = {
+_KEYS_BY_SHORT_NAME = {
     "question": "question_text",
     "answer": "reference_answer",
     "query": "reference_query",
     "template": "template_id",
     "question_id": "id",
 }
-COLUMNS |= {
-    name: name for name in (*COLUMNS.values(), "match", "tolerance", "tags", "actual_answer")
-}
+_KEYS = (*_KEYS_BY_SHORT_NAME.values(), "match", "tolerance", "tags", "actual_answer")
 
-_MORE = ("reference_answer", "tags", "tolerance")
-"""What may be something else than text in a log."""
+KEY_BY_COLUMN = _KEYS_BY_SHORT_NAME | {key: key for key in _KEYS}
+"""The key that a column of a table, or a key of a log, stands for."""
+
+MAX_PROBLEMS = 20
+"""How many problems an error lists."""
+
+MAX_ID_CHARACTERS = 60
+"""The maximum length of an id that is made of a question's text."""
+
+_KEYS_OF_OTHER_TYPES = ("reference_answer", "tags", "tolerance")
+"""Keys whose values in a log may be something else than text."""
+
+_KEYS_OF_QUESTIONS = ("reference_answer", "match", "tolerance", "tags")
+"""Keys that a question of the reference set gets as they are."""
+
+_PLACE_IN_TEMPLATES = re.compile(r"^\S*\]\.")
+"""The beginning of a problem, such as "templates[0].questions[0]."."""
+
+
+class _Record(NamedTuple):
+    """A row of a table, or a response or result of a log."""
+
+    line: int  # In which it ends.
+    cells: Mapping[str, Any]  # By column or key.
+
+
+class _Row(NamedTuple):
+    """What a file says about one question."""
+
+    line: int  # Of its first record.
+    values: dict[str, Any]  # By the keys of `KEY_BY_COLUMN`.
 
 
 def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -47,122 +74,251 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """
     source = os.fspath(path)
     problems: list[str] = []
-    ids: dict[str, int] = {}
-    templates: dict[str, list[dict[str, Any]]] = {}
-    for row in _questions(source, problems):
+    rows = _read_rows(source, problems)
+
+    line_by_id: dict[str, int] = {}
+    questions_by_template: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        template_id = row.values.get("template_id", "all")
+        questions = questions_by_template.setdefault(template_id, [])
         try:
-            templates.setdefault(row.get("template_id", "all"), []).append(_question(row, ids))
+            question_id = _claim_id(row, line_by_id)
+            questions.append(_question(question_id, row.values))
         except ValueError as error:
-            problems.append(f"line {row['line']}: {error}")
-    if problems or not templates:
-        more = ["..."] if len(problems) > 20 else []
-        raise ReferenceDataError([*problems[:20], *more] or ["no question in it"], source)
-    return [{"template_id": name, "questions": questions} for name, questions in templates.items()]
+            problems.append(f"line {row.line}: {error}")
+
+    if not questions_by_template and not problems:
+        problems.append("no question in it")
+    if problems:
+        listed = problems[:MAX_PROBLEMS]
+        if len(problems) > MAX_PROBLEMS:
+            listed.append("...")
+        raise ReferenceDataError(listed, source)
+    return [
+        {"template_id": template_id, "questions": questions}
+        for template_id, questions in questions_by_template.items()
+    ]
 
 
-def _questions(source: str, problems: list[str]) -> list[dict[str, Any]]:
-    """The different questions of a file as rows, each with its first line; adds to the problems."""
-    line, is_log = 0, source.lower().endswith((".jsonl", ".ndjson"))
-    rows: dict[str, dict[str, Any]] = {}  # By question.
+def _read_rows(source: str, problems: list[str]) -> list[_Row]:
+    """Return what a file says about each of its questions; add what is wrong to `problems`."""
+    row_by_question: dict[str, _Row] = {}
+    is_log = source.lower().endswith((".jsonl", ".ndjson"))
+    records = _records_of_log(source) if is_log else _records_of_table(source)
+    line = 0
     try:
-        for line, cells in (_responses if is_log else _rows)(source):
-            texts = {name: each.strip() for name, each in cells.items() if isinstance(each, str)}
-            texts |= {name: cells[name] for name in _MORE if name in cells and name not in texts}
-            row = {COLUMNS[name]: each for name, each in texts.items() if each and name in COLUMNS}
-            if (question := row.get("question_text")) is None:
-                problems += (
-                    [f"line {line}: no question; add it; `convert` traces"] if row or is_log else []
-                )
-            elif question not in rows or is_log:
-                rows[question] = {"line": line, **row, **rows.get(question, {})}
+        for record in records:
+            line = record.line
+            values = _values(record.cells)
+            question = values.get("question_text")
+            if question is None:
+                is_blank_row = not values and not is_log
+                if not is_blank_row:
+                    problems.append(f"line {line}: no question; add it; `convert` traces")
+            elif question not in row_by_question:
+                row_by_question[question] = _Row(line, values)
+            elif is_log:
+                # A log has many answers to a question. What the first ones say takes precedence.
+                row = row_by_question[question]
+                row_by_question[question] = _Row(row.line, values | row.values)
             else:
-                problems.append(
-                    f"line {line}: the question of line {rows[question]['line']}; remove one"
-                )
+                first_line = row_by_question[question].line
+                problems.append(f"line {line}: the question of line {first_line}; remove one")
     except UnicodeDecodeError:
         problems.append("not text in UTF-8; unpack it, or save it as such: in Excel, CSV UTF-8")
     except csv.Error as error:
         problems.append(f"line {line + 1} or later: {error}; is a double quote missing?")
-    except (OSError, ValueError) as error:
-        problems.append(getattr(error, "strerror", None) or str(error))
-    return [*rows.values()]
+    except OSError as error:
+        problems.append(error.strerror or str(error))
+    except ValueError as error:
+        problems.append(str(error))
+    return [*row_by_question.values()]
 
 
-def _question(row: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    text = row["question_text"]
-    name = row.get("id") or re.sub(r"[\W_]+", "-", text.casefold())[:60].strip("-") or "question"
-    if name in ids and "id" in row:
-        raise ValueError(f"the id {name!r} is already that of line {ids[name]}; choose another")
-    name += f"-{sha256(text.encode()).hexdigest()[:8]}" if name in ids else ""
-    ids[name] = row["line"]
-    question: dict[str, Any] = {"id": name, "question_text": text}
-    question |= {
-        key: row[key] for key in ("reference_answer", "match", "tolerance", "tags") if key in row
-    }
-    if "reference_answer" not in row and "actual_answer" in row:
-        question |= {"reference_answer": row["actual_answer"], "reviewed": False}
-    elif isinstance(answer := row.get("reference_answer"), list) and "match" not in row:
+def _values(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells of a record that are not empty, by the keys that their columns stand for.
+
+    A key takes precedence over its short name: in a response, `answer` is that of the agent, and
+    `reference_answer` the expected one.
+    """
+    values: dict[str, Any] = {}
+    for column, cell in cells.items():
+        key = KEY_BY_COLUMN.get(column)
+        may_have_type = isinstance(cell, str) or column in _KEYS_OF_OTHER_TYPES
+        if key is None or not may_have_type:
+            continue
+        value = cell.strip() if isinstance(cell, str) else cell
+        is_short_name = column != key
+        if value and not (is_short_name and key in values):
+            values[key] = value
+    return values
+
+
+def _claim_id(row: _Row, line_by_id: dict[str, int]) -> str:
+    """Return the id of a row's question, its own or one made of the text; add it to `line_by_id`.
+
+    Raises:
+        ValueError: another row has the id already.
+    """
+    text = row.values["question_text"]
+    question_id = row.values.get("id")
+    if question_id is None:
+        words = re.sub(r"[\W_]+", "-", text.casefold())
+        question_id = words[:MAX_ID_CHARACTERS].strip("-") or "question"
+        if question_id in line_by_id:
+            question_id += f"-{sha256(text.encode()).hexdigest()[:8]}"
+    elif question_id in line_by_id:
+        raise ValueError(
+            f"the id {question_id!r} is already that of line {line_by_id[question_id]}; "
+            "choose another"
+        )
+    line_by_id[question_id] = row.line
+    return str(question_id)
+
+
+def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a question of a reference set.
+
+    Args:
+        question_id: its id.
+        values: what the file says about it, by the keys of `KEY_BY_COLUMN`.
+
+    Raises:
+        ValueError: the question is invalid; the message begins with its key.
+    """
+    question: dict[str, Any] = {"id": question_id, "question_text": values["question_text"]}
+    for key in _KEYS_OF_QUESTIONS:
+        if key in values:
+            question[key] = values[key]
+
+    answer = values.get("reference_answer")
+    if answer is None and "actual_answer" in values:
+        question["reference_answer"] = values["actual_answer"]
+        question["reviewed"] = False
+    elif isinstance(answer, list) and "match" not in values:
+        # Only with `match` may the reference answer be a list.
         question["reference_answer"] = "\n".join(map(str, answer))
-    if isinstance(tolerance := row.get("tolerance"), str):
+
+    if isinstance(values.get("tolerance"), str):
+        # If it is no number, the check below says so.
         with suppress(ValueError):
-            question["tolerance"] = float(tolerance)
-    if isinstance(tags := row.get("tags"), str):
-        question["tags"] = _tags(tags)
-    if "reference_query" in row:
-        step = {"name": "sparql_query", "reference_query": row["reference_query"]}
+            question["tolerance"] = float(values["tolerance"])
+    if isinstance(values.get("tags"), str):
+        question["tags"] = _tags_in_cell(values["tags"])
+    if "reference_query" in values:
+        step = {"name": "sparql_query", "reference_query": values["reference_query"]}
         question["reference_steps"] = [[step]]
-    for problem in read_templates([{"template_id": "all", "questions": [question]}], {}).problems:
-        raise ValueError(re.sub(r"^\S*\]\.", "", problem))
+
+    contents = read_templates([{"template_id": "all", "questions": [question]}], comparators={})
+    if contents.problems:
+        raise ValueError(_PLACE_IN_TEMPLATES.sub("", contents.problems[0]))
     return question
 
 
-def _tags(cell: str) -> dict[str, Any]:
-    """The tags in a cell: ``hops=2; hard``, ``{hops: 2}`` or ``[hard]``."""
-    parts = [part for part in re.split("[;,]", cell.strip("{[]}")) if part.strip()]
-    pairs = [re.split(r"=|:\s", part, maxsplit=1) for part in parts]
-    return {key.strip(" '\""): value[0].strip(" '\"") if value else True for key, *value in pairs}
+def _tags_in_cell(cell: str) -> dict[str, Any]:
+    """Return the tags in a cell, written as ``hops=2; hard``, ``{hops: 2}`` or ``[hard]``.
+
+    A tag without a value has the value True.
+    """
+    tags: dict[str, Any] = {}
+    for part in re.split("[;,]", cell.strip("{[]}")):
+        if not part.strip():
+            continue
+        key, *values = re.split(r"=|:\s", part, maxsplit=1)
+        value: Any = True
+        if values:
+            value = values[0].strip(" '\"")
+        tags[key.strip(" '\"")] = value
+    return tags
 
 
-def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows of a table, each with the line in which it ends."""
+def _records_of_table(path: str) -> Iterator[_Record]:
+    """Yield the rows of a table, whose columns are commas, semicolons or tabs apart.
+
+    Raises:
+        ValueError: the columns are wrong, or a row has too many cells.
+        csv.Error: a row cannot be read.
+        OSError: the file cannot be read.
+    """
     with open(path, encoding="utf-8-sig") as file:
-        by = max(",;\t", key=file.readline().count)
-        file.seek(0)
-        reader = csv.DictReader(file, delimiter=by, strict=True)
-        reader.fieldnames = names = [name.strip().lower() for name in reader.fieldnames or ()]
-        known = [COLUMNS[name] for name in names if name in COLUMNS]
-        if "question_text" not in known or len({*known}) < len(known):
-            raise ValueError(
-                "line 1: expected a column question, and none twice, got "
-                f"{', '.join(names) or 'nothing'}"
-            )
-        if unknown := [name for name in names if name and name not in COLUMNS]:
-            warn_caller(
-                f"{path}: ignored columns: {', '.join(unknown)}; known: {', '.join(COLUMNS)}"
-            )
+        delimiter = _delimiter(file)
+        reader = csv.DictReader(file, delimiter=delimiter, strict=True)
+        columns = [name.strip().lower() for name in reader.fieldnames or ()]
+        _check_columns(columns, path)
+        reader.fieldnames = columns
         for row in reader:
-            if any(row.pop(None, ())):
+            # The reader keeps what is beyond the last column under None.
+            surplus_cells = row.pop(None, ())
+            if any(surplus_cells):
                 raise ValueError(
                     f"line {reader.line_num}: too many cells; put texts in double quotes"
                 )
-            yield reader.line_num, row
+            yield _Record(reader.line_num, row)
 
 
-def _responses(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The responses or results of a log with their lines, without what is not about their
-    questions.
+def _delimiter(file: TextIO) -> str:
+    """Return what is between the columns of a table, from its first line; then rewind the file."""
+    first_line = file.readline()
+    file.seek(0)
+    return max(",;\t", key=first_line.count)
+
+
+def _check_columns(columns: Sequence[str], path: str) -> None:
+    """Check the names of a table's columns, and warn of those that are ignored.
+
+    Raises:
+        ValueError: no column is the question, or two columns stand for the same key.
+    """
+    keys = [KEY_BY_COLUMN[column] for column in columns if column in KEY_BY_COLUMN]
+    has_duplicates = len(set(keys)) < len(keys)
+    if "question_text" not in keys or has_duplicates:
+        listed_columns = ", ".join(columns) or "nothing"
+        raise ValueError(
+            f"line 1: expected a column question, and none twice, got {listed_columns}"
+        )
+    unknown = [column for column in columns if column and column not in KEY_BY_COLUMN]
+    if unknown:
+        warn_caller(
+            f"{path}: ignored columns: {', '.join(unknown)}; known: {', '.join(KEY_BY_COLUMN)}"
+        )
+
+
+def _records_of_log(path: str) -> Iterator[_Record]:
+    """Yield the responses or results of a log, without what is not about their questions.
+
+    Raises:
+        ValueError: a line is not a JSON object.
+        OSError: the file cannot be read.
     """
     with open(path, "rb") as file:
-        for line, text in enumerate(file, 1):
-            try:  # The key `id` is that of the response.
-                cells = orjson.loads(text.decode("utf-8-sig").strip() or "{}") | {"id": None}
-            except (TypeError, orjson.JSONDecodeError):
-                raise ValueError(f"line {line}: expected a JSON object") from None
-            if cells.get("status") == "error" or cells.get("error") is not None:
-                cells["actual_answer"] = None
-            if cells.get("reference_answer") is None:
-                cells |= {"match": None, "tolerance": None}
-            elif isinstance(reason := cells.get("answer_match_reason"), str):
-                cells = {"match": reason.partition(":")[0]} | cells
-            if text.strip():
-                yield line, cells
+        for line, encoded in enumerate(file, start=1):
+            text = encoded.decode("utf-8-sig").strip()
+            if not text:
+                continue
+            try:
+                record = orjson.loads(text)
+            except orjson.JSONDecodeError:
+                record = None
+            if not isinstance(record, dict):
+                raise ValueError(f"line {line}: expected a JSON object")
+            yield _Record(line, _about_question(record))
+
+
+def _about_question(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what a response or result says about its question, with None for all that it does not.
+
+    The answer of an error is no answer. If the configuration says how to match answers, a result
+    says it only at the beginning of its `answer_match_reason`: "number: has 5".
+    """
+    # Its `id` is that of the response.
+    about_question = record | {"id": None}
+    if record.get("status") == "error" or record.get("error") is not None:
+        about_question["actual_answer"] = None
+    if record.get("reference_answer") is None:
+        about_question["match"] = None
+        about_question["tolerance"] = None
+    else:
+        reason = record.get("answer_match_reason")
+        if isinstance(reason, str) and "match" not in record:
+            about_question["match"] = reason.partition(":")[0]
+    return about_question

@@ -142,6 +142,9 @@ AggregatesShape = shape(
     key("agreement", dict[str, dict[str, Any]] | None, "how far several judges agree on a metric"),
 )
 
+_MODEL_CONFIGS = ("GenerationConfig", "JudgeConfig", "EmbeddingConfig")
+"""Classes of the configuration whose keys go into requests to a model."""
+
 SHAPES: dict[str, Any] = {
     "reference": ReferenceShape,
     "responses": ResponseShape,
@@ -152,8 +155,11 @@ SHAPES: dict[str, Any] = {
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of a ``reference`` set, the ``configuration`` or ``aggregates``, or of one
-    line of ``responses`` or ``results``.
+    """Return the JSON Schema of one kind of input or output.
+
+    Args:
+        name: ``reference``, ``configuration`` or ``aggregates`` for the schema of a whole file;
+            ``responses`` or ``results`` for that of one line of a file.
 
     Raises:
         UsageError: there is no schema of that name.
@@ -161,12 +167,17 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in SHAPES:
         raise UsageError(f"no schema {name!r}; {did_you_mean(name, SHAPES)}")
     schema = msgspec.json.schema(SHAPES[name])
-    for model in schema.get("$defs", {}).values():
-        if model["title"] in ("GenerationConfig", "JudgeConfig", "EmbeddingConfig"):
-            model["additionalProperties"] = True  # They go into the request.
-            model["properties"]["api_base"] = model["properties"]["base_url"]
-    if name == "results":  # Those of other programs may lack these keys.
+
+    for definition in schema.get("$defs", {}).values():
+        if definition["title"] in _MODEL_CONFIGS:
+            # Keys that we do not know are sent to the model.
+            definition["additionalProperties"] = True
+            # The older name of the same key.
+            definition["properties"]["api_base"] = definition["properties"]["base_url"]
+    if name == "results":
+        # These are optional in the shape, since results of other programs may lack them.
         schema["$defs"]["Result"]["required"] += ["steps_score", "failure"]
-    # As ECMAScript has them.
+
+    # JSON Schema has the anchors of ECMAScript in regular expressions, not those of Python.
     text = orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **orjson.loads(text)}

@@ -15,20 +15,51 @@ from graphrag_eval_async.records.question import Matching
 
 
 def key(name: str, kind: Any, description: str, **constraints: Any) -> tuple[Any, ...]:
-    """A key of an object: required, unless its type takes None."""
+    """Return the definition of one key of an object, for `shape`.
+
+    It is the name, the type and, if the type takes None, None as the default. Other keys are
+    required.
+
+    Args:
+        name: the key.
+        kind: the type of its values.
+        description: what the key means, for the JSON Schema.
+        constraints: limits of values, as parameters of `msgspec.Meta`.
+    """
     described: Any = Annotated[kind, Meta(description=description, **constraints)]
-    is_optional = kind is Any or type(None) in get_args(kind)
-    return (name, described, None) if is_optional else (name, described)
+    takes_none = kind is Any or type(None) in get_args(kind)
+    if takes_none:
+        return name, described, None
+    return name, described
 
 
 def shape(name: str, description: str, *keys: tuple[Any, ...]) -> Any:
-    """The type of objects with these keys."""
+    """Return a new msgspec struct for JSON objects that have these keys, each made by `key`."""
     return defstruct(name, keys, kw_only=True, namespace={"__doc__": description})
 
 
 def list_of(kind: Any) -> Any:
-    """The type of lists of objects of a shape."""
+    """Return the type of lists whose items are of this type, which exists only at run time."""
     return GenericAlias(list, (kind,))
+
+
+def keys_of_shape(shape: Any) -> tuple[str, ...]:
+    """Return the keys that the objects of a shape may have, sorted."""
+    return tuple(sorted(shape.__struct_fields__))
+
+
+def steps_with_places(group: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the place and the dict of each step of a group.
+
+    Args:
+        group: a list of steps, or an object with `steps` and their `order`.
+        place: the place of the group in the templates, such as ``templates[0]...``.
+    """
+    steps = group
+    if isinstance(group, dict):
+        steps = group["steps"]
+        place = f"{place}.steps"
+    return [(f"{place}[{index}]", step) for index, step in enumerate(steps)]
 
 
 _Order: Any = Literal["strict", "any"] | None

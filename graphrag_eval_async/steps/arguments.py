@@ -22,10 +22,21 @@ WRONG_ARGS = "wrong_args"
 """Why a step does not match, of `failure.CLASSES`, if its arguments differ."""
 
 _ABSENT: Any = object()
+"""The value of an argument that a step does not have, since None is a value."""
 
 
 def args_comparator(step: Mapping[str, Any]) -> Compare | None:
-    """Return a comparator: 1 if the arguments are as `args_match` asks; None if it does not ask."""
+    """Return a function that scores an actual step 1 if its arguments are as expected, else 0.
+
+    Args:
+        step: the reference step, whose `args_match` says how far they must be equal.
+
+    Returns:
+        None if the arguments are not compared.
+
+    Raises:
+        MalformedStep: they are to be compared, but the reference step has none.
+    """
     if step.get("args_match") not in ("exact", "subset"):
         return None
     if not isinstance(step.get("args"), dict):
@@ -33,62 +44,121 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
 
     def compare(actual: ActualStep) -> Agreement:
         differences = args_differences(step, actual.step)
-        return Agreement(0.0, WRONG_ARGS, differences) if differences else Agreement(1.0)
+        if differences:
+            return Agreement(0.0, WRONG_ARGS, differences)
+        return Agreement(1.0)
 
     return compare
 
 
 def args_differences(step: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Difference]:
-    """Return how arguments differ from those of a reference step; nothing if these are not
-    compared.
+    """Return up to `MAX_DIFFERENCES` differences between the arguments of two steps.
 
     Numbers are equal by value, texts to the letter, lists as a whole. Arguments in JSON text are
-    decoded, and blank text is none.
+    decoded, and blank text means no arguments.
+
+    Args:
+        step: the reference step. If its `args_match` asks for no comparison, nothing differs.
+        actual: the actual step.
     """
-    mode, expected, found = step.get("args_match"), step.get("args"), decoded(actual.get("args"))
-    found = None if isinstance(found, str) and not found.strip() else found
-    if mode not in ("exact", "subset") or not isinstance(expected, dict):
+    mode = step.get("args_match")
+    expected_args = step.get("args")
+    if mode not in ("exact", "subset") or not isinstance(expected_args, dict):
         return []
-    if (
-        expected
-        and found is None
-        and (others := [key for key in OTHER_NAMES["args"] if actual.get(key)])
-    ):
-        found = f"nothing; is {others[0]} meant to be args?"
-    if not isinstance(found, dict) and found is not None:
-        return [_difference("", expected, found)]
-    differences = _differences("", expected, found or {}, is_subset=mode == "subset")
+
+    actual_args = decoded(actual.get("args"))
+    if isinstance(actual_args, str) and not actual_args.strip():
+        actual_args = None
+    if actual_args is None and expected_args:
+        misnamed_keys = [key for key in OTHER_NAMES["args"] if actual.get(key)]
+        if misnamed_keys:
+            hint = f"nothing; is {misnamed_keys[0]} meant to be args?"
+            return [_difference("", expected_args, hint)]
+    if actual_args is None:
+        actual_args = {}
+    if not isinstance(actual_args, dict):
+        return [_difference("", expected_args, actual_args)]
+
+    differences = _find_differences("", expected_args, actual_args, is_subset=mode == "subset")
     return [*islice(differences, MAX_DIFFERENCES)]
 
 
 def in_words(difference: Difference) -> str:
     """Return which argument differs, what was expected, and what the agent gave."""
-    expected, actual = (difference.get(key) or "nothing" for key in ("expected", "actual"))
+    expected = difference.get("expected") or "nothing"
+    actual = difference.get("actual") or "nothing"
+    # Without a name, the arguments differ as a whole.
     place = f"args.{difference.get('arg')}".removesuffix(".")
     return f"{place}: expected {expected}, got {actual}"
 
 
-def _differences(
+def _find_differences(
     place: str, expected: Mapping[str, Any], actual: Mapping[str, Any], *, is_subset: bool
 ) -> Iterator[Difference]:
-    for key in [*expected, *(() if is_subset else (key for key in actual if key not in expected))]:
-        wanted, found = (side.get(key, _ABSENT) for side in (expected, actual))
-        if isinstance(wanted, dict) and isinstance(found, dict):
-            yield from _differences(f"{place}{key}.", wanted, found, is_subset=is_subset)
-        elif wanted is _ABSENT or found is _ABSENT or not json_equal(wanted, found):
-            yield _difference(f"{place}{key}", wanted, found)
+    """Yield the differences between two objects, those inside of objects in them one by one.
 
-
-def _difference(place: str, *values: Any) -> Difference:
-    """A difference with both values as JSON text; of long texts, from shortly before they
-    differ.
+    Args:
+        place: the beginning of the names of arguments, such as "filter." inside of `filter`.
+        expected: the object of the reference step.
+        actual: the object of the actual step.
+        is_subset: whether the actual object may have other keys.
     """
-    texts = [
-        None if value is _ABSENT else json.dumps(value, ensure_ascii=False) for value in values
-    ]
-    pairs = enumerate(zip_longest(*(text or "" for text in texts)))
-    start = next((at for at, (one, other) in pairs if one != other), 0) - MAX_TEXT // 2
-    expected, actual = (
-        shorten(f"…{text[start:]}" if text and start > 0 else text) for text in texts
-    )
-    return {"kind": "wrong_arg", "arg": shorten(place), "expected": expected, "actual": actual}
+    keys = [*expected]
+    if not is_subset:
+        keys += [key for key in actual if key not in expected]
+    for key in keys:
+        expected_value = expected.get(key, _ABSENT)
+        actual_value = actual.get(key, _ABSENT)
+        if isinstance(expected_value, dict) and isinstance(actual_value, dict):
+            yield from _find_differences(
+                f"{place}{key}.", expected_value, actual_value, is_subset=is_subset
+            )
+            continue
+        is_missing = expected_value is _ABSENT or actual_value is _ABSENT
+        if is_missing or not json_equal(expected_value, actual_value):
+            yield _difference(f"{place}{key}", expected_value, actual_value)
+
+
+def _difference(place: str, expected: Any, actual: Any) -> Difference:
+    """Return a difference of an argument, with both values as JSON text.
+
+    Args:
+        place: the name of the argument; "" for all arguments as a whole.
+        expected: the value of the reference step, or `_ABSENT`.
+        actual: the value of the actual step, or `_ABSENT`.
+    """
+    expected_text = _json_text(expected)
+    actual_text = _json_text(actual)
+    start = _first_difference(expected_text or "", actual_text or "") - MAX_TEXT // 2
+    return {
+        "kind": "wrong_arg",
+        "arg": shorten(place),
+        "expected": _excerpt(expected_text, start),
+        "actual": _excerpt(actual_text, start),
+    }
+
+
+def _json_text(value: Any) -> str | None:
+    """Return the value of an argument as JSON text; None if there is no value."""
+    if value is _ABSENT:
+        return None
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _first_difference(text: str, other: str) -> int:
+    """Return the index of the first character in which two texts differ; 0 if they are equal."""
+    pairs = zip_longest(text, other)
+    for index, (character, other_character) in enumerate(pairs):
+        if character != other_character:
+            return index
+    return 0
+
+
+def _excerpt(text: str | None, start: int) -> str | None:
+    """Return a text from an index on, at most `MAX_TEXT` characters; "…" marks what is left out.
+
+    A negative index is the beginning. None and "" are returned as they are.
+    """
+    if text and start > 0:
+        return shorten(f"…{text[start:]}")
+    return shorten(text)

@@ -81,8 +81,11 @@ The first that has a text counts. `errors` is of GraphQL, `msg` of FastAPI, `rea
 Elasticsearch.
 """
 
-ERROR_LEVELS = 5
+MAX_ERROR_LEVELS = 5
 """How deep the text of an error is looked for in objects and lists."""
+
+MAX_NAME_CHARACTERS = 200
+"""How many characters of a step's name a detail shows."""
 
 KEYS_OF_STEP_ERRORS = ("execution_error", "error", "exception", "output", "message")
 """Keys of a step that failed which may hold its error: why its query could not be run, what the
@@ -104,7 +107,7 @@ a number of any length.
 # None of these patterns backtracks, whatever the text.
 _find_page = re.compile(r"(?<!\S)<(?:!doctype html|html|\?xml)\b", re.IGNORECASE).search
 _TAG = re.compile(r"<([^<>]*)>")
-_says_something = re.compile(r"\w").search
+_has_letter_or_digit = re.compile(r"\w").search
 _is_heading = re.compile(r"[\w.]+:").fullmatch
 
 
@@ -112,14 +115,19 @@ class Facts(NamedTuple):
     """The facts that decide the failure of a result."""
 
     reason: str | None = None  # Why the steps are wrong, one of `CLASSES`; None if they are right.
-    # The answer is missing or blank, although there is a reference answer.
+    # Whether the answer is missing or blank, although there is a reference answer.
     unanswered: bool = False
     has_steps: bool = True  # Whether there are reference steps; else the answer alone decides.
     detail: str | None = None  # Such as which step is missing, or which argument is wrong.
 
 
 def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
-    """Return the class of a result with these metrics of its answer."""
+    """Return the `failure` of a result, one of `CLASSES`.
+
+    Args:
+        facts: what is known of the steps, and whether there is an answer.
+        metrics: the metrics of the answer, by name; empty if it was not evaluated.
+    """
     is_right = _is_right(metrics) if metrics else None
     if facts.reason in (FORBIDDEN_STEP, TOO_MANY_STEPS):
         return facts.reason
@@ -133,22 +141,22 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
 
 
 def agent_error(response: Mapping[str, Any]) -> Facts:
-    """Return the facts of a response that is an error, with the first line of its `error`, if
-    any.
-    """
+    """Return the facts of a response that is an error; the first line of `error` is the detail."""
     return Facts(AGENT_ERROR, detail=error_line(response.get("error")))
 
 
 def step_error(steps: Sequence[Mapping[str, Any]], index: int) -> Facts:
-    """Return the facts of a step that failed: which one, and the first line of its error, if it has
-    one.
+    """Return the facts of a response in which the step of this index failed.
+
+    The detail names the step, with the first line of its error if it has one.
     """
     step = steps[index]
-    detail = f"actual_steps[{index}] ({str(step.get('name'))[:200]})"
+    detail = f"actual_steps[{index}] ({str(step.get('name'))[:MAX_NAME_CHARACTERS]})"
     for key in KEYS_OF_STEP_ERRORS:
         line = error_line(step.get(key))
         if line is not None:
-            return Facts("step_error", detail=f"{detail}: {line}")
+            detail += f": {line}"
+            break
     return Facts("step_error", detail=detail)
 
 
@@ -159,64 +167,73 @@ def error_line(error: Any) -> str | None:
     itself be JSON text. An object without a text under one of `ERROR_KEYS` is quoted as JSON. A
     boolean only says that there is an error.
     """
-    if isinstance(error, bool):
+    if error is None or isinstance(error, bool):
         return None
-    text = _error_text(error, ERROR_LEVELS)
-    if text is None and error is not None:
+    text = _error_text(error, MAX_ERROR_LEVELS)
+    if text is None:
         quoted = error if isinstance(error, str) else orjson.dumps(error).decode()
         text = " ".join(quoted.split())
-    if text is None:
-        return None
+
     line = _first_line(_with_text_of_page(text))
     if line is not None and len(line) > DETAIL_CHARACTERS:
         return f"{line[:DETAIL_CHARACTERS]}..."
     return line
 
 
-def _error_text(error: Any, levels: int) -> str | None:
-    """Find the text of an error in at most so many levels of objects and lists; None if it is
-    not there.
+def _error_text(error: Any, max_levels: int) -> str | None:
+    """Return the text of an error, which objects and lists may hold at the next few levels.
+
+    Returns:
+        None if no text is found there.
     """
+    document = error
     if isinstance(error, str):
         if not error.lstrip().startswith(("{", "[")):
             return error
-        error = decoded(error)
-        if isinstance(error, str):  # Not JSON.
-            return error
+        document = decoded(error)
+        if isinstance(document, str):  # The text is not JSON.
+            return document
+
     parts: list[Any] = []
-    if isinstance(error, dict):
-        parts = [error.get(key) for key in ERROR_KEYS]
-    elif isinstance(error, list):
-        parts = error[:1]
-    for part in parts if levels else ():
-        text = _error_text(part, levels - 1)
+    if isinstance(document, dict):
+        parts = [document.get(key) for key in ERROR_KEYS]
+    elif isinstance(document, list):
+        parts = document[:1]
+    if max_levels == 0:
+        return None
+    for part in parts:
+        text = _error_text(part, max_levels - 1)
         if text is not None and text.strip():
             return text
     return None
 
 
 def _with_text_of_page(text: str) -> str:
-    """Return a text in which a page of HTML, as servers and proxies send it, is replaced by its
-    title.
+    """Return a text in which a page of HTML is replaced by its title or its first text.
+
+    Servers and proxies send errors as pages. Without such a page, the text stays as it is.
     """
     page = _find_page(text)
     if page is None:
         return text
-    text_of_page = _text_of_page(text[page.start() : page.start() + PAGE_CHARACTERS])
+    beginning = text[page.start() : page.start() + PAGE_CHARACTERS]
+    text_of_page = _text_of_page(beginning)
     if text_of_page is None:
         return text
     return text[: page.start()] + text_of_page
 
 
 def _text_of_page(page: str) -> str | None:
-    """Return the title of a page of HTML, or else its first text, on one line; None if it has
-    neither.
+    """Return the title of a page of HTML, or else its first text, on one line.
+
+    Returns:
+        None if the page has neither.
     """
     from html import unescape  # Takes a millisecond to import, and few errors are pages.
 
     first_text: str | None = None
     tag_name = ""
-    # Texts and tags take turns; the first is the text before the first tag.
+    # The parts are texts and the tags between them. The first is the text before the first tag.
     for index, part in enumerate(_TAG.split(page)):
         is_tag = index % 2 == 1
         if is_tag:
@@ -227,17 +244,19 @@ def _text_of_page(page: str) -> str | None:
             continue
         if tag_name == "title":
             return text
-        first_text = first_text or text
+        if first_text is None:
+            first_text = text
     return first_text
 
 
 def _first_line(text: str) -> str | None:
-    """Return the first line that says something; None if all are blank.
+    """Return the first line of a text that is not only punctuation; None if all lines are blank.
 
-    Of a traceback, it is the line with the exception, which follows the indented lines. A heading
-    such as "ValueError:" says nothing without the line after it, so both are returned as one.
+    In a traceback of Python, it is the line of the exception, which follows the indented lines. A
+    line such as "ValueError:" says nothing without the next one, so both are returned as one.
     """
     lines = _telling_lines(text.splitlines())
+    # Of several tracebacks, the last one is of the error that was raised.
     _, header, traceback = text.rpartition(TRACEBACK)
     if header:
         unindented = [line for line in traceback.splitlines() if not line.startswith(" ")]
@@ -250,37 +269,52 @@ def _first_line(text: str) -> str | None:
 
 
 def _telling_lines(lines: Iterable[str]) -> list[str]:
-    """Return the lines that hold a letter or a digit; if none does, those that are not blank."""
+    """Return the lines with a letter or a digit; if there are none, those that are not blank.
+
+    The lines are returned without spaces around them.
+    """
     stripped = [line.strip() for line in lines]
-    telling = [line for line in stripped if _says_something(line)]
-    return telling or [line for line in stripped if line]
+    telling = [line for line in stripped if _has_letter_or_digit(line)]
+    if telling:
+        return telling
+    return [line for line in stripped if line]
 
 
 def broken_limit(
     question: Question, steps: Sequence[Mapping[str, Any]], names: Mapping[str, str]
 ) -> Facts | None:
-    """Return which limit of a question the steps break; None if they break none.
+    """Return the facts of a response whose steps break a limit of the question.
 
     Args:
         question: the question, which may forbid steps or limit their number.
         steps: the actual steps; those that failed count, too.
         names: the names of steps by all spellings that mean them.
+
+    Returns:
+        None if they break no limit.
     """
     if question.forbidden_steps:
-        forbidden = {
-            plain_name(meant_name(name, names) or name) for name in question.forbidden_steps
-        }
+        forbidden_names = set()
+        for spelling in question.forbidden_steps:
+            meant = meant_name(spelling, names)
+            forbidden_names.add(plain_name(meant or spelling))
         for index, step in enumerate(steps):
             name = step.get("name")
-            if name is not None and plain_name(name) in forbidden:
-                return Facts(FORBIDDEN_STEP, detail=f"actual_steps[{index}] ({name[:200]})")
+            if name is not None and plain_name(name) in forbidden_names:
+                detail = f"actual_steps[{index}] ({name[:MAX_NAME_CHARACTERS]})"
+                return Facts(FORBIDDEN_STEP, detail=detail)
+
     if question.max_steps is not None and len(steps) > question.max_steps:
-        return Facts(TOO_MANY_STEPS, detail=f"steps: {len(steps)}, allowed: {question.max_steps}")
+        detail = f"steps: {len(steps)}, allowed: {question.max_steps}"
+        return Facts(TOO_MANY_STEPS, detail=detail)
     return None
 
 
 def _is_right(metrics: Mapping[str, Any]) -> bool | None:
-    """Return whether an answer is right by its metrics; None if no metric decides."""
+    """Return whether an answer is right by the first of its scores; None if it has no score.
+
+    An answer that should have been judged and was not is undecided, unless it was matched by rules.
+    """
     if "answer_eval_error" in metrics and metrics.get(ANSWER_MATCH) is None:
         return None
     for name in ANSWER_SCORES:
@@ -291,8 +325,11 @@ def _is_right(metrics: Mapping[str, Any]) -> bool | None:
 
 
 def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many results of a group of aggregates are wrong, by class, the most frequent
-    first.
+    """Return how many results of a group of aggregates have each failure, the most frequent first.
+
+    Results that are right are not included.
     """
-    counts = [(name, count) for name, count in group.get(REASON, {}).items() if name != NO_FAILURE]
-    return dict(sorted(counts, key=lambda pair: (-pair[1], pair[0])))
+    count_by_failure = group.get(REASON, {})
+    counts = [(name, count) for name, count in count_by_failure.items() if name != NO_FAILURE]
+    counts.sort(key=lambda pair: (-pair[1], pair[0]))
+    return dict(counts)

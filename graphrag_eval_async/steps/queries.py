@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.steps.tokens import Token, absolute, tokens
@@ -19,21 +20,31 @@ QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString")
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
-_ESCAPED_NAME = re.compile(r"\\(.)")
-_ANY = Token("any", "?")
-_ENDS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
+_ESCAPED_CHARACTER = re.compile(r"\\(.)")
+_VARIABLE = Token("variable", "?")
+"""Stands for each variable and blank node, whose names make no difference."""
+
+_CLOSING_BRACKETS = {"[": "]", "(": ")", "<<": ">>", "{|": "|}"}
+
+_OPENING_BRACE = Token("symbol", "{")
+_CLOSING_BRACE = Token("symbol", "}")
+_OPENING_BRACKET = Token("symbol", "(")
+_CLOSING_BRACKET = Token("symbol", ")")
 
 
 def query_of(step: Mapping[str, Any]) -> str | None:
-    """Return the query that a step carries in its arguments, or else itself; None if it has
-    none.
+    """Return the query that a step carries, in its arguments or else under a key of its own.
+
+    Returns:
+        None if the step has no text under any of `QUERY_KEYS`.
     """
-    args = step.get("args")
-    for place in (args, step):
-        if isinstance(place, Mapping):
-            for key in QUERY_KEYS:
-                if isinstance(text := place.get(key), str) and text.strip():
-                    return text
+    for holder in (step.get("args"), step):
+        if not isinstance(holder, Mapping):
+            continue
+        for key in QUERY_KEYS:
+            query = holder.get(key)
+            if isinstance(query, str) and query.strip():
+                return query
     return None
 
 
@@ -44,207 +55,297 @@ def vocabulary(text: str) -> dict[str, list[str]]:
     and in what a query selects, groups and sorts are not included. The IRIs of text that is no
     query mean nothing.
     """
-    reader = _Reader()
-    for token in _with_literals(_resolved(text)):
-        reader.take(token)
-    return {kind: sorted(iris) for kind, iris in reader.iris.items() if iris}
+    collector = _IriCollector()
+    for token in _with_whole_literals(_resolved_tokens(text)):
+        collector.take(token)
+    return {kind: sorted(iris) for kind, iris in collector.iris.items() if iris}
 
 
-def _with_literals(found: Iterator[Token]) -> Iterator[Token]:
-    """Yield the same tokens, but each string with its language or datatype as one literal."""
-    is_after_string = is_after_carets = False
-    for token in found:
+def _with_whole_literals(query_tokens: Iterator[Token]) -> Iterator[Token]:
+    """Yield the tokens of a query, with one token for a string and its language or datatype."""
+    is_after_string = False
+    is_after_carets = False  # Whether ^^ stood after the string; the datatype comes next.
+    for token in query_tokens:
         if is_after_string and token.text == "^^":
             is_after_carets = True
             continue
-        belongs_to_string = token.kind == "language" or (is_after_carets and token.kind == "iri")
-        if is_after_string and belongs_to_string:
-            is_after_string = is_after_carets = False
+        is_datatype = is_after_carets and token.kind == "iri"
+        if is_after_string and (is_datatype or token.kind == "language"):
+            is_after_string = False
+            is_after_carets = False
             continue
+
         is_after_string = token.kind == "string"
         is_after_carets = False
-        yield Token("literal", "") if is_after_string else token
-
-
-def _resolved(text: str) -> Iterator[Token]:
-    """Yield the tokens of a query after its declarations, with absolute IRIs where they are
-    known.
-    """
-    declared: dict[str, str] = {}
-    base = declaring = prefix = ""
-    for token in tokens(text):
-        kind, spelled = token
-        if kind == "name":
-            prefix, _, local = spelled.partition(":")
-            if declaring != "PREFIX":
-                namespace = declared.get(prefix, f"{prefix}:")
-                yield Token("iri", namespace + _ESCAPED_NAME.sub(r"\1", local))
-        elif kind == "iri":
-            iri = absolute(spelled[1:-1], base)
-            if declaring == "BASE":
-                base = iri
-            elif declaring:
-                declared[prefix] = iri
-            else:
-                yield Token(kind, iri)
-            declaring = ""
-        elif kind == "word" and spelled.upper() in {"PREFIX", "BASE"}:
-            declaring, prefix = spelled.upper(), ""
+        if is_after_string:
+            yield Token("literal", "")
         else:
-            declaring = ""
-            yield _ANY if kind in {"variable", "blank"} else token
+            yield token
+
+
+def _resolved_tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a query without its PREFIX and BASE, with absolute IRIs.
+
+    A prefixed name becomes an IRI. If its prefix is not declared, it stays as it is.
+    """
+    namespaces: dict[str, str] = {}
+    base = ""
+    declaration = ""  # PREFIX or BASE, until the IRI that it declares.
+    declared_prefix = ""
+    for token in tokens(text):
+        if token.kind == "word" and token.text.upper() in {"PREFIX", "BASE"}:
+            declaration = token.text.upper()
+            declared_prefix = ""
+        elif token.kind == "name":
+            prefix, _, local_name = token.text.partition(":")
+            if declaration == "PREFIX":
+                declared_prefix = prefix
+            else:
+                namespace = namespaces.get(prefix, f"{prefix}:")
+                yield Token("iri", namespace + _ESCAPED_CHARACTER.sub(r"\1", local_name))
+        elif token.kind == "iri":
+            iri = absolute(token.text[1:-1], base)
+            if declaration == "PREFIX":
+                namespaces[declared_prefix] = iri
+            elif declaration == "BASE":
+                base = iri
+            else:
+                yield Token("iri", iri)
+            declaration = ""
+        else:
+            declaration = ""
+            yield _VARIABLE if token.kind in {"variable", "blank"} else token
+
+
+class _Place(Enum):
+    """The place of the next term."""
+
+    SUBJECT = auto()
+    PREDICATE = auto()
+    PATH_OR_OBJECT = auto()  # After a predicate, its property path may go on.
+    OBJECT = auto()
+    TRIPLE_END = auto()  # After an object.
+    ITEM = auto()  # Of a list, or of the rows of VALUES.
+    GRAPH = auto()  # After GRAPH, SERVICE, FROM and NAMED.
+    DESCRIBED = auto()  # After DESCRIBE.
+    IGNORED = auto()  # IRIs here do not count, as after SELECT.
+
+
+class _Kind(Enum):
+    """The kind of a part of a query."""
+
+    PATTERN = auto()  # Triples, a list, or the whole query.
+    FILTER = auto()
+    BIND = auto()
+    VALUES = auto()
 
 
 @dataclass(slots=True)
-class _Frame:
-    """Something in brackets, or an expression."""
+class _Part:
+    """A part of a query that has begun and not ended: something in brackets, or an expression."""
 
-    end: str  # The symbol that ends it; "" of an expression and of the whole query.
-    # What comes next: "subject", "predicate", "path" (more of a path, or an object), "object",
-    # "end" of a triple, "item" of a list, "graph", "described", or "nothing" that counts.
-    place: str = "nothing"
-    label: str = ""  # "filter" and "bind" of an expression, "values" of the rows of VALUES.
-    path: list[str] = field(default_factory=list)  # Predicates of the current triples.
-    depth: int = 0  # Round brackets open in an expression or a path.
-    # Tokens of an expression without outer brackets.
+    end: str  # The symbol that ends it; "" for an expression and for the whole query.
+    place: _Place = _Place.IGNORED
+    kind: _Kind = _Kind.PATTERN
+    predicates: list[str] = field(default_factory=list)  # In the path of the current triples.
+    open_brackets: int = 0  # Round ones, in an expression or a path.
+    # The tokens of an expression, without the brackets around it.
     expression: list[Token] = field(default_factory=list)
 
+    @property
+    def is_expression(self) -> bool:
+        return self.kind in {_Kind.FILTER, _Kind.BIND}
 
-class _Reader:
+
+class _IriCollector:
     """Takes the tokens of a query one by one, and collects IRIs. Whatever comes, it never fails."""
 
     def __init__(self) -> None:
         self.iris: dict[str, set[str]] = {"predicates": set(), "classes": set(), "iris": set()}
-        self._stack = [_Frame("")]
+        # The parts in which the next token stands, the innermost one last.
+        self._parts = [_Part("")]
 
     def take(self, token: Token) -> None:
-        kind, text = token
-        frame = self._stack[-1]
-        if frame.label in {"filter", "bind"}:
-            self._in_expression(frame, token)
-        elif kind == "word":
-            self._word(frame, text)
-        elif kind == "symbol":
-            self._symbol(frame, text)
-        elif kind in {"any", "iri", "literal", "number"}:
-            self._term(frame, text if kind == "iri" else None)
+        """Take the next token of the query."""
+        part = self._parts[-1]
+        if part.is_expression:
+            self._take_in_expression(part, token)
+        elif token.kind == "word":
+            self._take_word(part, token.text)
+        elif token.kind == "symbol":
+            self._take_symbol(part, token.text)
+        elif token.kind == "iri":
+            self._take_term(part, token.text)
+        elif token.kind in {"variable", "literal", "number"}:
+            self._take_term(part, None)
 
-    def _term(self, frame: _Frame, iri: str | None) -> None:
-        """Take a term: an IRI, or None for anything else."""
-        place, frame.place = frame.place, "predicate"
-        if place == "predicate":
-            frame.path += [] if iri is None else [iri]
-            frame.place = "object" if iri is None else "path"
-        elif place in {"path", "object"}:
-            is_class = RDF_TYPE in frame.path and iri is not None
-            self.iris["predicates"].update(
-                predicate for predicate in frame.path if not is_class or predicate != RDF_TYPE
-            )
-            if iri is not None:
-                self.iris["classes" if is_class else "iris"].add(iri)
-            frame.place = "end"
-        elif place == "nothing":
-            frame.place = place
+    def _take_term(self, part: _Part, iri: str | None) -> None:
+        """Take an IRI, or None for any other term; the place of the next term follows from it."""
+        place = part.place
+        if place is _Place.IGNORED:
+            return
+        if place is _Place.PREDICATE:
+            if iri is None:
+                part.place = _Place.OBJECT
+            else:
+                part.predicates.append(iri)
+                part.place = _Place.PATH_OR_OBJECT
+            return
+        if place in {_Place.PATH_OR_OBJECT, _Place.OBJECT}:
+            self._add_triple(part.predicates, iri)
+            part.place = _Place.TRIPLE_END
+            return
+
+        # A subject, or a term outside of triples.
+        if iri is not None:
+            self.iris["iris"].add(iri)
+        part.predicates = []
+        if place in {_Place.GRAPH, _Place.DESCRIBED}:
+            part.place = _Place.SUBJECT if part.end else _Place.IGNORED
+        elif place is not _Place.ITEM:
+            part.place = _Place.PREDICATE
+
+    def _add_triple(self, predicates: list[str], object_iri: str | None) -> None:
+        """Add the predicates of a triple, and its object if that is an IRI.
+
+        After rdf:type, the object is a class. Then rdf:type itself is not counted.
+        """
+        if object_iri is None:
+            self.iris["predicates"].update(predicates)
+        elif RDF_TYPE in predicates:
+            self.iris["predicates"].update(iri for iri in predicates if iri != RDF_TYPE)
+            self.iris["classes"].add(object_iri)
         else:
-            if iri is not None:
-                self.iris["iris"].add(iri)
-            if place == "item":
-                frame.place = place
-            elif place in {"graph", "described"}:
-                frame.place = "subject" if frame.end else "nothing"
-            frame.path = []
+            self.iris["predicates"].update(predicates)
+            self.iris["iris"].add(object_iri)
 
-    def _symbol(self, frame: _Frame, text: str) -> None:
-        if text == "{":
-            self._open(frame)
-        elif text == "}":
-            self._close()
-        elif frame.place == "nothing" or self._is_of_path(frame, text):
-            pass
-        elif text == ".":
-            frame.place = "subject"
-        elif text == ";":
-            frame.path, frame.place = [], "predicate"
-        elif text == ",":
-            frame.place = "object"
-        elif text in _ENDS:
-            place = {"(": "item", "<<": "subject"}.get(text, "predicate")
-            self._stack.append(_Frame(_ENDS[text], place))
-        elif text == frame.end:
-            self._stack.pop()
-            if text != "|}":
-                self._term(self._stack[-1], None)
-
-    def _is_of_path(self, frame: _Frame, text: str) -> bool:
-        """Whether a symbol belongs to a property path."""
-        if frame.place not in {"predicate", "path"}:
-            return False
-        if text == ")" and frame.depth:
-            frame.depth, frame.place = frame.depth - 1, "path"
-            return True
-        if frame.place == "predicate":
-            frame.depth += text == "("
-            return text in {"(", "^", "!", "|"}
-        if text in {"/", "|"}:
-            frame.place = "predicate"
-        return text in {"/", "|", "*", "+", "?"}
-
-    def _open(self, frame: _Frame) -> None:
-        if frame.label == "values":
-            frame.place = "item"
+    def _take_symbol(self, part: _Part, symbol: str) -> None:
+        """Take a symbol outside of expressions: a bracket, or a mark between terms."""
+        if symbol == "{":
+            self._open_braces(part)
+        elif symbol == "}":
+            self._close_braces()
+        elif part.place is _Place.IGNORED or _take_symbol_of_path(part, symbol):
             return
-        if not frame.end:
-            frame.place = "nothing"
-        self._stack.append(_Frame("}", "subject"))
+        elif symbol == ".":
+            part.place = _Place.SUBJECT
+        elif symbol == ";":
+            part.predicates = []
+            part.place = _Place.PREDICATE
+        elif symbol == ",":
+            part.place = _Place.OBJECT
+        elif symbol in _CLOSING_BRACKETS:
+            self._open_brackets(symbol)
+        elif symbol == part.end:
+            self._parts.pop()
+            if symbol != "|}":
+                # What was in the brackets is a term around them, unlike an annotation in {| |}.
+                self._take_term(self._parts[-1], None)
 
-    def _close(self) -> None:
-        while len(self._stack) > 1 and self._stack.pop().end != "}":
-            pass
-        outer = self._stack[-1]
-        if outer.label in {"filter", "bind"}:
-            if not outer.depth:
+    def _open_brackets(self, symbol: str) -> None:
+        """Begin a list, a quoted triple, or the predicates of a blank node."""
+        first_place = _Place.PREDICATE
+        if symbol == "(":
+            first_place = _Place.ITEM
+        elif symbol == "<<":
+            first_place = _Place.SUBJECT
+        self._parts.append(_Part(_CLOSING_BRACKETS[symbol], first_place))
+
+    def _open_braces(self, part: _Part) -> None:
+        """Begin the rows of VALUES, or a group of triples in another part."""
+        if part.kind is _Kind.VALUES:
+            part.place = _Place.ITEM
+            return
+        if part.end == "":
+            # What follows the group, such as ORDER BY, does not count.
+            part.place = _Place.IGNORED
+        self._parts.append(_Part("}", _Place.SUBJECT))
+
+    def _close_braces(self) -> None:
+        """End the innermost part in braces, and what was not ended inside of it."""
+        while len(self._parts) > 1:
+            ended = self._parts.pop()
+            if ended.end == "}":
+                break
+        outer = self._parts[-1]
+        if outer.is_expression:
+            if outer.open_brackets == 0:
+                # FILTER EXISTS {...} has no brackets around it.
                 self._end_expression()
-        elif outer.end and outer.place != "nothing":
-            outer.place = "subject"
+        elif outer.end and outer.place is not _Place.IGNORED:
+            outer.place = _Place.SUBJECT
 
-    def _word(self, frame: _Frame, text: str) -> None:
-        word = text.upper()
-        if text == "a" and frame.place == "predicate":
-            self._term(frame, RDF_TYPE)
-        elif word in {"TRUE", "FALSE"}:
-            self._term(frame, None)
-        elif word in {"FILTER", "HAVING", "BIND"}:
-            frame.place = "nothing" if frame.place == "nothing" else "subject"
-            self._stack.append(_Frame("", label="bind" if word == "BIND" else "filter"))
-        elif word == "VALUES":
-            self._stack.append(_Frame("}", label="values"))
-        elif word in {"GRAPH", "SERVICE", "FROM", "NAMED"}:
-            frame.place = "graph"
-        elif word == "SELECT":
-            frame.place = "nothing"
-        elif word == "DESCRIBE":
-            frame.place = "described"
+    def _take_word(self, part: _Part, text: str) -> None:
+        """Take a keyword outside of expressions; the place of the next term follows from it."""
+        keyword = text.upper()
+        if text == "a" and part.place is _Place.PREDICATE:
+            self._take_term(part, RDF_TYPE)
+        elif keyword in {"TRUE", "FALSE"}:
+            self._take_term(part, None)
+        elif keyword in {"FILTER", "HAVING", "BIND"}:
+            if part.place is not _Place.IGNORED:
+                part.place = _Place.SUBJECT
+            kind = _Kind.BIND if keyword == "BIND" else _Kind.FILTER
+            self._parts.append(_Part("", kind=kind))
+        elif keyword == "VALUES":
+            self._parts.append(_Part("}", kind=_Kind.VALUES))
+        elif keyword in {"GRAPH", "SERVICE", "FROM", "NAMED"}:
+            part.place = _Place.GRAPH
+        elif keyword == "SELECT":
+            part.place = _Place.IGNORED
+        elif keyword == "DESCRIBE":
+            part.place = _Place.DESCRIBED
 
-    def _in_expression(self, frame: _Frame, token: Token) -> None:
-        if token == Token("symbol", "{"):
-            self._open(frame)
-            return
-        if token == Token("symbol", "}"):
+    def _take_in_expression(self, part: _Part, token: Token) -> None:
+        """Take a token of a FILTER, HAVING or BIND, which may end it."""
+        if token == _OPENING_BRACE:
+            self._open_braces(part)
+        elif token == _CLOSING_BRACE:
+            # The group ends, although the brackets of the expression are open.
             self._end_expression()
-            self._close()
-            return
-        if token.kind == "symbol" and token.text in "()":
-            frame.depth += 1 if token.text == "(" else -1
-            if frame.depth <= 0:
+            self._close_braces()
+        elif token == _OPENING_BRACKET:
+            part.open_brackets += 1
+            if part.open_brackets > 1:
+                part.expression.append(token)
+        elif token == _CLOSING_BRACKET:
+            part.open_brackets -= 1
+            if part.open_brackets > 0:
+                part.expression.append(token)
+            else:
                 self._end_expression()
-                return
-            if token.text == "(" and frame.depth == 1:
-                return
-        frame.expression.append(token)
+        else:
+            part.expression.append(token)
 
     def _end_expression(self) -> None:
-        frame = self._stack.pop()
-        bound = frame.expression[0] if frame.expression else None
-        is_one_term = [token.text.upper() for token in frame.expression[1:2]] in ([], ["AS"])
-        if frame.label == "bind" and bound is not None and bound.kind == "iri" and is_one_term:
-            self.iris["iris"].add(bound.text)  # As it might stand in a triple.
+        """End the innermost part, an expression; add its IRI if it binds nothing but that."""
+        part = self._parts.pop()
+        if part.kind is not _Kind.BIND or not part.expression:
+            return
+        bound, *following = part.expression
+        is_one_term = not following or following[0].text.upper() == "AS"
+        if bound.kind == "iri" and is_one_term:
+            # BIND(ex:a AS ?x) and then ?x in a triple is the same as ex:a in the triple.
+            self.iris["iris"].add(bound.text)
+
+
+def _take_symbol_of_path(part: _Part, symbol: str) -> bool:
+    """Take a symbol of a property path, as in ``^(ex:a/ex:b)+``.
+
+    Returns:
+        False, with `part` unchanged, if the symbol belongs to no path.
+    """
+    if part.place not in {_Place.PREDICATE, _Place.PATH_OR_OBJECT}:
+        return False
+    if symbol == ")" and part.open_brackets > 0:
+        part.open_brackets -= 1
+        part.place = _Place.PATH_OR_OBJECT
+        return True
+    if part.place is _Place.PREDICATE:
+        if symbol == "(":
+            part.open_brackets += 1
+        return symbol in {"(", "^", "!", "|"}
+    if symbol in {"/", "|"}:
+        part.place = _Place.PREDICATE
+        return True
+    return symbol in {"*", "+", "?"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import MalformedStep, UsageError
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
 def recall_at_k(
     relevant_docs: Iterable[Hashable], retrieved_docs: Iterable[Hashable], k: int | None = None
 ) -> float:
-    """The share of the first `k` relevant documents that are among the first `k` retrieved, from 0
-    to 1.
+    """Return which share of the relevant documents is retrieved, both cut at `k`, from 0 to 1.
 
-    Both are cut at `k`, then duplicates count once. A set of relevant documents has no first `k`:
-    the hits are divided by `k` or by its size, whichever is less. Without `k` nothing is cut.
+    After the cut, duplicates count once. A set of relevant documents has no first `k`: the hits are
+    divided by `k` or by its size, whichever is less. Without `k` nothing is cut.
 
     Formula: https://en.wikipedia.org/wiki/Evaluation_measures_(information_retrieval)#Recall, with
     the relevant documents cut at `k`, so that a perfect ranking has recall 1 at every `k`.
@@ -33,15 +31,22 @@ def recall_at_k(
     Raises:
         UsageError: `k` is not a positive integer, or there are no relevant documents.
     """
-    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
-        raise UsageError(f"k: must be a positive integer or None, not {k!r}")
-    relevant = set(
-        relevant_docs if isinstance(relevant_docs, AbstractSet) else [*relevant_docs][:k]
-    )
+    if k is not None:
+        is_integer = isinstance(k, int) and not isinstance(k, bool)
+        if not is_integer or k < 1:
+            raise UsageError(f"k: must be a positive integer or None, not {k!r}")
+
+    if isinstance(relevant_docs, AbstractSet):
+        relevant = set(relevant_docs)
+    else:
+        relevant = set([*relevant_docs][:k])
     if not relevant:
         raise UsageError("relevant_docs: must not be empty")
-    hits = len(relevant.intersection([*retrieved_docs][:k]))
-    return hits / (len(relevant) if k is None else min(k, len(relevant)))
+
+    retrieved = set([*retrieved_docs][:k])
+    hits = len(relevant & retrieved)
+    most_hits = len(relevant) if k is None else min(k, len(relevant))
+    return hits / most_hits
 
 
 def average_precision(
@@ -59,36 +64,52 @@ def average_precision(
     Raises:
         UsageError: there are no relevant documents.
     """
-    missing = set(relevant_docs)
-    total = len(missing)
-    if not total:
+    relevant = set(relevant_docs)
+    if not relevant:
         raise UsageError("relevant_docs: must not be empty")
+
+    hits = set()
     precisions = []
-    for rank, doc in enumerate(retrieved_docs, 1):
-        if doc in missing:
-            missing.remove(doc)
-            precisions.append((total - len(missing)) / rank)
-    return math.fsum(precisions) / total
+    for rank, doc in enumerate(retrieved_docs, start=1):
+        if doc in relevant and doc not in hits:
+            hits.add(doc)
+            precisions.append(len(hits) / rank)
+    return math.fsum(precisions) / len(relevant)
 
 
 def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a comparator: recall of the document ids at the actual step's `k`."""
-    relevant = read_output(step, _read_ids)
-    if not relevant or None in relevant:
+    """Return a function that scores an actual step by recall at its own argument `k`.
+
+    The relevant documents are those of the reference step's output. A step whose output or `k`
+    cannot be read scores 0.
+
+    Raises:
+        MalformedStep: the output of the reference step is no list of documents with ids.
+    """
+    relevant_ids = read_output(step, _read_ids)
+    if not relevant_ids or None in relevant_ids:
         raise MalformedStep("output: must be a list of one or more documents, each with an id")
 
     def compare(actual: ActualStep) -> Agreement:
-        actual.budget.spend(len(relevant))
-        score = 0.0
-        with suppress(MalformedStep, UsageError):
+        actual.budget.spend(len(relevant_ids))
+        try:
             k = read_whole_number(read_args(actual.step), "k")
-            score = recall_at_k(relevant, actual.output(_read_ids), k)
-        return Agreement(score, None if score == 1 else "missed_retrieval")
+            score = recall_at_k(relevant_ids, actual.output(_read_ids), k)
+        except (MalformedStep, UsageError):
+            score = 0.0
+        if score == 1:
+            return Agreement(score)
+        return Agreement(score, "missed_retrieval")
 
     return compare
 
 
 def read_documents(output: Any) -> list[dict[str, Any]]:
+    """Return the documents in the output of a retrieval, which is a list or JSON text of one.
+
+    Raises:
+        MalformedStep: it is no list of objects.
+    """
     documents = read_json(output)
     if not isinstance(documents, list):
         raise MalformedStep("must be a list of documents")
@@ -98,10 +119,14 @@ def read_documents(output: Any) -> list[dict[str, Any]]:
 
 
 def _read_ids(output: Any) -> list[Hashable]:
-    """Return the documents' ids by rank; None for documents without id."""
+    """Return the ids of the documents in an output, in order; None for a document without id.
+
+    Raises:
+        MalformedStep: the output is no list of documents, or an id is no string or number.
+    """
     ids = [document.get("id") for document in read_documents(output)]
-    if not all(
-        isinstance(each, str | int | float | None) and not isinstance(each, bool) for each in ids
-    ):
-        raise MalformedStep("a document's id must be a string or a number")
+    for document_id in ids:
+        is_text_or_number = isinstance(document_id, str | int | float | None)
+        if not is_text_or_number or isinstance(document_id, bool):
+            raise MalformedStep("a document's id must be a string or a number")
     return ids

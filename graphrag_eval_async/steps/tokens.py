@@ -8,6 +8,7 @@ read as single characters.
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
@@ -41,16 +42,19 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
+_is_absolute = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
 _CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
-# The forms of queries that only read.
 FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})
-GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})  # The forms of queries that return graphs.
+"""The forms of queries that only read."""
+
+GRAPH_FORMS = frozenset({"CONSTRUCT", "DESCRIBE"})
+"""The forms of queries that return graphs."""
 
 UPDATES = frozenset(
     {"INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH", "USING"}
 )
+"""The first words of updates."""
 
 
 class Token(NamedTuple):
@@ -68,65 +72,83 @@ def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """
     position = 0
     while position < len(text):
-        # Any character is a symbol, so that none is left out.
-        for match in _TOKEN.finditer(text, position):
-            kind = match.lastgroup
-            if kind == "iri" and not lenient_iris and ")" in match[0]:
-                position = match.start() + 1
-                yield Token("symbol", "<")
-                break
-            if kind is not None:
-                yield Token(kind, match[0])
-        else:
+        match = _TOKEN.match(text, position)
+        if match is None:  # Never: any character is a symbol.
             return
+        kind = match.lastgroup
+        if kind == "iri" and not lenient_iris and ")" in match[0]:
+            yield Token("symbol", "<")
+            position += len("<")
+            continue
+        if kind is not None:
+            yield Token(kind, match[0])
+        position = match.end()
 
 
 def form_of(text: str) -> str | None:
     """Return the form of a query: one of `FORMS`, or UPDATE for an update; None for other text."""
     for token in tokens(text):
-        word = token.text.upper()
-        if token.kind == "word" and word not in {"PREFIX", "BASE", "VERSION"}:
-            return word if word in FORMS else "UPDATE" if word in UPDATES else None
+        keyword = token.text.upper()
+        if token.kind == "word" and keyword not in {"PREFIX", "BASE", "VERSION"}:
+            # The first word after the declarations.
+            if keyword in FORMS:
+                return keyword
+            return "UPDATE" if keyword in UPDATES else None
         if token.kind not in {"word", "name", "iri", "string"}:
             return None
     return None
 
 
 def mentions(text: str, keyword: str) -> bool:
-    """Return whether some parser may read a keyword, given in capitals, in a query.
+    """Return whether some parser may read a keyword, written in capitals, in a query.
 
     Parsers differ in where they replace code points such as ``\\u0041``, so in a query with some,
     the keyword counts anywhere, also in texts and comments. They also differ in whether ``<?b)x>``
     is an IRI, and in whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this
     may be true of a name that contains the keyword, but it is never false of the keyword.
     """
-    if (unescaped := unescape(text)) != text:
+    unescaped = unescape(text)
+    if unescaped != text:
         return keyword in text.upper() or keyword in unescaped.upper()
-    return any(
-        keyword in token.text.partition(":")[0].upper()
-        for lenient in (True, False)
-        for token in tokens(text, lenient_iris=lenient)
-        if token.kind in {"word", "name"}
-    )
+
+    for lenient_iris in (True, False):
+        for token in tokens(text, lenient_iris=lenient_iris):
+            if token.kind not in {"word", "name"}:
+                continue
+            prefix = token.text.partition(":")[0]
+            if keyword in prefix.upper():
+                return True
+    return False
 
 
 def unescape(text: str) -> str:
-    """Return a text with its code points, such as ``\\u0041``, replaced; surrogates stay as they
-    are.
+    """Return a text with a character for each code point, such as A for ``\\u0041``.
+
+    Code points that are no characters, such as surrogates, stay as they are.
     """
     return _CODE_POINT.sub(_character, text)
 
 
-def _character(match: re.Match[str]) -> str:
-    number = int(match[1] or match[2], 16)
-    return match[0] if number > 0x10FFFF or 0xD800 <= number < 0xE000 else chr(number)
+def _character(code_point: re.Match[str]) -> str:
+    """Return the character of a code point; if it is none, the code point as it is written."""
+    number = int(code_point[1] or code_point[2], 16)
+    is_surrogate = 0xD800 <= number <= 0xDFFF
+    if is_surrogate or number > sys.maxunicode:
+        return code_point[0]
+    return chr(number)
 
 
 def absolute(iri: str, base: str) -> str:
-    """Return an IRI, made absolute by a base, if there is one."""
-    if not base or _ABSOLUTE(iri):
+    """Return an IRI made absolute by a base.
+
+    Args:
+        iri: an absolute or relative IRI.
+        base: the IRI that relative ones are resolved against; "" if there is none.
+    """
+    if not base or _is_absolute(iri):
         return iri
     try:
         return urljoin(base, iri)
-    except ValueError:  # The base is no address.
+    except ValueError:
+        # The base is not a valid address.
         return base + iri

@@ -12,43 +12,65 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.comparators import PreparedStep
 
-    Groups = Sequence[Sequence[PreparedStep]]
-
 
 def tool_calls(
-    groups: Groups, steps: Sequence[Mapping[str, Any]] | None, *, mode: Literal["last", "all"]
+    reference_groups: Sequence[Sequence[PreparedStep]],
+    steps: Sequence[Mapping[str, Any]] | None,
+    *,
+    mode: Literal["last", "all"],
 ) -> dict[str, float | None]:
-    """Return `TOOL_CALLS`, each from 0 to 1 or None, of the names of steps and reference steps as
-    multisets.
+    """Return precision, recall and F1 of the names of an agent's steps, by the names of metrics.
 
-    ``"last"`` expects the steps of the last group; steps that earlier groups expect are neither
-    right nor wrong. All steps count, also those that failed. Precision is None without a step that
-    is right or wrong.
+    Names are compared as multisets. All steps count, also those that failed.
+
+    Args:
+        reference_groups: the expected steps.
+        steps: the agent's steps; None if its response has none, so that there are no scores.
+        mode: "all" expects the steps of all groups. "last" expects those of the last group; steps
+            that earlier groups expect are neither right nor wrong.
+
+    Returns:
+        Scores from 0 to 1. Precision is None if no step is right or wrong.
     """
     if steps is None:
         return dict.fromkeys(TOOL_CALLS)
-    left, expected = (
-        Counter(step.get("name") for step in steps),
-        groups if mode == "all" else groups[-1:],
-    )
-    right, total = _take(left, expected), sum(map(len, expected))
+    expected_groups = reference_groups
+    earlier_groups: Sequence[Sequence[PreparedStep]] = []
     if mode == "last":
-        _take(left, groups[:-1])
-    wrong = left.total()
-    precision = right / (right + wrong) if right + wrong else None
-    f1 = 2 * right / (right + wrong + total)
-    return dict(zip(TOOL_CALLS, (precision, right / total, f1), strict=True))
+        expected_groups = reference_groups[-1:]
+        earlier_groups = reference_groups[:-1]
+
+    unmatched_names = Counter(step.get("name") for step in steps)
+    right = _remove_matched(unmatched_names, expected_groups)
+    _remove_matched(unmatched_names, earlier_groups)
+    wrong = unmatched_names.total()
+    expected = sum(len(group) for group in expected_groups)
+
+    precision = None
+    if right + wrong > 0:
+        precision = right / (right + wrong)
+    recall = right / expected
+    f1 = 2 * right / (right + wrong + expected)
+    return dict(zip(TOOL_CALLS, (precision, recall, f1), strict=True))
 
 
-def _take(left: Counter[str | None], groups: Groups) -> int:
-    """Take a remaining name for each reference step that accepts one; return how many were
-    taken.
+def _remove_matched(
+    unmatched_names: Counter[str | None], groups: Sequence[Sequence[PreparedStep]]
+) -> int:
+    """Remove one name from `unmatched_names` for each reference step that accepts one.
+
+    Steps that accept few names come first, so that the others do not take these.
+
+    Returns:
+        How many names were removed.
     """
-    taken = 0
-    for step in sorted(
-        (step for group in groups for step in group), key=lambda step: len(step.names)
-    ):
-        if (name := next((name for name in sorted(step.names) if left[name]), None)) is not None:
-            left[name] -= 1
-            taken += 1
-    return taken
+    removed = 0
+    reference_steps = [step for group in groups for step in group]
+    reference_steps.sort(key=lambda step: len(step.names))
+    for step in reference_steps:
+        for name in sorted(step.names):
+            if unmatched_names[name] > 0:
+                unmatched_names[name] -= 1
+                removed += 1
+                break
+    return removed

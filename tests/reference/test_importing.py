@@ -115,6 +115,27 @@ def test_responses_and_results(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "reference_answer",
+    ["five", ["five", "six"]],
+    ids=["text", "list"],
+)
+def test_the_answer_of_an_agent_is_not_the_expected_one(
+    reference_answer: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "responses.jsonl"
+    response = {
+        "question": "How many?",
+        "reference_answer": reference_answer,
+        "answer": "six",
+        "match": "contains",
+    }
+    path.write_bytes(to_jsonl([response]))
+    [template] = import_questions(path)
+    [question] = template["questions"]
+    assert question["reference_answer"] == reference_answer
+
+
 def test_columns_of_a_match(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
     path.write_text(

@@ -51,6 +51,32 @@ REASONED = {
     "planning": "<planning>Berlin?</planning>Paris",
     "step by step": "Let's think step by step. Berlin?\nAnswer: Paris",
     "headings without colons": "**Thinking**\n\nBerlin?\n\n**Final Answer**\n\nParis",
+    "Phi": "<|im_start|>assistant<|im_sep|><think>Berlin?</think>Paris<|im_end|>",
+    "DeepSeek's end": "<think>Berlin?</think>Paris<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "internal thoughts": "<internal_thoughts>Berlin?</internal_thoughts>Paris",
+    "my thoughts": "<my_thoughts>Berlin?</my_thoughts>Paris",
+    "deep thinking": "<deep_thinking>Berlin?</deep_thinking>Paris",
+    "thought block": "<thought_block>Berlin?</thought_block>Paris",
+    "think aloud": "<think-aloud>Berlin?</think-aloud>Paris",
+    "reasoning steps": "<reasoning_steps>Berlin?</reasoning_steps>Paris",
+    "step by step tag": "<step_by_step>Berlin?</step_by_step>Paris",
+    "critique": "<critique>Berlin?</critique>Paris",
+    "brainstorming": "<brainstorming>Berlin?</brainstorming>Paris",
+    "Chinese tag": "<思考>Berlin?</思考>Paris",
+    "Ollama": "Thinking...\nBerlin?\n...done thinking.\n\nParis",
+    "Russian": "Рассуждение: Berlin?\nОтвет: Paris",
+    "Japanese brackets": "【思考】Berlin?\n【回答】Paris",
+    "let me think": "Let me think. Berlin?\n\nAnswer: Paris",
+    "ReAct after the question": (
+        "Question: Which city?\nThought: Berlin?\nAction: search\nAction Input: Berlin\n"
+        "Observation: Berlin\nThought: I know\nFinal Answer: Paris"
+    ),
+    "content blocks": (
+        '[{"type": "thinking", "thinking": "Berlin?"}, {"type": "text", "text": "Paris"}]'
+    ),
+    "JSON after a sentence": (
+        'Sure:\n```json\n{"reasoning": "Berlin?", "answer": "Paris"}\n```\nDone.'
+    ),
     "JSON": '{"reasoning": "Berlin?", "answer": "Paris"}',
     "JSON in a fence": '```json\n{"thought": "Berlin?", "answer": ["Paris"]}\n```',
 }
@@ -99,6 +125,8 @@ NOT_REASONING = {
     "JSON without reasoning": '{"city": "Berlin"}',
     "folded block": "<details><summary>Cities</summary>Berlin</details>",
     "other tag": "<thinker>Berlin</thinker>",
+    "content blocks without reasoning": '[{"type": "text", "text": "Berlin"}]',
+    "no end of reasoning on a terminal": "Thinking... <b>Berlin</b>",
 }
 
 

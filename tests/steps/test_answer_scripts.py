@@ -26,6 +26,8 @@ FOUND = {
     "Korean and digits": ("12", "총12개"),
     "Arabic and": ("برلين", "باريس وبرلين"),
     "Arabic the": ("قاهرة", "هي القاهرة"),
+    "Arabic and like": ("برلين", "كبرلين"),
+    "Arabic comma in a name": ("واشنطن، د.ك", "هي واشنطن, د.ك"),
     "Arabic vowels": ("القاهرة", "القَاهِرَة"),
     "Arabic stretched": ("القاهرة", "القـــاهرة"),
     "Hebrew in": ("ירושלים", "הכנסת בירושלים"),
@@ -104,6 +106,12 @@ SAME = {
     "numeric entity": ("O'Brien", "O&#39;Brien"),
     "Markdown escape": ("KRISTIA_HVDC", "KRISTIA\\_HVDC"),
     "fraction slash": ("1/2", "1\u20442"),
+    "wave dash": ("10-20 kV", "10\uff5e20 kV"),
+    "tilde operator": ("~5 kV", "\u223c5 kV"),
+    "asterisk operator": ("2*3", "2\u22173"),
+    "Persian kaf": ("\u06a9\u062a\u0627\u0628", "\u0643\u062a\u0627\u0628"),
+    "Persian ye": ("\u0628\u06cc\u062a", "\u0628\u064a\u062a"),
+    "hamza": ("\u0627\u062d\u0645\u062f", "\u0623\u062d\u0645\u062f"),
 }
 
 

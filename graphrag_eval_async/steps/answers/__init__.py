@@ -11,7 +11,7 @@ from graphrag_eval_async.steps.answers.conclusion import concluding_numbers
 from graphrag_eval_async.steps.answers.items import items_of, match_list
 from graphrag_eval_async.steps.answers.occurrence import occurs as occurs
 from graphrag_eval_async.steps.answers.reasoning import without_reasoning
-from graphrag_eval_async.steps.answers.text import bare, plain, without_emphasis
+from graphrag_eval_async.steps.answers.text import bare, plain, without_emphasis, without_entities
 from graphrag_eval_async.steps.numbers import Number, numbers_in, uncertain_numbers_in
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _match_number(reference: str, answer: str, tolerance: float | None) -> tuple
 
 def _reference_numbers(reference: str) -> list[Number]:
     """Return the numbers of a reference answer; "one" counts in "one line", not in "Shoma Uno"."""
-    numbers = numbers_in(reference)
+    numbers = numbers_in(without_entities(reference))
     if numbers or len(reference.split()) > MAX_WORDS_AFTER_UNCERTAIN + 1:
         return numbers
     uncertain = uncertain_numbers_in(reference)

@@ -26,6 +26,7 @@ from graphrag_eval_async.steps.answers.conclusion_words import (
     UNSPACED_TOTALS,
     any_of,
 )
+from graphrag_eval_async.steps.answers.text import without_citations, without_entities
 from graphrag_eval_async.steps.numbers import Number, numbers_in, uncertain_numbers_in
 
 if TYPE_CHECKING:
@@ -51,23 +52,25 @@ MAX_WORDS_BEFORE = 4
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s{0,3}\{")
 _LABEL = re.compile(
-    rf"{any_of(ANSWER_LABELS)}[*_\s]{{0,4}}(?:[:=\uff1a]|(?:{COPULAS})(?!\w)[ :]?)"
+    rf"{any_of(ANSWER_LABELS)}[*_\s'\"]{{0,4}}(?:[:=\uff1a]|(?:{COPULAS})(?!\w)[ :]?)"
     rf"|{UNSPACED_ANSWER_LABELS}"
     r"|\#{4}",  # Of GSM8K, a data set of calculations with which models are trained.
     re.IGNORECASE,
 )
 _BOLD = re.compile(
     r"\*\*(?P<stars>[^*\n]{1,200})\*\*|__(?P<lines>[^_\n]{1,200})__"
-    r"|<(?P<tag>b|strong|mark)>(?P<html>[^<\n]{1,200})</(?P=tag)>",
+    r"|<(?P<tag>b|strong|mark|u)>(?P<html>[^<\n]{1,200})</(?P=tag)>",
     re.IGNORECASE,
 )
+_STRUCK_OUT = re.compile(r"~~[^~\n]{1,200}~~|<(del|s|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
 _UNIT = re.compile(r" ?(?:%|[^\W\d_]{1,15}(?!\w))")
 _WORD = re.compile(r"[^\W\d_]+")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。\uff01\uff1f;\uff1b\n]|\s?[(\uff08]")
 
 _CONCLUDES = re.compile(
-    r"(?:^|[.!?:;](?=\s)|[。\uff01\uff1f\n])[ \t*_#>-]{0,6}+"  # The start of a sentence.
+    # The start of a sentence, and in Chinese of a clause.
+    r"(?:^|[.!?:;](?=\s)|[。\uff01\uff1f\uff0c\n])[ \t*_#>-]{0,6}+"
     rf"(?P<signal>(?:(?:and|und|et|y|e) )?{any_of(CONCLUSIONS)}|{UNSPACED_CONCLUSIONS}"
     rf"|(?:{CORRECTIONS})[,:.\u2014-])",
     re.IGNORECASE,
@@ -105,16 +108,18 @@ def concluding_numbers(answer: str) -> list[Number]:
     from its conclusion on; without a conclusion, all. Words such as "one" count only in an answer
     without another number.
     """
-    numbers = numbers_in(answer)
+    text = _STRUCK_OUT.sub(" ", answer)
+    text = without_citations(without_entities(text))
+    numbers = numbers_in(text)
     if not numbers:
-        return uncertain_numbers_in(answer)
+        return uncertain_numbers_in(text)
     if len({number.readings for number in numbers}) == 1:
         return numbers[:1]
     for find_region in (_boxed, _labelled, _bold, _conclusion):
-        concluding = _asserted_numbers(find_region(answer))
+        concluding = _asserted_numbers(find_region(text))
         if concluding:
             return concluding
-    return _asserted_numbers(answer)
+    return _asserted_numbers(text)
 
 
 def _asserted_numbers(text: str) -> list[Number]:
@@ -235,9 +240,9 @@ def _text_from_total(text: str) -> str:
         numbers_after = numbers_in(text[signal.end() :][:TOTAL_CHARACTERS])
         if numbers_after:
             total = _value(numbers_after[0])
-            if _is_sum(total, values) or _is_difference(total, values):
+            if _is_total(total, values):
                 return text[signal.end() :]
-        if values and _is_sum(values[-1], values[:-1]):
+        if values and _is_total(values[-1], values[:-1]):
             start = signal.start() - len(before) + before.rfind(numbers[-1].text)
             return text[start:]
     return ""
@@ -247,16 +252,16 @@ def _value(number: Number) -> float:
     return number.readings[0].value
 
 
-def _is_sum(total: float, values: Sequence[float]) -> bool:
-    """Whether a total is the sum of two or more of the last values."""
+def _is_total(total: float, values: Sequence[float]) -> bool:
+    """Return whether a total is the sum of two or more of the last values, or a difference.
+
+    The difference is that of the last two, as in "40, but 2 are closed, so 38".
+    """
+    if len(values) > 1 and isclose(total, values[-2] - values[-1]):
+        return True
     addends = 0.0
     for count, value in enumerate(reversed(values), start=1):
         addends += value
         if count > 1 and isclose(total, addends):
             return True
     return False
-
-
-def _is_difference(total: float, values: Sequence[float]) -> bool:
-    """Whether a total is the difference of the last two values, as in "40, but 2 are closed"."""
-    return len(values) > 1 and isclose(total, values[-2] - values[-1])

@@ -7,7 +7,9 @@ since no space separates them from what follows.
 from __future__ import annotations
 
 ANSWER_LABELS = {
-    "English": "answer|ans|solution|final (?:result|count|number|value|total)|result",
+    "English": (
+        "answer|ans|solution|final (?:result|count|number|value|total)|result|tl;?dr|update|edit"
+    ),
     "German": "antwort|ergebnis|lösung",
     "French": "réponse|résultat",
     "Spanish": "respuesta|resultado|solución",
@@ -19,19 +21,24 @@ ANSWER_LABELS = {
     "Russian, Ukrainian": "ответ|відповідь",
     "Swedish, Danish, Norwegian": "svar",
     "Finnish, Hungarian, Romanian": "vastaus|válasz|răspuns",
-    "Turkish, Greek": "cevap|απάντηση",
+    "Turkish, Greek": "cevap|yanıt|απάντηση",
+    "Indonesian, Vietnamese": "jawaban|jawapan|trả lời|đáp án",
+    "Thai": "คำตอบ",
     "Hindi, Arabic, Hebrew": "उत्तर|الجواب|الإجابة|תשובה",
 }
 """Labels of an answer, which a colon or a form of "is" follows."""
 
 COPULAS = "is|would be|comes to|ist|lautet|est|es|è|é|brzmi|är|er|on|este"
 
-UNSPACED_ANSWER_LABELS = "(?:答案|正解|答え|回答|答|답|정답)(?:是|为|為|は|은|는)?[:\uff1a]?"
+UNSPACED_ANSWER_LABELS = (
+    "(?:答案|正解|答え|回答|答|답|정답|결과|결론)(?:是|为|為|は|은|는)?[:\uff1a]?"
+)
 
 CONCLUSIONS = {
     "English": (
         "so(?! far| that| many| much| called)|therefore|thus|hence|consequently|accordingly|"
-        "in conclusion|to conclude|in summary|in total|total|altogether|in all|all in all|overall|"
+        "in conclusion|to conclude|in summary|in short|to sum up|"
+        "in total|total|altogether|in all|all in all|overall|"
         "adding (?:them|these|it) up|that makes|this makes|which makes|that gives|this gives|"
         "that is|the total|the sum|finally"
     ),
@@ -55,13 +62,14 @@ UNSPACED_CONCLUSIONS = (
     "したがって|よって|ゆえに|つまり|合計|全部で|따라서|그러므로|총|합계"
 )
 
-CORRECTIONS = "no|wait|actually|correction|sorry|nein|moment|non|attendez|perdón|нет"
+CORRECTIONS = "no|wait|oops|actually|correction|sorry|nein|moment|non|attendez|perdón|нет"
 """Words that begin a sentence which corrects the one before, with a mark after them."""
 
 TOTALS = {
     "English": (
         "so|therefore|thus|hence|total|altogether|in all|overall|together|combined|sum|"
-        "makes|making|equals|gives|giving|adds up"
+        "makes|making|equals|gives|giving|adds up|yields|yielding|comes to|amounts to|"
+        "leaves|leaving|remain|remains|left"
     ),
     "German": "also|insgesamt|zusammen|gesamt",
     "French": "donc|total|somme",
@@ -76,7 +84,7 @@ TOTALS = {
 UNSPACED_TOTALS = "=|→|⇒|≈|所以|共|总|總|合計|计|計|따라서|총"
 
 NEGATIONS = {
-    "English": "not|rather than|instead of|as opposed to",
+    "English": "not|no longer|rather than|instead of|as opposed to",
     "German": "nicht|statt|anstatt",
     "French": "et non|pas|au lieu de",
     "Spanish": "en lugar de|en vez de",

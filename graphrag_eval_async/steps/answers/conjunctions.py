@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 SPACED = {
-    "Afrikaans, Dutch, Frisian": "en",
+    "Afrikaans, Dutch, Frisian": "en evenals alsook",
     "Albanian": "dhe edhe",
     "Armenian": "և ու եւ",
     "Assamese": "আৰু",
-    "Asturian, Spanish": "y e",
+    "Asturian, Spanish": "y e así\\scomo",
     "Azerbaijani": "və",
     "Bashkir, Tatar": "һәм",
     "Basque": "eta",
@@ -16,18 +16,19 @@ SPACED = {
     "Bosnian, Catalan, Croatian, Polish": "i",
     "Bulgarian, Macedonian, Russian, Serbian": "и",
     "Danish, Faroese, Icelandic, Norwegian": "og",
-    "English": "as\\swell\\sas",  # `items` splits at "and" in any case.
+    # `items` splits at "and" in any case.
+    "English": "as\\swell\\sas along\\swith together\\swith",
     "Esperanto": "kaj",
-    "Estonian, Finnish": "ja",
-    "French, Latin": "et",
-    "Galician, Italian, Portuguese": "e ed",
+    "Estonian, Finnish": "ja sekä",
+    "French, Latin": "et ainsi\\sque",
+    "Galician, Italian, Portuguese": "e ed assim\\scomo nonché",
     "Georgian": "და",
-    "German": "und sowie",
+    "German": "und sowie als\\sauch bzw\\.",
     "Greek": "και κι",
     "Gujarati": "અને",
     "Hindi": "और तथा एवं",
-    "Hungarian": "és",
-    "Indonesian, Malay": "dan",
+    "Hungarian": "és valamint",
+    "Indonesian, Malay": "dan serta",
     "Irish, Scottish Gaelic": "agus",
     "Kannada": "ಮತ್ತು",
     "Kazakh": "және",
@@ -51,7 +52,7 @@ SPACED = {
     "Turkish": "ve",
     "Ukrainian": "та й",
     "Urdu": "اور",
-    "Vietnamese": "và",
+    "Vietnamese": "và cùng\\svới",
     "Amharic": "እና",
     "Yiddish": "און",
     "Polish (also)": "oraz",
@@ -75,7 +76,8 @@ DOUBTFUL = (
     "[和与與及跟同]",  # Chinese.
     "[とや]",  # Japanese.
     r"(?<=[\uac00-\ud7a3])(?:와|과|하고|이랑|랑)\s",  # Korean.
-    r"(?:^|\s)و(?=[\u0620-\u064a])",  # Arabic.
+    r"(?:^|\s)و(?=[\u0620-\u064a\u06a9\u06cc])",  # Arabic.
+    r"\sו?גם\s",  # Hebrew "and also".
     r"(?:^|\s)ו-?(?=[\u05d0-\u05ea])",  # Hebrew.
     r"[\s.]\(?\d{1,2}[.)]\s",  # 1. Berlin 2. Bonn
     r"\s-\s",
@@ -83,19 +85,25 @@ DOUBTFUL = (
     r"\s?/\s?",
     r"\s\+\s",
     r"\.\s",
-    r"\sor\s",
+    r"(?:^|\s)or\s",
+    *(rf"\s{word}\s" for word in ("plus", "ile", "cùng")),
+    r"(?<=[\u0e00-\u0eff\u1780-\u17ff])\s+(?=[\u0e00-\u0eff\u1780-\u17ff])",  # Thai, Lao, Khmer.
 )
 """Patterns of what separates items in some lists, but is a part of names and words in others."""
 
 SENTENCE_BEGINNING = (
     r"^.{1,60}?\s(?:are|is|were|was|include|includes|namely|sind|ist|waren|sont|est|son|es|sono|è|"
-    r"são|é)\s"
-    r"|^.{1,30}?(?:は|是|有|包括|는|은)\s?"
+    r"são|é|zijn|waren|är|er|to|sú|jsou|su|sunt|ovat)\s"
+    r"|^(?:both|either|sowohl|tanto|sia|zowel|både|это)\s"
+    r"|^.{1,30}?(?:は|是|有|包括|는|은|คือ|ได้แก่)\s?"
 )
 """A pattern for the words before the first item of a list in a sentence."""
 
 SENTENCE_END = (
     "(?:です|でした|である|だ|などがある|があります|など|等|"
-    "입니다|이다|이에요|예요|등|등이 있다|ครับ|ค่ะ)$"
+    "(?:이|가) 있습니다|(?:이|가) 있다|입니다|이다|이에요|예요|등|등이 있다|ครับ|ค่ะ)$"
 )
-"""A pattern for the words after the last item of a list in a sentence, if no space stands there."""
+"""A pattern for the words after the last item of a list in a sentence."""
+
+OPEN_ENDS = frozenset({"etc", "usw", "u. a", "u.a", "et cetera", "и т. д", "и др", "..", "..."})
+"""What may stand as the last item of a list that is not complete."""

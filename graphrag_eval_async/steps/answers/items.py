@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+import orjson
+
 from graphrag_eval_async.steps.answers.conjunctions import (
     DOUBTFUL,
+    OPEN_ENDS,
     SENTENCE_BEGINNING,
     SENTENCE_END,
     SPACED,
     UNSPACED,
 )
-from graphrag_eval_async.steps.answers.text import plain, without_entities
+from graphrag_eval_async.steps.answers.text import plain, without_citations, without_entities
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+MAX_COLUMNS = 10
+"""How many columns of a table are read one by one."""
 
 _GROUPED_NUMBER = re.compile(
     r"(?<![\w.,])(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3})(?!\d|,\d)"
@@ -26,6 +32,7 @@ _CONJUNCTIONS = "|".join(word for words in SPACED.values() for word in words.spl
 _SEPARATOR = re.compile(
     r"[,;|\n\t،؛、，；｜፣၊]"
     r"|\s[•·‣◦▪●∙]\s"
+    r"|(?<=[」』》])(?=[「『《])"
     rf"|\s(?:(?i:and|&)|{_CONJUNCTIONS})\s"
     rf"|{'|'.join(UNSPACED)}"
 )
@@ -36,15 +43,16 @@ _SENTENCE_END = re.compile(SENTENCE_END)
 
 _MARKER = re.compile(
     r"\s*(?:>\s?){0,3}\s*"  # A quotation.
-    r"(?:[-\u2013\u2014\u2212*+→➤➢✓✔✅☑☐□]\s+|[•·‣◦▪▫●○■◆◇・∙]\s*)?"
+    r"(?:[-\u2013\u2014\u2212*+→➤➢✓✔✅☑☐□]\s+|[•·‣◦▪▫●○■◆◇・∙]\s*"
+    r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?\s+|[\U0001f1e6-\U0001f1ff]{2}\s+|\d\ufe0f?\u20e3\s*|\\item\s+)?"
     r"(?:\[[ xX]?\]\s+)?"  # A task.
-    r"(?:\*{0,2}\(?\d{1,3}[.)]\*{0,2}\s+|\(?[a-zA-Z]\)\s+|\(?[ivxIVX]{1,5}\)\s+"
+    r"(?:\*{0,2}\(?\d{1,3}[.)]\*{0,2}\s+|\d{1,3}\.(?=[^\W\d])|\(?[a-zA-Z]\)\s+|\(?[ivxIVX]{1,5}\)\s+"
     r"|[（(]\d{1,3}[)）]\s*(?=[^\W\d])|\d{1,3}[．、）]\s*(?=\D)"
     r"|[一二三四五六七八九十]{1,3}、\s*(?![一二三四五六七八九十\s])|[①-⑳]\s*)?"
 )
 """The bullet or the number before an item."""
 
-_EDGES = " .\"'`*_[]<>\u3002\u0964\u06d4~"
+_EDGES = " .\"'`*_[]{}<>\u3002\u0964\u06d4\u104b~"
 """Characters around an item that are no part of it."""
 
 _HTML_HINT = re.compile(r"<(?:li|br|ul|ol|td|dd|p|/)", re.IGNORECASE)
@@ -55,9 +63,17 @@ _HTML_LINE = re.compile(
     re.IGNORECASE,
 )
 _HTML_INLINE = re.compile(
-    r"</?(?:b|strong|i|em|code|span|a|u|mark|small|sup|sub)(?:\s[^<>]{0,500})?>", re.IGNORECASE
+    r"</?(?:b|strong|i|em|code|span|a|u|mark|small|sup|sub|input|img|label|font)(?:\s[^<>]{0,500})?>",
+    re.IGNORECASE,
 )
 _MARKDOWN_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
+_LATEX = re.compile(
+    r"\\(?:boxed|fbox|text|textbf|mathrm|mathbf)\s?(?=\{)|\\(?=[{}$])|\\(?:begin|end)\{[a-z]{1,20}\}"
+)
+_LATEX_SIGNS = re.compile(r"[{}$]")
+_IN_BRACKETS = re.compile(r"\s*\((?P<items>[^()]*)\)\.?\s*")
+_JSON_FENCE = re.compile(r"\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 _INTRODUCTION = re.compile(r":\s|：")
 
 # An item that a list explains: **Berlin** is the capital; Berlin (Germany); Berlin: the capital.
@@ -78,6 +94,7 @@ class _Line(NamedTuple):
 
     text: str
     has_marker: bool
+    is_heading: bool = False
 
 
 class _Reading(NamedTuple):
@@ -147,23 +164,43 @@ def _other_readings(
 
 
 def _variants(lines: list[_Line]) -> list[list[_Line]]:
-    """Return all lines, and those with a marker if the others may introduce or follow them."""
+    """Return the parts of a text that may be its list: all lines, and some of them.
+
+    The others may introduce the list, follow it, or explain its items. Of a table, each column is
+    one of the variants.
+    """
     marked_lines = [line for line in lines if line.has_marker]
-    if marked_lines and len(marked_lines) < len(lines):
-        return [lines, marked_lines]
-    return [lines]
+    headings = [line for line in lines if line.is_heading]
+    # A last line such as "Ask me for more!" speaks to the reader.
+    statements = [line for line in lines if not line.text.rstrip().endswith(("!", "?"))]
+    parts = [
+        part for part in (marked_lines, headings, statements) if part and len(part) < len(lines)
+    ]
+    return [lines, *parts, *_columns(lines)]
+
+
+def _columns(lines: list[_Line]) -> list[list[_Line]]:
+    """Return the columns of a table in Markdown; nothing if the lines are not rows of one."""
+    rows = [line.text.strip(" |").split("|") for line in lines if "|" in line.text]
+    widths = {len(row) for row in rows}
+    if len(rows) < 2 or len(widths) > 1 or max(widths) > MAX_COLUMNS:
+        return []
+    return [
+        [_Line(cell, has_marker=False) for cell in column] for column in zip(*rows, strict=True)
+    ]
 
 
 def _lines(text: str) -> list[_Line]:
-    """Return the lines of a text without Markdown's and HTML's marks of lists and tables."""
-    if _HTML_HINT.search(text):
-        text = _HTML_ITEM.sub("\n- ", text)
-        text = _HTML_LINE.sub("\n", text)
-        text = _HTML_INLINE.sub("", text)
-    text = _MARKDOWN_LINK.sub(r"\1", without_entities(text))
+    """Return the lines of a text without Markdown's and HTML's marks of lists and tables.
+
+    Of JSON, each value is a line.
+    """
+    values = _json_values(text)
+    if values is not None:
+        return [_Line(value, has_marker=False) for value in values]
 
     lines: list[_Line] = []
-    for written in text.split("\n"):
+    for written in _without_markup(text).split("\n"):
         is_fence = written.lstrip().startswith("```")
         is_rule = "--" in written and not written.strip(" \t|:+-=")
         if is_rule and "|" in written and lines:
@@ -171,12 +208,63 @@ def _lines(text: str) -> list[_Line]:
             lines.pop()
         if is_fence or is_rule:
             continue
-        marker = _MARKER.match(written)
+        heading = _HEADING.match(written)
+        unmarked = written[heading.end() :] if heading else written
+        marker = _MARKER.match(unmarked)
         marker_end = marker.end() if marker else 0
-        line = _Line(written[marker_end:], has_marker=bool(written[:marker_end].strip()))
+        line = _Line(
+            unmarked[marker_end:],
+            has_marker=bool(unmarked[:marker_end].strip()),
+            is_heading=heading is not None,
+        )
         if line.text.strip():
             lines.append(line)
     return lines
+
+
+def _without_markup(text: str) -> str:
+    """Return a text without HTML, LaTeX, links, marks of sources, and brackets around all of it.
+
+    What begins an item or a line in HTML is on a line of its own.
+    """
+    if _HTML_HINT.search(text):
+        text = _HTML_ITEM.sub("\n- ", text)
+        text = _HTML_LINE.sub("\n", text)
+        text = _HTML_INLINE.sub("", text)
+    if "\\" in text and _LATEX.search(text):
+        text = _LATEX_SIGNS.sub("", _LATEX.sub("", text))
+    text = _MARKDOWN_LINK.sub(r"\1", without_entities(text))
+    text = without_citations(text)
+    in_brackets = _IN_BRACKETS.fullmatch(text)
+    if in_brackets:
+        return in_brackets["items"]
+    return text
+
+
+def _json_values(text: str) -> list[str] | None:
+    """Return the values in a JSON document, alone or in a fence, as text; None for other text."""
+    fenced = _JSON_FENCE.fullmatch(text)
+    source = fenced["json"] if fenced else text
+    if not source.lstrip().startswith(("[", "{")):
+        return None
+    try:
+        document = orjson.loads(source)
+    except orjson.JSONDecodeError:
+        return None
+
+    values: list[str] = []
+    pending = [document]
+    while pending:
+        match pending.pop():
+            case dict(members):
+                pending += members.values()
+            case list(items):
+                pending += items
+            case str(value):
+                values.append(value)
+            case value:
+                values.append(orjson.dumps(value).decode())
+    return values
 
 
 def _without_introduction(lines: list[_Line], expected: set[str]) -> list[_Line]:
@@ -229,7 +317,8 @@ def _item(part: str) -> str:
     """Return a part of a line by `plain`, without what stands around an item."""
     part = _LEADING_CONJUNCTION.sub("", part)
     part = _MARKER.sub("", part, count=1)
-    return plain(part).strip(_EDGES)
+    item = plain(part).strip(_EDGES)
+    return "" if item in OPEN_ENDS else item
 
 
 def _explained_item(line: str) -> str:

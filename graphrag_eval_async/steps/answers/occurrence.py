@@ -24,7 +24,7 @@ _MARKS = (
 _NO_NUMBER_BEFORE = r"(?<!\d)(?<!\d[.,](?=\d))(?<!\W-(?=\d))(?<!^-(?=\d))"
 _NO_NUMBER_AFTER = r"(?!\d|(?<=\d)(?:[.,]\d|[百千万萬億亿兆백천만억조]))"
 
-_ARABIC_PREFIXES = ("و", "ف", "ب", "ل", "ك", "ال", "وال", "بال", "فال", "كال", "ول", "وب")
+_ARABIC_PREFIXES = ("و", "ف", "ب", "ل", "ک", "ال", "وال", "بال", "فال", "کال", "ول", "وب")
 _HEBREW_PREFIXES = ("ו", "ב", "ל", "ה", "מ", "ש", "כ", "וב", "ול", "וה", "שב")
 """Words such as "and", "in" and "the", which are written as a part of the next word."""
 

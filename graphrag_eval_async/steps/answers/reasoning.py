@@ -7,18 +7,21 @@ client folds, under headings, or as a key of a JSON object.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
-_REASONING_HINT = re.compile(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal")
+_REASONING_HINT = re.compile(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal|\.\.\.done thinking")
 """What an answer with reasoning has, unless this follows a heading."""
 
 _NAMES = (
-    "think|thinking|thinking_process|antthinking|reason|reasoning_process|planning|"
-    "self[_-]reflection|thoughts?|thought_process|reasoning|reasoning_content|reflection|"
-    "reflexion|scratch[_-]?pad|analysis|chain[_-]of[_-]thought|cot|inner[_-]monologue|"
-    "internal[_-]monologue|inner[_-]thoughts?|monologue|deliberation|rationale"
+    # Such as internal_thoughts, think-aloud, reasoning_steps.
+    r"(?:(?:inner|internal|deep|my|model|initial|step[_-]by[_-]step)[_-]?)?"
+    r"(?:think|thinking|thoughts?|reason|reasoning|reflection|reflexion|monologue)"
+    r"(?:[_-](?:process|content|block|steps?|trace|aloud|notes?))?"
+    r"|antthinking|planning|self[_-](?:reflection|critique)|critique|brainstorm(?:ing)?"
+    r"|scratch[_-]?pad|analysis|chain[_-]of[_-]thought|cot|deliberation|rationale"
+    r"|step[_-]by[_-]step|思考(?:过程|過程)?|推理(?:过程)?"
 )
 # The lengths are limited so that a search takes linear time.
 _TAG = re.compile(
@@ -43,21 +46,31 @@ _FENCED_BLOCK = re.compile(
 
 _COMMENT = re.compile("<!--")
 
+_TERMINAL_START = re.compile(r"\A\s{0,9}Thinking\.\.\.\s")
+_TERMINAL_END = "...done thinking."
+"""The lines between which Ollama's command line prints reasoning."""
+
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _ANALYSIS_CHANNEL = "<|channel|>analysis<|message|>"
-_TOKEN = re.compile(r"<\|[a-z_]{1,30}\|>", re.IGNORECASE)
-"""A token of a chat template, such as <|end|> or <|begin_of_solution|>."""
+_TOKEN = re.compile(
+    r"<\|(?:im_start|start|start_header_id)\|>\s{0,3}assistant|<[|\uff5c][a-z_\u2581]{1,30}[|\uff5c]>",
+    re.IGNORECASE,
+)
+"""A token of a chat template, such as <|end|>, and the role that follows the token of a start."""
 
 _ANSWER_BLOCK = re.compile(r"(?<!`)<(/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
 
 _REASONING_LABEL = re.compile(
-    r"\W{0,6}(?:thoughts?|thinking|reasoning|analysis|rationale|chain[ -]of[ -]thought|"
+    r"\W{0,6}"
+    r"(?:question:[^\n]{1,500}\n\s{0,9})?"  # Which ReAct repeats.
+    r"(?:thoughts?|thinking|reasoning|analysis|rationale|chain[ -]of[ -]thought|"
     r"(?:thinking|thought|reasoning) process|step[ -]by[ -]step (?:thinking|reasoning)|"
-    r"let['’]s think step by step|here(?:['’]s| is) my (?:thought process|thinking|reasoning)|"
+    r"let['’]s think step by step|let me think|"
+    r"here(?:['’]s| is) my (?:thought process|thinking|reasoning)|"
     r"überlegung(?:en)?|gedankengang|raisonnement|réflexion|razonamiento|pensamiento|"
-    r"ragionamento|raciocínio|redenering|rozumowanie|рассуждения?|размышления?|"
+    r"ragionamento|raciocínio|redenering|rozumowanie|рассуждени[ея]|размышлени[ея]|"
     r"思考(?:过程|過程)?|推理(?:过程)?|推論|생각|추론)"
-    r"[^\w\n]{0,6}(?:[:：.]|$)",
+    r"[^\w\n]{0,6}(?:[:：.】]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER_LABEL = re.compile(
@@ -66,7 +79,7 @@ _ANSWER_LABEL = re.compile(
     r"(?:endgültige )?antwort|réponse(?: finale)?|respuesta(?: final)?|risposta(?: finale)?|"
     r"resposta(?: final)?|antwoord|odpowiedź|(?:окончательный )?ответ|(?:最终|最終)?(?:答案|回答)|"
     r"(?:最終的な)?答え|(?:최종 )?(?:답변|답|정답))"
-    r"[^\w\n:：]{0,6}(?:[:：][*_]{0,3}|$)",
+    r"[^\w\n:：]{0,6}(?:[:：][*_]{0,3}|】|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -79,8 +92,10 @@ _REASONING_KEYS = frozenset(
 )
 _ANSWER_KEYS = ("final_answer", "answer", "response", "output", "result", "content", "text")
 _JSON_FENCE = re.compile(
-    r"\s*```(?:json)?[ \t]{0,9}\n(?P<json>.*)\n[ \t]{0,9}```\s*", re.DOTALL | re.IGNORECASE
+    r"```(?:json)?[ \t]{0,9}\n(?P<json>.*)\n[ \t]{0,9}```", re.DOTALL | re.IGNORECASE
 )
+_REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Types of the content blocks of messages that hold reasoning."""
 
 
 class _Tag(NamedTuple):
@@ -99,6 +114,8 @@ def without_reasoning(answer: str) -> str:
     text = _without_blocks(text, _FOLDED_BLOCK, closing="</details>")
     text = _without_blocks(text, _FENCED_BLOCK, closing="\n```")
     text = _without_blocks(text, _COMMENT, closing="-->")
+    if _TERMINAL_END in text:
+        text = _without_blocks(text, _TERMINAL_START, closing=_TERMINAL_END)
     text = _without_tagged(text)
     text = _answer_in_tags(text)
     text = _answer_after_label(text)
@@ -153,19 +170,19 @@ def _without_tagged(text: str) -> str:
     # Reasoning may mention a tag. Blocks are taken for nested only if each one is closed.
     nests = 2 * closing_tags == len(tags)
 
-    said: list[str] = []
-    position = 0  # Where the text begins that is not yet known to be said.
+    kept: list[str] = []
+    position = 0  # The end of the last block.
     depth = 0  # How many blocks are open.
-    opened_at = 0
+    opened_at = 0  # The start of the outermost open block.
     for tag in tags:
         if tag.closes and depth == 0:
-            said.clear()
+            kept.clear()
             position = tag.end
         elif tag.closes:
             depth -= 1
             position = tag.end
         elif depth == 0:
-            said.append(text[position : tag.start])
+            kept.append(text[position : tag.start])
             opened_at = tag.start
             depth = 1
         elif nests:
@@ -173,10 +190,10 @@ def _without_tagged(text: str) -> str:
 
     is_open = depth > 0
     if not is_open:
-        said.append(text[position:])
+        kept.append(text[position:])
     elif not _begins_line(text, opened_at):
-        said.append(text[opened_at:])
-    return "".join(said)
+        kept.append(text[opened_at:])
+    return "".join(kept)
 
 
 def _tag(match: re.Match[str]) -> _Tag:
@@ -214,25 +231,59 @@ def _answer_after_label(text: str) -> str:
 
 
 def _answer_of_json(text: str) -> str:
-    """Return the values of a JSON object without its reasoning, if it has a key for that."""
-    fenced = _JSON_FENCE.fullmatch(text)
+    """Return a text in which reasoning is removed from its JSON, alone or in a fence.
+
+    Text without JSON, and JSON without reasoning, stay as they are.
+    """
+    fenced = _JSON_FENCE.search(text)
     source = fenced["json"] if fenced else text
-    if not source.lstrip().startswith("{"):
+    if not source.lstrip().startswith(("{", "[")):
         return text
     try:
-        fields = orjson.loads(source)
+        document = orjson.loads(source)
     except orjson.JSONDecodeError:
         return text
 
+    answer = None
+    if isinstance(document, dict):
+        answer = _answer_of_object(document)
+    elif isinstance(document, list):
+        answer = _answer_of_blocks(document)
+    if answer is None:
+        return text
+    if fenced:
+        return text[: fenced.start()] + answer + text[fenced.end() :]
+    return answer
+
+
+def _answer_of_object(fields: dict[str, Any]) -> str | None:
+    """Return the answer in a JSON object that has a key for reasoning; None if it has none.
+
+    Without a key for the answer, it is all other values.
+    """
     statements = {
         key: value for key, value in fields.items() if key.casefold() not in _REASONING_KEYS
     }
     if len(statements) == len(fields):
-        return text
+        return None
     for key in _ANSWER_KEYS:
         if key in statements:
             return _as_text(statements[key])
     return "\n".join(_as_text(value) for value in statements.values())
+
+
+def _answer_of_blocks(blocks: list[Any]) -> str | None:
+    """Return the texts of content blocks of a message, such as ``{"type": "text", "text": ...}``.
+
+    Returns:
+        None if no block is reasoning, or if an item of the list is no block.
+    """
+    if not all(isinstance(block, dict) and "type" in block for block in blocks):
+        return None
+    statements = [block for block in blocks if block["type"] not in _REASONING_BLOCKS]
+    if len(statements) == len(blocks):
+        return None
+    return "\n".join(_as_text(block.get("text", "")) for block in statements)
 
 
 def _as_text(value: object) -> str:

@@ -25,8 +25,17 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\u207b\u208b", "-"),
         **dict.fromkeys("\u02d7\u058a\u05be\u2796\u2e3a\u2e3b\u30a0\ufe31\ufe32", "-"),
         **dict.fromkeys("\ufe58\ufe63\uff0d\u1806", "-"),
-        # Slashes.
+        # Slashes, stars and tildes.
         **dict.fromkeys("\u2044\u2215", "/"),
+        "\u2217": "*",
+        **dict.fromkeys("\u223c\u301c", "~"),
+        # Arabic punctuation, and letters that Arabic and Persian write with other characters.
+        "\u060c": ",",
+        "\u061b": ";",
+        "\u061f": "?",
+        **dict.fromkeys("\u064a\u0649", "\u06cc"),
+        "\u0643": "\u06a9",
+        **dict.fromkeys("\u0622\u0623\u0625", "\u0627"),
         # Invisible characters: soft hyphens, zero-width and directional ones, and fillers.
         **dict.fromkeys(INVISIBLE),
         **dict.fromkeys("\u00ad\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\ufff9"),
@@ -42,9 +51,17 @@ _FOLDED = str.maketrans({"\u0131": "i", "\u0307": None})
 """Turkish letters: casefold() leaves the dot of a capital \u0130 as a character of its own."""
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
-_SPACED_RANGE = re.compile(r"(?<=\d) - (?=\d)")
+_RANGE = re.compile(r"(?<=\d)(?: - | ?~ ?)(?=\d)")
+"""Between two numbers; Chinese and Japanese write a wave dash there."""
+
 _MARKDOWN_ESCAPE = re.compile(r"\\([_*#\[\]().!+`|~>-])")
 
+_CITATION = re.compile(
+    # After a word, at the end of a sentence, an item or a line.
+    r"(?<=[\w.,;:!?)\]])[ ]?\[\^?\d{1,3}(?:[,\u2013-]\s?\d{1,3}){0,9}\]"
+    r"(?=\s*(?:[.,;:!?|\[\n]|\Z|[A-Z]))"
+    r"|【\d[^【】]{0,60}】"
+)
 _EMPHASIS_HINT = frozenset("*_~`<")
 _FENCE = re.compile(r"\s*```\w{0,20}\n(?P<inside>.*)\n```\s*", re.DOTALL)
 _STRONG_MARK = re.compile(r"\*\*|~~|`|</?(?:b|strong|i|em|u|mark|code|span)>", re.IGNORECASE)
@@ -82,8 +99,8 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = _plain_characters(text)
     text = " ".join(text.replace("`", "'").lower().split())
-    if " - " in text:
-        text = _SPACED_RANGE.sub("-", text)
+    if " - " in text or "~" in text:
+        text = _RANGE.sub("-", text)
     return text
 
 
@@ -102,6 +119,13 @@ def without_entities(text: str) -> str:
     if "&" not in text:
         return text
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
+
+
+def without_citations(text: str) -> str:
+    """Return a text without marks of sources and footnotes, such as [1], [^2] or 【4†source】."""
+    if "[" not in text and "【" not in text:
+        return text
+    return _CITATION.sub("", text)
 
 
 def without_emphasis(text: str) -> str:

@@ -19,6 +19,15 @@ _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10}
 _NONE_WITHOUT_SPACES = re.compile("没有|沒有|なし|ない|ありません|없|ไม่มี")
 """Chinese, Japanese, Korean and Thai for "there is no"."""
 
+_NONE = re.compile(
+    r"(?<!\w)(?:(?:\w{2,8}n't|not) (?:\w{1,15} )?any|not a single|no one|nobody"
+    r"|no hay|no existen?|não há|non ci sono|il n'y a pas|pas de|pas d'\w+"
+    r"|tidak ada|không có|yok|ei ole"
+    r"|nincs|nincsenek)(?!\w)",
+    re.IGNORECASE,
+)
+"""Other words for "there is no" and "not any"."""
+
 
 def numbers_in(text: str) -> list[Number]:
     """Return the numbers of a text in order.
@@ -45,12 +54,13 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def uncertain_numbers_in(text: str) -> list[Number]:
-    """Return what may be a number in a text without another one: "one", "no", 一, Article II."""
+    """Return what may be a number if a text has no other: "one", "no", 一, II of "Article II"."""
     plain = readable(text)
     numbers = [*uncertain_words(plain), *single_numerals(plain)]
-    numerals = [match[0] for match in _ROMAN_NUMERAL.finditer(plain)]
-    numbers += [number_of_value(numeral, Fraction(_roman_value(numeral))) for numeral in numerals]
-    if _NONE_WITHOUT_SPACES.search(plain):
+    for match in _ROMAN_NUMERAL.finditer(plain):
+        numeral = match[0]
+        numbers.append(number_of_value(numeral, Fraction(_roman_value(numeral))))
+    if _NONE_WITHOUT_SPACES.search(plain) or _NONE.search(plain):
         numbers.append(number_of_value("0", Fraction(0)))
     return numbers
 

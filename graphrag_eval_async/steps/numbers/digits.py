@@ -52,6 +52,9 @@ _PART_OF_SUM = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _GOES_ON_AFTER = frozenset("十百千万萬億亿兆만억조천백십")
 """Characters after which digits belong to the same number: 1万2345."""
 
+_GOES_ON_AFTER_SPACE = frozenset("만억조")
+"""Korean ones, after which a space may stand: 1만 2345."""
+
 _WITHOUT_SPACES = re.compile(f"[{WITHOUT_SPACES}{HANGUL}]")
 
 
@@ -64,6 +67,7 @@ class _Style(NamedTuple):
 
 
 def _style(group: str, point: str) -> _Style:
+    """Return the style of digits with these marks, grouped by thousands or as in India."""
     decimals = rf"(?:[{point}]\d+)?"
     by_three = rf"[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+{decimals}"
     in_india = rf"[1-9]\d?(?:[{group}]\d\d)+[{group}]\d{{3}}{decimals}"
@@ -83,29 +87,33 @@ class _Part(NamedTuple):
 
 
 def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
-    """Yield the numbers of a text by `readable` that are written in digits, in order."""
-    position = 0
-    while True:
-        match = _NUMBER.search(text, position)
-        if match is None:
-            return
+    """Yield the numbers of a text that are written in digits, in order.
+
+    Args:
+        text: a text that `readable` has returned.
+    """
+    match = _NUMBER.search(text)
+    while match is not None:
         if match["numerator"] is not None:
             scale = read_scale(text, match.end())
-            position = scale.end
+            end = scale.end
             if _is_fraction(match):
                 number = _fraction(match, scale.exponent)
-                yield PlacedNumber(match.start(), position, number)
-            continue
-
-        parts = _parts(match)
-        position = parts[-1].end
-        number = _number_of_parts(match, parts)
-        if number.readings:
-            yield PlacedNumber(match.start(), position, number)
+                yield PlacedNumber(match.start(), end, number)
+        else:
+            parts = _parts(match)
+            end = parts[-1].end
+            number = _number_of_parts(match, parts)
+            if number.readings:
+                yield PlacedNumber(match.start(), end, number)
+        match = _NUMBER.search(text, end)
 
 
 def _is_fraction(match: re.Match[str]) -> bool:
-    """Whether two numbers with a slash are a fraction; 60/12 are two, 1985/8 as well."""
+    """Return whether two numbers with a slash are a fraction, as 1/2 and 3/2.
+
+    60/12 and 1985/8 are two numbers.
+    """
     numerator = int(match["numerator"])
     denominator = int(match["denominator"])
     is_reduced = gcd(numerator, denominator) == 1
@@ -113,9 +121,11 @@ def _is_fraction(match: re.Match[str]) -> bool:
 
 
 def _fraction(match: re.Match[str], exponent: int) -> Number:
-    """Read 1/2 or 1 1/2, which a power of ten may follow.
+    """Return the number of a fraction such as 1/2 or 1 1/2.
 
-    Such a number is not sure, since 1/2 may be a date or a name.
+    Args:
+        match: a match of `_NUMBER` with a numerator.
+        exponent: of the power of ten after the fraction, such as 6 in "1/2 million".
     """
     value = Fraction(int(match["numerator"]), int(match["denominator"]))
     if match["whole"]:
@@ -126,7 +136,7 @@ def _fraction(match: re.Match[str], exponent: int) -> Number:
 
 
 def _parts(match: re.Match[str]) -> list[_Part]:
-    """Return the parts of a number, of which most have one."""
+    """Return the parts whose sum a number is, such as 3万 and 5千 of 3万5千; most have one part."""
     scale = read_scale(match.string, match.end())
     parts = [_Part(match["digits"], scale.exponent, scale.end)]
     while parts[-1].exponent > 0 and len(parts) < MAX_PARTS:
@@ -138,9 +148,9 @@ def _parts(match: re.Match[str]) -> list[_Part]:
 
 
 def _next_part(text: str, previous: _Part) -> _Part | None:
-    """Return the part of a number after another one, which must have a larger power of ten.
+    """Return the part of a sum that follows another part; None if none follows.
 
-    Only directly after a character such as 万 may the part have no power.
+    Its power of ten must be smaller. It may have none only after a character such as 万.
     """
     match = _NEXT_PART.match(text, previous.end)
     if match is None:
@@ -149,13 +159,19 @@ def _next_part(text: str, previous: _Part) -> _Part | None:
     part = _Part(match["digits"], scale.exponent, scale.end)
     if 0 < part.exponent < previous.exponent:
         return part
-    is_adjacent = match.start("digits") == previous.end
-    if part.exponent == 0 and is_adjacent and text[previous.end - 1] in _GOES_ON_AFTER:
+    if part.exponent != 0:
+        return None
+    last_character = text[previous.end - 1]
+    gap = text[previous.end : match.start("digits")]
+    if gap == "" and last_character in _GOES_ON_AFTER:
+        return part
+    if gap == " " and last_character in _GOES_ON_AFTER_SPACE:
         return part
     return None
 
 
 def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
+    """Return the number of a match of `_NUMBER` that is no fraction, from its parts."""
     is_negative = bool(match["sign"])
     power = int(match["power"][1:]) if match["power"] else 0
     digits = parts[0].digits
@@ -184,7 +200,14 @@ def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
 
 
 def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading, ...]:
-    """Read digits as English and as German numbers; versions and the like have no reading."""
+    """Return the values that digits may have: 1.234 is English or German.
+
+    Args:
+        digits: digits with points, commas, spaces and apostrophes. If they are written as no number
+            is, as in a version, there is no value.
+        exponent: of the power of ten after them.
+        is_negative: whether a minus stands before them.
+    """
     unsigned = digits.replace(" ", "").replace("'", "")
     if unsigned.startswith("."):
         unsigned = f"0{unsigned}"
@@ -198,16 +221,21 @@ def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading
             continue  # Nobody writes three decimals that are zero.
         plain = unsigned.replace(style.group, "").replace(style.point, ".")
         decimals = len(plain.partition(".")[2])
-        value = float(f"{sign}{plain}e{exponent}")  # A product would round twice.
+        # A product with the power of ten would be rounded twice.
+        value = float(f"{sign}{plain}e{exponent}")
         unit = float(f"1e{exponent - decimals}")
         if isfinite(value):
-            least = 0.0 if decimals else 10 * unit
-            readings[value] = Reading(value, half=unit / 2 * ROUNDING, least=least)
+            # A whole number is rounded to two digits at least: 3 does not stand for 2.51.
+            min_rounded = 0.0 if decimals else 10 * unit
+            readings[value] = Reading(value, half_unit=unit / 2 * ROUNDING, min_rounded=min_rounded)
     return tuple(readings.values())
 
 
 def _readings_of_sum(parts: Sequence[_Part], *, is_negative: bool) -> tuple[Reading, ...]:
-    """Add the parts of a number, whose digits are English ones: 1億2,580万."""
+    """Return the value of a number that is a sum, such as 1億2,580万; nothing if it is none.
+
+    Its digits are grouped and have decimals as in English.
+    """
     total = Decimal(0)
     for part in parts:
         plain = part.digits.replace(",", "")
@@ -217,4 +245,4 @@ def _readings_of_sum(parts: Sequence[_Part], *, is_negative: bool) -> tuple[Read
     if is_negative:
         total = -total
     unit = 10.0 ** parts[-1].exponent
-    return (Reading(float(total), half=unit / 2 * ROUNDING, least=0.0),)
+    return (Reading(float(total), half_unit=unit / 2 * ROUNDING, min_rounded=0.0),)

@@ -63,7 +63,10 @@ _POWER_ALONE = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return a text in which numbers have ASCII signs and no LaTeX."""
+    """Return a text in which numbers are written with ASCII signs, and without LaTeX.
+
+    Powers of ten become exponents: 3 x 10^8 is 3e8.
+    """
     if not text.isascii():
         text = normalize("NFC", text).translate(_CHARACTERS)
         text = with_ascii_digits(text)
@@ -76,8 +79,10 @@ def readable(text: str) -> str:
 
 
 def _without_latex(text: str) -> str:
-    text = _LATEX_SHORT_FRACTION.sub(r" \1/\2", text)
-    text = _LATEX_FRACTION.sub(r" \1/\2", text)
+    """Return a text in which numbers in LaTeX are written as in plain text."""
+    text = text.replace(r"\!", "")  # A negative space, as in 1,\!234.
+    text = _LATEX_SHORT_FRACTION.sub(_as_fraction, text)
+    text = _LATEX_FRACTION.sub(_as_fraction, text)
     text = _LATEX_WRAPPER.sub("", text)
     text = _LATEX_SEPARATOR.sub(_as_separator, text)
     text = _LATEX_TIMES.sub("x ", text)
@@ -85,8 +90,18 @@ def _without_latex(text: str) -> str:
     return text.replace("\\left", "").replace("\\right", "").replace("\\$", "$")
 
 
+def _as_fraction(fraction: re.Match[str]) -> str:
+    """Return 1/2 for a fraction in LaTeX; a space before it makes 1\\frac{1}{2} a mixed number."""
+    plain = f"{fraction[1]}/{fraction[2]}"
+    is_after_sign = fraction.string[: fraction.start()].endswith("-")
+    return plain if is_after_sign else f" {plain}"
+
+
 def _as_separator(separator: re.Match[str]) -> str:
-    """Return a comma or a point as it is, and a space as an apostrophe."""
+    r"""Return the separator of a number in LaTeX as one of plain text.
+
+    A comma or a point in braces loses these, and a space such as "\," becomes an apostrophe.
+    """
     mark = separator["mark"]
     if mark in {",", "."}:
         return str(mark)
@@ -94,7 +109,7 @@ def _as_separator(separator: re.Match[str]) -> str:
 
 
 def _as_exponent(power: re.Match[str]) -> str:
-    """Return e8 for "x 10^8"."""
+    """Return the exponent of a power of ten as a programming language writes it: e8 for 10^8."""
     exponent = power["plain"] or power["html"]
     if exponent is None:
         exponent = power["superscript"].translate(_SUPERSCRIPTS)

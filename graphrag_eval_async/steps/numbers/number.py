@@ -16,8 +16,8 @@ class Reading(NamedTuple):
     """A value that a number may have, and what rounds to it."""
 
     value: float  # Finite.
-    half: float  # Half a unit of its last digit.
-    least: float  # The minimum of what rounds to it: a whole number has two digits for that.
+    half_unit: float  # Half a unit of its last digit, by which a number may be rounded to it.
+    min_rounded: float  # The least number that may be rounded to it: 10 for a whole number.
 
 
 class Number(NamedTuple):
@@ -30,7 +30,10 @@ class Number(NamedTuple):
     is_sure: bool  # Whether it is not written as a word, and no letters follow at once, as in 3D.
 
     def pairs(self, other: Number) -> Iterator[tuple[float, float]]:
-        """Yield the values of both to compare: 45 % may be 45 or 0.45, but 1 % is not 100 %."""
+        """Yield each value of this number with each of the other one, for a comparison.
+
+        45 % may be 45 or 0.45. Two percentages are compared as they are written: 1 % is not 100 %.
+        """
         readings = self.readings
         other_readings = other.readings
         if self.is_percentage and other.is_percentage:
@@ -50,11 +53,16 @@ class PlacedNumber(NamedTuple):
 
 
 def number_of_value(text: str, value: Fraction) -> Number:
-    """Return a number that is written in words, or as a fraction."""
+    """Return the number of a value that a text has in words, or as a fraction.
+
+    Args:
+        text: the words.
+        value: their exact value. Only whole numbers may be rounded.
+    """
     if value.denominator == 1:
-        reading = Reading(float(value), half=ROUNDING / 2, least=10.0)
+        reading = Reading(float(value), half_unit=ROUNDING / 2, min_rounded=10.0)
     else:
-        reading = Reading(float(value), half=0.0, least=0.0)
+        reading = Reading(float(value), half_unit=0.0, min_rounded=0.0)
     return Number(
         text=text,
         readings=(reading,),
@@ -65,7 +73,13 @@ def number_of_value(text: str, value: Fraction) -> Number:
 
 
 def number_of_scaled_value(text: str, value: Fraction, exponent: int) -> Number:
-    """Return a number in words that a power of ten follows; -2 makes a percentage."""
+    """Return the number of words that a power of ten follows, such as "five" of "five percent".
+
+    Args:
+        text: the words, without the power.
+        value: the value without the power.
+        exponent: of ten: 6 for a million, -2 for percent, 0 if no power follows.
+    """
     unscaled = number_of_value(text, value)
     if exponent == 0:
         return unscaled

@@ -17,10 +17,22 @@ _UNSPACED_EXPONENTS = by_word(UNSPACED_SCALES)
 _SUFFIXES = {"k": 3, "K": 3, "M": 6, "B": 9}  # Directly after the digits: 5 K and 5m are units.
 _PERCENT = -2
 
+_CHINESE_UNITS = {"千": "瓦米克伏卡赫帕焦安", "兆": "瓦赫帕焦伏欧歐"}
+"""Units with which a power of ten is a prefix: 千瓦 is the kilowatt, 兆瓦 the megawatt."""
+
+
+def _unspaced_pattern(word: str) -> str:
+    """Return a pattern for a word after a number, unless it is the prefix of a unit."""
+    units = _CHINESE_UNITS.get(word)
+    if units is None:
+        return re.escape(word)
+    return f"{word}(?![{units}])"
+
+
 _LONGEST_FIRST = sorted(_UNSPACED_EXPONENTS, key=len, reverse=True)
 _SCALE = re.compile(
     r"\*{0,2}[ '-]?\*{0,2}\\?"  # The number may be in bold; LaTeX escapes a percent sign.
-    rf"(?:(?P<unspaced>{'|'.join(map(re.escape, _LONGEST_FIRST))})"
+    rf"(?:(?P<unspaced>{'|'.join(map(_unspaced_pattern, _LONGEST_FIRST))})"
     r"|(?P<percent>(?:per|por|pour)[ ']ci?ento?(?!\w))"
     r"|(?P<money>[kM](?= ?[€$£]))"
     r"|(?P<word>[^\W\d_]{1,15})(?!\w))",
@@ -36,7 +48,12 @@ class Scale(NamedTuple):
 
 
 def read_scale(text: str, position: int) -> Scale:
-    """Return the power of ten that follows a number which ends at this position."""
+    """Return the power of ten after a number, such as that of "million" or "%".
+
+    Args:
+        text: the text of the number.
+        position: the end of the number.
+    """
     suffix = text[position : position + 1]
     following = text[position + 1 : position + 2]
     is_last_letter = not (following.isalnum() or following == "_")
@@ -59,7 +76,7 @@ def read_scale(text: str, position: int) -> Scale:
 
 
 def _exponent(scale: re.Match[str]) -> int | None:
-    """Return the exponent of a word after a number; None if it is a unit or any other word."""
+    """Return the exponent of ten of a match of `_SCALE`; None if the word is no power of ten."""
     if scale["unspaced"]:
         return _UNSPACED_EXPONENTS.get(scale["unspaced"])
     if scale["percent"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 
 def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, which are separated by spaces."""
     return frozenset(text.split())
 
 
@@ -115,6 +116,7 @@ _OTHER_SPELLINGS = {
     16: "dieciseis dezasseis",
     17: "dezassete",
     19: "dezanove",
+    20: "vingts",
     21: "veintiún",
     22: "veintidós",
     23: "veintitrés ventitré",
@@ -125,6 +127,44 @@ _OTHER_SPELLINGS = {
     80: "octante",
 }
 """Other spellings, other genders, and the words for "not one"."""
+
+_HUNDREDS = {
+    100: "cien ciento cento cem sto сто εκατό",
+    200: "doscientos doscientas duzentos duzentas dwieście двести двісті διακόσια διακόσιες",
+    300: "trescientos trescientas trezentos trezentas trzysta триста τριακόσια τριακόσιες",
+    400: (
+        "cuatrocientos cuatrocientas quatrocentos quatrocentas czterysta четыреста чотириста "
+        "τετρακόσια"
+    ),
+    500: "quinientos quinientas quinhentos quinhentas pięćset пятьсот п'ятсот πεντακόσια",
+    600: "seiscientos seiscientas seiscentos seiscentas sześćset шестьсот шістсот εξακόσια",
+    700: "setecientos setecientas setecentos setecentas siedemset семьсот сімсот επτακόσια",
+    800: "ochocientos ochocientas oitocentos oitocentas osiemset восемьсот вісімсот οκτακόσια",
+    900: "novecientos novecientas novecentos novecentas dziewięćset девятьсот дев'ятсот εννιακόσια",
+}
+"""The words for 100, 200 ... 900 that are not made of other words by a space."""
+
+FRENCH_HUNDREDS = _words("cent cents")
+"""Words for a hundred, after those of `FRENCH_DIGITS`: "five cents" are no number of hundreds."""
+
+FRENCH_DIGITS = _words("deux trois quatre cinq sept huit neuf")
+
+BARE_HUNDREDS = _words("hundert honderd hundra")
+"""Words that mean 100 without a number before them."""
+
+BARE_THOUSANDS = _words("mille mil tausend duizend tusen tysiąc tisíc тысяча тисяча χίλια")
+"""Words that mean 1,000 without a number before them."""
+
+COMPOUND_POWERS = {
+    "tausend": 1000,
+    "duizend": 1000,
+    "mila": 1000,
+    "mille": 1000,
+    "hundert": 100,
+    "honderd": 100,
+    "cento": 100,
+}
+"""Powers of ten by the words of which German, Dutch and Italian make compounds."""
 
 UNCERTAIN = {
     0: "no nothing null nul нет немає brak",
@@ -148,16 +188,21 @@ By themselves they are numbers only where a text has no other; inside a longer n
 "thirty-one", they are certain.
 """
 
-HALVES = _words(
-    "half hälfte halb moitié mitad metà metade helft połowa połowę polovina hälften jumătate "
-    "половина половину μισά"
-)
-"""Words for 0.5."""
+HALVES = {
+    1: (
+        "half hälfte halb moitié mitad metà metade helft połowa połowę polovina hälften jumătate "
+        "половина половину μισά"
+    ),
+    3: "anderthalb eineinhalb anderhalf półtora полтора полторы півтора",
+    5: "zweieinhalb",
+    7: "dreieinhalb",
+}
+"""Words by how many halves they mean."""
 
 DENOMINATORS = {
     2: "half halves",
-    3: "third thirds drittel tiers tercios terzi terços",
-    4: "quarter quarters fourth fourths viertel quarts cuartos quarti quartos",
+    3: "third thirds drittel tiers tercio tercios terzi terço terços",
+    4: "quarter quarters fourth fourths viertel quart quarts cuartos quarti quartos",
     5: "fifth fifths fünftel",
     6: "sixth sixths",
     7: "seventh sevenths",
@@ -169,6 +214,12 @@ DENOMINATORS = {
 
 SINGULAR_DENOMINATORS = _words("half third quarter fourth fifth sixth seventh eighth ninth tenth")
 """English words that are ordinals after another number than one: twenty-fifth is not 20/5."""
+
+COMMON_DENOMINATORS = _words("drittel viertel fünftel achtel zehntel tiers quart tercio terço")
+"""Words that stand after one and other numbers: ein Drittel, zwei Drittel."""
+
+DECIMAL_POINTS = _words("point komma virgule coma virgola vírgula punto")
+"""Words for the decimal point in numbers in words: two point five."""
 
 DOZENS = _words("dozen dozens dutzend douzaine docena dozzina dúzia dozijn tuzin дюжина")
 
@@ -184,9 +235,9 @@ SPACED_SCALES = {
         "thousand thousands thd tausend tsd mille mila mil duizend tysiąc tysiące tysięcy tys "
         "tisíc tisíce tis tusen tusind tuhat tuhatta ezer mie mii bin hiljada hiljade tisuća "
         "tisuće ribu nghìn ngàn тысяча тысячи тысяч тыс тисяча тисячі тисяч тис хиляди χίλια "
-        "χιλιάδες ألف آلاف אלף هزار hazar"
+        "χιλιάδες ألف آلاف אלף هزار hazar milliers"
     ),
-    5: "lakh lakhs lac lacs",
+    5: "lakh lakhs lac lacs لاکھ",
     6: (
         "million millions mio mln mn millionen millón millones millon milione milioni milhão "
         "milhões miljoen miljoenen milion miliony milionów milionu milionů milión milióny "
@@ -195,7 +246,7 @@ SPACED_SCALES = {
         "миллионов млн мільйон мільйони мільйонів мільйона милион милиона εκατομμύριο "
         "εκατομμύρια εκατομμυρίων εκατ مليون ملايين מיליון میلیون"
     ),
-    7: "crore crores cr",
+    7: "crore crores cr کروڑ",
     9: (
         "billion billions bn milliarde milliarden mrd milliard milliards md mds mdr mld "
         "miliardo miliardi miljard miljarden miliard miliardy miliardów miliarda miliardu "
@@ -221,9 +272,9 @@ UNSPACED_SCALES = {
     2: "百 佰 백 ร้อย",
     3: "千 仟 천 พัน हज़ार हजार হাজার",
     4: "万 萬 만 หมื่น",
-    5: "แสน लाख লাখ লক্ষ",
+    5: "แสน लाख লাখ লক্ষ લાખ ਲੱਖ லட்சம் లక్షలు లక్ష ಲಕ್ಷ ലക്ഷം ලක්ෂ",
     6: "ล้าน मिलियन",
-    7: "करोड़ करोड কোটি",
+    7: "करोड़ करोड কোটি કરોડ ਕਰੋੜ கோடி కోట్లు కోటి ಕೋಟಿ കോടി",
     8: "億 亿 억",
     12: "兆 조",
     -2: "% パーセント 퍼센트 प्रतिशत เปอร์เซ็นต์",
@@ -244,49 +295,59 @@ CJK_SCALES = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "億": 8, "亿":
 
 
 def by_word(words_by_value: dict[int, str]) -> dict[str, int]:
-    """Return the value of each word."""
-    return {word: value for value, words in words_by_value.items() for word in words.split()}
+    """Return the value of each word of a table, which has words separated by spaces.
+
+    The words are in the case in which words are compared: ς becomes σ.
+    """
+    return {
+        word.casefold(): value for value, words in words_by_value.items() for word in words.split()
+    }
 
 
 def certain_words() -> dict[str, int]:
-    """Return the words that are numbers wherever they stand."""
-    values = _compound_words() | by_word(_OTHER_SPELLINGS)
+    """Return the value of each word that is a number wherever it stands, unlike "one"."""
+    values = _compound_words() | by_word(_OTHER_SPELLINGS) | by_word(_HUNDREDS)
     for language, words in _TO_TWENTY.items():
         for value, word in enumerate(words.split()):
-            values[word] = value
+            values[word.casefold()] = value
         for digit, word in enumerate(_TENS[language].split(), start=3):
-            values[word] = 10 * digit
+            values[word.casefold()] = 10 * digit
 
     for word in by_word(UNCERTAIN):
         values.pop(word, None)
+    # It stands for numbers that are not one word.
     values.pop("-")
     return values
 
 
 def _compound_words() -> dict[str, int]:
-    """Return the numbers from 21 to 99 that are one word in German, Dutch, Italian and Spanish."""
+    """Return the value of each word from 21 to 99 in German, Dutch, Italian and Spanish.
+
+    There, a ten and a digit are one word.
+    """
     values = {}
     for language in ("German", "Dutch", "Italian", "Spanish"):
         to_twenty = _TO_TWENTY[language].split()
         tens = [to_twenty[20], *_TENS[language].split()]
         for tens_digit, tens_word in enumerate(tens, start=2):
-            for digit, word in enumerate(to_twenty[1:10], start=1):
-                compound = _compound(language, tens_word, word)
+            for digit, digit_word in enumerate(to_twenty[1:10], start=1):
+                compound = _compound(language, tens_word, digit_word)
                 values[compound] = 10 * tens_digit + digit
     return values
 
 
-def _compound(language: str, tens_word: str, word: str) -> str:
-    """Write a ten and a digit as one word; what nobody writes in Spanish does no harm."""
+def _compound(language: str, tens_word: str, digit_word: str) -> str:
+    """Return the word for a ten and a digit, such as "dreiundzwanzig" for 20 and 3."""
     if language == "German":
-        return f"{word}und{tens_word}"
+        return f"{digit_word}und{tens_word}"
     if language == "Dutch":
         # A diaeresis separates two vowels: tweeëntwintig.
-        joiner = "ën" if word.endswith("e") else "en"
-        return f"{word}{joiner}{tens_word}"
-    if language == "Italian" and word[0] in "uo":
-        # Italian drops a vowel before another: ventuno, trentotto.
-        return tens_word[:-1] + word
+        joiner = "ën" if digit_word.endswith("e") else "en"
+        return f"{digit_word}{joiner}{tens_word}"
     if language == "Spanish":
-        return tens_word[:-1] + "i" + word
-    return tens_word + word
+        # Veintiuno. From 31 on, nobody writes one word, and such words do no harm.
+        return tens_word[:-1] + "i" + digit_word
+    # Italian drops a vowel before another: ventuno, trentotto.
+    if digit_word[0] in "uo":
+        return tens_word[:-1] + digit_word
+    return tens_word + digit_word

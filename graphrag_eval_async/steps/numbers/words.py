@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +17,15 @@ from graphrag_eval_async.steps.numbers.number import (
 from graphrag_eval_async.steps.numbers.scales import EXPONENTS, read_scale
 from graphrag_eval_async.steps.numbers.word_tables import (
     ARTICLES,
+    BARE_HUNDREDS,
+    BARE_THOUSANDS,
+    COMMON_DENOMINATORS,
+    COMPOUND_POWERS,
+    DECIMAL_POINTS,
     DENOMINATORS,
     DOZENS,
+    FRENCH_DIGITS,
+    FRENCH_HUNDREDS,
     HALVES,
     JOINERS,
     SINGULAR_DENOMINATORS,
@@ -29,15 +37,21 @@ from graphrag_eval_async.steps.numbers.word_tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+MIN_COMPOUND_CHARACTERS = 6
+"""The least length of a compound such as cento + due, to be quick with other words."""
+
+MAX_CACHED_COMPOUNDS = 1000
+
 LARGEST = 10**30
 """No number in words is larger; without a limit, "million million ..." would cost much time."""
 
 _UNCERTAIN_VALUES = by_word(UNCERTAIN)
 _VALUES = _UNCERTAIN_VALUES | certain_words()
 _DENOMINATORS = by_word(DENOMINATORS)
+_HALVES = by_word(HALVES)
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:'я[^\W\d_]+)?")  # An apostrophe is a letter of Ukrainian п'ять.
-_GOES_ON = frozenset("_-0123456789")
+_NAME_CHARACTERS = frozenset("_-0123456789")
 """Characters that make a word before them a part of a name or a compound, as in "two-way"."""
 
 
@@ -58,11 +72,15 @@ class _Phrase(NamedTuple):
 
 
 class _WholeNumber:
-    """A whole number that grows word by word."""
+    """A whole number that grows word by word, such as "two million" and then "three hundred".
+
+    The words up to a power of ten from 1,000 on are a group.
+    """
 
     def __init__(self) -> None:
-        self._sum_of_groups = 0
-        self._group: int | None = None  # What the next power of ten from 1,000 on multiplies.
+        self._sum_of_groups = 0  # Of the groups that have ended: 2,000,000.
+        self._group: int | None = None  # The words after these: 300. None if there are none.
+        self._last_word = ""
 
     @property
     def value(self) -> int:
@@ -74,34 +92,58 @@ class _WholeNumber:
 
     def add(self, word: str) -> bool:
         """Add a word; return False, without a change, if the number does not go on with it."""
-        value = _VALUES.get(word)
-        if value is None and word in ARTICLES and self.is_empty:
-            value = 1
+        is_added = self._add_first(word) if self.is_empty else self._add_next(word)
+        if is_added:
+            self._last_word = word
+        return is_added
+
+    def _add_first(self, word: str) -> bool:
+        """Begin the number with a word; return False if no number begins with it."""
+        value = _value_of_word(word)
+        if value is not None:
+            self._group = value
+        elif word in BARE_HUNDREDS:
+            self._group = 100
+        elif word in BARE_THOUSANDS:
+            self._sum_of_groups = 1000
+        elif word in ARTICLES:
+            self._group = 1
+        else:
+            return False
+        return True
+
+    def _add_next(self, word: str) -> bool:
+        """Add a word after others; return False if the number does not go on with it."""
+        value = _value_of_word(word)
         if value is not None:
             return self._add_value(value, word)
         if word in DOZENS:
             return self._multiply_group(12)
+        if word in FRENCH_HUNDREDS and self._last_word in FRENCH_DIGITS:
+            return self._multiply_group(100)
         exponent = EXPONENTS.get(word, 0)
         if exponent == 2:
             return self._multiply_group(100)
         if exponent > 2:
-            return self._multiply(10**exponent)
+            return self._end_group(10**exponent)
         return False
 
-    def goes_on_after_and(self, word: str) -> bool:
-        """Whether a word may follow "and": two hundred and five, treinta y dos."""
-        value = _VALUES.get(word)
+    def can_add_after_and(self, word: str) -> bool:
+        """Return whether the number goes on with "and" and a word: two hundred and five."""
+        value = _value_of_word(word)
         if value is None or self.is_empty:
             return False
         if self._group is None:
             return True
-        return self._group >= 20 and _goes_on(self._group, value, word)
+        # Below 20, "and" is between two numbers: five and six.
+        return self._group >= 20 and _can_follow(self._group, value, word)
 
     def _add_value(self, value: int, word: str) -> bool:
+        """Add a word below 1,000 to the group; return False if the group does not go on with it."""
         if self._group is None:
             self._group = value
             return True
-        if not _goes_on(self._group, value, word):
+        if not _can_follow(self._group, value, word):
             return False
         if self._group % 100 == 4 and word in {"vingt", "vingts"}:
             self._group += 80 - 4  # quatre-vingts
@@ -110,16 +152,23 @@ class _WholeNumber:
         return True
 
     def _multiply_group(self, factor: int) -> bool:
+        """Multiply the group by 100 or 12; return False if the group is not from 1 to 99."""
         if self._group is None or not 0 < self._group < 100:
             return False
         self._group *= factor
         return True
 
-    def _multiply(self, power: int) -> bool:
+    def _end_group(self, power: int) -> bool:
+        """End the group with a power of ten from 1,000 on, which multiplies it.
+
+        A larger power than those before multiplies the whole number: "thousand million".
+
+        Returns:
+            False, without a change, if the number would be too large.
+        """
         if self.is_empty or self.value * power > LARGEST:
             return False
         if self._sum_of_groups < power:
-            # "Thousand million" is a product.
             self._sum_of_groups = self.value * power
         else:
             self._sum_of_groups += (self._group or 1) * power
@@ -127,8 +176,45 @@ class _WholeNumber:
         return True
 
 
+def _value_of_word(word: str) -> int | None:
+    """Return the value of one word, such as "five" or "zweihundertfünf"; None for other words."""
+    value = _VALUES.get(word)
+    if value is None and len(word) >= MIN_COMPOUND_CHARACTERS:
+        return _value_of_compound(word)
+    return value
+
+
+@lru_cache(MAX_CACHED_COMPOUNDS)
+def _value_of_compound(word: str) -> int | None:
+    """Return the value of a compound with a power of ten: duecentocinque is 205.
+
+    Returns:
+        None if a part of the word is no number, or if the word is a power alone.
+    """
+    for power_word, power in COMPOUND_POWERS.items():
+        if power_word not in word or word == power_word:
+            continue
+        before, _, after = word.partition(power_word)
+        multiplier = 1 if before == "" else _value_of_part(before)
+        remainder = 0 if after == "" else _value_of_part(after.removeprefix("und"))
+        if multiplier is None or remainder is None or remainder >= power:
+            return None
+        return multiplier * power + remainder
+    return None
+
+
+def _value_of_part(part: str) -> int | None:
+    """Return the value of a part of a compound, which may be a power of ten alone."""
+    if part in COMPOUND_POWERS:
+        return COMPOUND_POWERS[part]
+    return _value_of_word(part)
+
+
 def numbers_in_words(text: str) -> Iterator[PlacedNumber]:
-    """Yield the numbers of a text that are written in words, in order."""
+    """Yield the numbers of a text that are written in words, in order.
+
+    Words such as "one" are numbers only together with others: "thirty-one".
+    """
     tokens = _tokens(text)
     index = 0
     while index < len(tokens):
@@ -139,101 +225,159 @@ def numbers_in_words(text: str) -> Iterator[PlacedNumber]:
 
         first = tokens[index]
         last = tokens[phrase.end - 1]
-        is_certain = first is not last or first.word not in _UNCERTAIN_VALUES
-        sign = _sign_before(text, first.start)
-        following = text[last.end : last.end + 1]
-        if is_certain and sign is not None and following not in _GOES_ON:
-            start = first.start - len(sign)
-            scale = read_scale(text, last.end)
-            value = -phrase.value if sign else phrase.value
-            number = number_of_scaled_value(text[start : last.end], value, scale.exponent)
-            yield PlacedNumber(start, scale.end, number)
         index = phrase.end
+        is_uncertain = first is last and first.word in _UNCERTAIN_VALUES
+        following = text[last.end : last.end + 1]
+        is_part_of_name = following in _NAME_CHARACTERS or _continues_name(text, first.start)
+        if is_uncertain or is_part_of_name:
+            continue
+
+        minus = _minus_before(text, first.start)
+        start = first.start - len(minus)
+        value = -phrase.value if minus else phrase.value
+        scale = read_scale(text, last.end)
+        number = number_of_scaled_value(text[start : last.end], value, scale.exponent)
+        yield PlacedNumber(start, scale.end, number)
 
 
 def uncertain_words(text: str) -> list[Number]:
-    """Return the words that may be numbers, such as "one", which are not parts of a compound."""
+    """Return the numbers of words that often mean something else, such as "one".
+
+    Words in compounds with a hyphen, such as "one-way", are left out.
+    """
     numbers = []
-    for token in _TOKEN.finditer(text):
-        value = _UNCERTAIN_VALUES.get(token[0].casefold())
+    for match in _TOKEN.finditer(text):
+        word = match[0]
+        value = _UNCERTAIN_VALUES.get(word.casefold())
         if value is None:
             continue
-        before = text[max(0, token.start() - 1) : token.start()]
-        after = text[token.end() : token.end() + 1]
+        before = text[max(0, match.start() - 1) : match.start()]
+        after = text[match.end() : match.end() + 1]
         if before != "-" and after != "-":
-            numbers.append(number_of_value(token[0], Fraction(value)))
+            numbers.append(number_of_value(word, Fraction(value)))
     return numbers
 
 
 def _tokens(text: str) -> list[_Token]:
+    """Return the words of a text, in lower case and in order."""
     matches = [*_TOKEN.finditer(text)]
     tokens = []
-    for match, following in zip_longest(matches, matches[1:]):
+    for match, next_match in zip_longest(matches, matches[1:]):
         joins_next = False
-        if following is not None and following.start() == match.end() + 1:
-            joins_next = text[match.end()] in " -'"
-        tokens.append(
-            _Token(
-                word=match[0].casefold(),
-                start=match.start(),
-                end=match.end(),
-                joins_next=joins_next,
-            )
+        if next_match is not None:
+            between = text[match.end() : next_match.start()]
+            joins_next = between in {" ", "-", "'"}
+        token = _Token(
+            word=match[0].casefold(),
+            start=match.start(),
+            end=match.end(),
+            joins_next=joins_next,
         )
+        tokens.append(token)
     return tokens
 
 
-def _sign_before(text: str, start: int) -> str | None:
-    """Return the minus sign before a word, "" for none, and None if the word is no number here."""
-    before = text[max(0, start - len("x minus ")) : start]
+def _continues_name(text: str, start: int) -> bool:
+    """Return whether the word at `start` is a part of a name or a number before it: "non-zero"."""
+    before = text[max(0, start - 2) : start]
+    if not before:
+        return False
     if before.endswith("-"):
-        is_compound = len(before) > 1 and (before[-2].isalnum() or before[-2] in "_.,/^-")
-        return None if is_compound else "-"
-    if before and (before[-1].isdigit() or before[-1] in "_.,/^"):
-        return None
+        # Without such a character before it, the hyphen is a minus sign.
+        return len(before) > 1 and (before[0].isalnum() or before[0] in "_.,/^-")
+    return before[-1].isdigit() or before[-1] in "_.,/^"
+
+
+def _minus_before(text: str, start: int) -> str:
+    """Return the minus before the word at `start`, as it is written; "" if there is none."""
+    before = text[max(0, start - len("minus ")) : start]
+    if before.endswith("-"):
+        return "-"
     if before.casefold().endswith(("minus ", "minus'")):
-        return before[-len("minus ") :]
+        return before
     return ""
 
 
 def _next_index(tokens: Sequence[_Token], index: int) -> int | None:
-    """Return the index of the next word of the same phrase; None if the phrase ends."""
+    """Return the index of the next word of the same phrase; None if the phrase ends here."""
     if tokens[index].joins_next:
         return index + 1
     return None
 
 
+def _power_at(tokens: Sequence[_Token], index: int | None) -> int:
+    """Return the power of ten that a word means, such as "million"; 1 for all other words.
+
+    Without an index, there is no word, and the result is 1.
+    """
+    if index is None:
+        return 1
+    exponent = EXPONENTS.get(tokens[index].word, 0)
+    if exponent < 0:
+        return 1  # "Percent" is read with the whole number.
+    return int(10**exponent)
+
+
 def _read_phrase(tokens: Sequence[_Token], first: int) -> _Phrase | None:
-    """Read the longest number whose first word is `tokens[first]`; None if it begins none."""
+    """Return the longest number whose first word is `tokens[first]`; None if it begins none."""
     word = tokens[first].word
-    if word in HALVES:
+    if word in _HALVES:
         return _read_half(tokens, first)
-    if word not in _VALUES and word not in ARTICLES:
+    whole = _read_whole_number(tokens, first)
+    if whole is None:
         return None
 
-    whole = _read_whole_number(tokens, first)
-    if whole.end == first + 1 and word in ARTICLES:
+    is_article_alone = word in ARTICLES and whole.end == first + 1
+    if is_article_alone:
         # "A third of" is a number, "a third line" and "a line" are none.
         fraction = _read_article_and_fraction(tokens, first)
-        if fraction is not None or word not in _VALUES:
-            return fraction
-    return _read_fraction(tokens, whole) or _read_and_a_half(tokens, whole) or whole
+        if fraction is not None:
+            return _times_power_after(tokens, fraction)
+        if word not in _VALUES:
+            return None
+
+    fraction = _read_fraction(tokens, whole)
+    if fraction is not None:
+        return _times_power_after(tokens, fraction)
+    return _read_and_a_half(tokens, whole) or _read_decimals(tokens, whole) or whole
 
 
 def _read_half(tokens: Sequence[_Token], first: int) -> _Phrase:
-    """Read "half", or "half a million"."""
+    """Return the number of "half", "half a million", "half a dozen" or "anderthalb"."""
+    value = Fraction(_HALVES[tokens[first].word], 2)
     following = _next_index(tokens, first)
     if following is not None and tokens[following].word in ARTICLES:
         following = _next_index(tokens, following)
-    if following is not None:
-        exponent = EXPONENTS.get(tokens[following].word, 0)
-        if exponent > 0:
-            return _Phrase(Fraction(10**exponent, 2), following + 1)
-    return _Phrase(Fraction(1, 2), first + 1)
+    if following is not None and tokens[following].word in DOZENS:
+        return _Phrase(value * 12, following + 1)
+
+    power = _power_at(tokens, following)
+    if following is None or power == 1:
+        return _Phrase(value, first + 1)
+    return _Phrase(value * power, following + 1)
 
 
-def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase:
-    """Read words such as "two million three hundred and five"."""
+def _times_power_after(tokens: Sequence[_Token], fraction: _Phrase) -> _Phrase:
+    """Return a fraction with the power of ten that it is a part of: "a quarter of a million".
+
+    If no power follows, return the fraction itself.
+    """
+    words = [token.word for token in tokens[fraction.end : fraction.end + 2]]
+    if len(words) < 2 or words[0] != "of" or words[1] not in ARTICLES:
+        return fraction
+    last = fraction.end + 2
+    power = _power_at(tokens, last if last < len(tokens) else None)
+    if power == 1:
+        return fraction
+    return _Phrase(fraction.value * power, last + 1)
+
+
+def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase | None:
+    """Return the number of words such as "two million three hundred and five".
+
+    Returns:
+        None if the first word is no number.
+    """
     number = _WholeNumber()
     end = first
     index: int | None = first
@@ -242,19 +386,33 @@ def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase:
         index = _next_index(tokens, index)
         if index is not None and tokens[index].word in JOINERS:
             index = _index_after_joiner(tokens, index, number)
+    if end == first:
+        return None
     return _Phrase(Fraction(number.value), end)
 
 
 def _index_after_joiner(tokens: Sequence[_Token], joiner: int, number: _WholeNumber) -> int | None:
-    """Return the index of the word after "and"; None if the number does not go on with it."""
+    """Return the index of the word after "and"; None if the number does not go on with it.
+
+    Args:
+        tokens: the words of the text.
+        joiner: the index of "and".
+        number: the number of the words before it.
+    """
     following = _next_index(tokens, joiner)
-    if following is not None and number.goes_on_after_and(tokens[following].word):
+    if following is not None and number.can_add_after_and(tokens[following].word):
         return following
     return None
 
 
-def _goes_on(group: int, value: int, word: str) -> bool:
-    """Whether a word for `value` goes on with a number below 1,000: 20 with 1, but not 5 with 6."""
+def _can_follow(group: int, value: int, word: str) -> bool:
+    """Return whether a word may follow others in a number below 1,000: twenty-one, not five six.
+
+    Args:
+        group: the value of the words before it.
+        value: the value of the word.
+        word: the word, since some French words add to more than others.
+    """
     if value == 0 or value >= 100:
         return False
     remainder = group % 100
@@ -262,15 +420,21 @@ def _goes_on(group: int, value: int, word: str) -> bool:
         return group > 0
     if remainder in {60, 80}:
         return value < 20  # soixante-dix-sept, quatre-vingt-dix
-    is_seventeen = remainder in {10, 70, 90} and word in {"sept", "huit", "neuf"}
-    is_eighty = remainder == 4 and word in {"vingt", "vingts"}
-    if is_seventeen or is_eighty:
-        return True  # dix-sept, quatre-vingts
-    return remainder >= 20 and remainder % 10 == 0 and value < 10
+    if remainder in {10, 70, 90} and word in {"sept", "huit", "neuf"}:
+        return True  # dix-sept
+    if remainder == 4 and word in {"vingt", "vingts"}:
+        return True  # quatre-vingts
+    is_ten = remainder >= 20 and remainder % 10 == 0
+    return is_ten and value < 10
 
 
 def _read_article_and_fraction(tokens: Sequence[_Token], first: int) -> _Phrase | None:
-    """Read "a third of"; without "of", it is an ordinal."""
+    """Return the number of "a third of"; None for other words, and without "of", as in "a third".
+
+    Args:
+        tokens: the words of the text.
+        first: the index of the article.
+    """
     words = [token.word for token in tokens[first + 1 : first + 3]]
     if len(words) == 2 and words[0] in SINGULAR_DENOMINATORS and words[1] == "of":
         return _Phrase(Fraction(1, _DENOMINATORS[words[0]]), first + 2)
@@ -278,29 +442,68 @@ def _read_article_and_fraction(tokens: Sequence[_Token], first: int) -> _Phrase 
 
 
 def _read_fraction(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
-    """Read "one third" and "two thirds"; "twenty-fifth" is an ordinal."""
+    """Return the number of "one third" or "two thirds".
+
+    Returns:
+        None if no fraction follows the whole number; "twenty-fifth" is an ordinal.
+    """
     following = _next_index(tokens, whole.end - 1)
-    if following is None:
+    if following is None or whole.value == 0:
         return None
     word = tokens[following].word
     denominator = _DENOMINATORS.get(word)
-    if denominator is None or whole.value == 0:
+    if denominator is None:
         return None
-    if (word in SINGULAR_DENOMINATORS) != (whole.value == 1):
+    is_one = whole.value == 1
+    is_singular = word in SINGULAR_DENOMINATORS
+    if word not in COMMON_DENOMINATORS and is_singular != is_one:
         return None
     return _Phrase(whole.value / denominator, following + 1)
 
 
 def _read_and_a_half(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
-    """Read "two and a half", or "two and a half million"."""
+    """Return the number of "two and a half", "two and a half million" or "a million and a half".
+
+    Returns:
+        None if "and a half" does not follow the whole number.
+    """
     words = [token.word for token in tokens[whole.end : whole.end + 3]]
     if words not in (["and", "a", "half"], ["and", "one", "half"]):
         return None
-    value = whole.value + Fraction(1, 2)
     end = whole.end + 3
+    power_before = _power_at(tokens, whole.end - 1)
+    if power_before > 1:
+        return _Phrase(whole.value + Fraction(power_before, 2), end)
+
+    value = whole.value + Fraction(1, 2)
     following = _next_index(tokens, end - 1)
-    if following is not None:
-        exponent = EXPONENTS.get(tokens[following].word, 0)
-        if exponent > 0:
-            return _Phrase(value * 10**exponent, following + 1)
-    return _Phrase(value, end)
+    power_after = _power_at(tokens, following)
+    if following is None or power_after == 1:
+        return _Phrase(value, end)
+    return _Phrase(value * power_after, following + 1)
+
+
+def _read_decimals(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
+    """Return the number of "two point five", whose decimals are words for digits.
+
+    Returns:
+        None if no decimals follow the whole number.
+    """
+    point = _next_index(tokens, whole.end - 1)
+    if point is None or tokens[point].word not in DECIMAL_POINTS:
+        return None
+    digits = []
+    index = _next_index(tokens, point)
+    while index is not None:
+        digit = _VALUES.get(tokens[index].word)
+        if digit is None or digit > 9:
+            break
+        digits.append(digit)
+        index = _next_index(tokens, index)
+    if not digits:
+        return None
+
+    value = whole.value
+    for position, digit in enumerate(digits, start=1):
+        value += Fraction(digit, 10**position)
+    return _Phrase(value, point + 1 + len(digits))

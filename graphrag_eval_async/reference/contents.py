@@ -1,0 +1,153 @@
+"""The content of a reference set, collected question by question while it is read and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.catalogue.metrics import VALUES_F1
+from graphrag_eval_async.catalogue.tags import Tags, read_tags
+from graphrag_eval_async.records.line import LARGE_BYTES
+from graphrag_eval_async.records.question import Question
+from graphrag_eval_async.steps import check_step, compares_by_name, needs_execution
+from graphrag_eval_async.steps.answers import check_match
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.steps import Comparator
+
+KEYS_BEYOND_OUTPUT = frozenset({"args_match", "order"})
+"""Keys of reference steps with which equal outputs are not enough for a match."""
+
+BYTE_ORDER_MARK = "\ufeff"
+
+
+class StepLimits(NamedTuple):
+    """The limits that a question sets to the steps of an agent."""
+
+    forbidden_steps: tuple[str, ...] = ()
+    max_steps: int | None = None  # None if their number is not limited.
+
+
+NO_LIMITS = StepLimits()
+
+
+class EncodedSteps:
+    """The reference steps of a question, encoded as MessagePack.
+
+    It is an ordinary class, since msgspec calls a hook only for classes that it cannot decode.
+    """
+
+    __slots__ = ("are_usual", "data")
+
+    def __init__(self, data: bytes | None = None, *, are_usual: bool = True) -> None:
+        self.data = data  # None if the question has no reference steps.
+        self.are_usual = are_usual  # See `has_usual_steps`.
+
+
+NO_STEPS = EncodedSteps()
+
+
+@dataclass(slots=True)
+class Contents:
+    """The questions of a reference set, and the problems and probable mistakes in it."""
+
+    comparators: Mapping[str, Comparator]
+    questions: dict[str, Question] = field(default_factory=dict)  # By id.
+    templates: list[str] = field(default_factory=list)  # Their ids.
+    step_names: set[str] = field(default_factory=set)
+    # Names of the steps in the last groups of a template's questions; filled when first needed.
+    last_names: dict[str, set[str]] = field(default_factory=dict)
+    # Equal tags are stored once, since many questions share them.
+    tags: dict[Tags, Tags] = field(default_factory=dict)
+    lacks_output: bool = False  # Whether a step has only the query that gives its output.
+    problems: list[str] = field(default_factory=list)  # Why the set is invalid: "place: what".
+    doubts: list[str] = field(default_factory=list)  # Probable mistakes, in the same form.
+
+    def add_step(self, step: dict[str, Any]) -> None:
+        """Check a reference step whose keys have the right types, and note its name.
+
+        Raises:
+            MalformedStep: a value is wrong.
+        """
+        check_step(step, self.comparators)
+        name = step["name"]
+        self.step_names.add(name)
+        if step.get("output") is None and name not in self.comparators and needs_execution(step):
+            self.lacks_output = True
+
+    def add_question(
+        self,
+        question: Any,
+        *,
+        template_id: str,
+        template_tags: Tags,
+        steps: EncodedSteps,
+        limits: StepLimits = NO_LIMITS,
+    ) -> None:
+        """Add a question whose keys have the right types.
+
+        Args:
+            question: an object with the attributes of `QuestionShape`.
+            template_id: the id of its template.
+            template_tags: the tags of its template, which it inherits.
+            steps: its reference steps, which `add_step` has checked.
+            limits: the limits that it or its template sets.
+
+        Raises:
+            ValueError: a value is wrong; the message begins with its key.
+        """
+        tags = read_tags(question.tags, template_tags)
+        tags = self.tags.setdefault(tags, tags)
+
+        answer = question.reference_answer
+        if type(answer) is list:
+            if question.match not in ("contains", "list"):
+                raise ValueError(
+                    "reference_answer: a list needs `match: contains` or `match: list`"
+                )
+            answer = "\n".join(answer)
+        if question.match is not None or question.tolerance is not None:
+            check_match(question.match, answer, question.tolerance)
+
+        is_usual = steps.are_usual and question.match is None and limits == NO_LIMITS
+        self.questions[question.id] = Question(
+            template_id=template_id,
+            id=question.id,
+            text=question.question_text,
+            reference_answer=answer,
+            data=steps.data,
+            tags=tags,
+            forbidden_steps=limits.forbidden_steps,
+            max_steps=limits.max_steps,
+            match=question.match,
+            tolerance=question.tolerance,
+            is_usual=is_usual,
+        )
+
+
+def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) -> bool:
+    """Return whether a step of the agent whose output is the same text always matches.
+
+    Only the last group of reference steps decides, since the others have no score.
+
+    Args:
+        groups: the reference steps of a question, which are valid.
+        size: bytes of the encoded steps.
+    """
+    if not groups or not groups[-1] or size >= LARGE_BYTES:
+        return False
+    for step in groups[-1]:
+        output = step.get("output")
+        if type(output) is not str:
+            return False
+        if output.startswith(BYTE_ORDER_MARK):
+            return False  # The decoder of tables refuses it.
+        if compares_by_name(step["name"]):
+            return False
+        if not KEYS_BEYOND_OUTPUT.isdisjoint(step):
+            return False
+        if step.get("score") == VALUES_F1:
+            return False
+    return True
