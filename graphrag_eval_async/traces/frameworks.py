@@ -10,7 +10,7 @@ from typing import Any
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.traces.layouts import CallShape, Layout, Shape, first_at
-from graphrag_eval_async.traces.plain import opened, text_of
+from graphrag_eval_async.traces.plain import open_history, text_of
 
 _VERCEL = Layout(
     name="vercel",
@@ -70,25 +70,29 @@ _VERCEL = Layout(
 )
 
 
-def _gemini_shapes(call: str, response: str) -> tuple[CallShape, CallShape]:
-    return (
-        CallShape(
-            needs=(f"{call}.name",),
-            name=(f"{call}.name",),
-            args=(f"{call}.args",),
-            id=(f"{call}.id",),
-        ),
-        CallShape(
-            needs=(f"{response}.name",),
-            name=(f"{response}.name",),
-            id=(f"{response}.id",),
-            output=(f"{response}.response",),
-            # What the documentation of Gemini and of ADK tells tools to report a failure by.
-            error=(f"{response}.response.error", f"{response}.response.error_message"),
-            status=(f"{response}.response.status",),
-            output_wrappers=("result", "output", "error"),
-        ),
+def _gemini_shapes(call_key: str, response_key: str) -> tuple[CallShape, CallShape]:
+    """Return the shapes of a part with a call, and of a part with what the function returned.
+
+    The part has the call at `call_key`, or what was returned at `response_key`: their spelling
+    differs between Python and JSON.
+    """
+    call_shape = CallShape(
+        needs=(f"{call_key}.name",),
+        name=(f"{call_key}.name",),
+        args=(f"{call_key}.args",),
+        id=(f"{call_key}.id",),
     )
+    response_shape = CallShape(
+        needs=(f"{response_key}.name",),
+        name=(f"{response_key}.name",),
+        id=(f"{response_key}.id",),
+        output=(f"{response_key}.response",),
+        # The documentation of Gemini and of ADK tells tools to report a failure like this.
+        error=(f"{response_key}.response.error", f"{response_key}.response.error_message"),
+        status=(f"{response_key}.response.status",),
+        output_wrappers=("result", "output", "error"),
+    )
+    return call_shape, response_shape
 
 
 _GEMINI = Layout(
@@ -317,6 +321,10 @@ _MCP = Layout(
 def _prepare_smolagents(steps: Any) -> dict[str, Any]:
     """Turn the steps of an agent's memory into messages, of which each has at most one call.
 
+    Returns:
+        an object with the messages at ``messages``. A message with a call is the step, with the
+        call at ``call``.
+
     Raises:
         TraceError: a step has several calls, whose results smolagents writes as one text.
     """
@@ -327,22 +335,32 @@ def _prepare_smolagents(steps: Any) -> dict[str, Any]:
         if isinstance(step.get("task"), str):
             messages.append({"role": "user", "content": step["task"]})
 
-        # A call that fails is missing in `tool_calls`.
-        calls = first_at(step, ("model_output_message.tool_calls", "tool_calls"))
-        if not isinstance(calls, list):
-            calls = []
-        if len(calls) > 1:
-            raise TraceError(
-                f"step {step.get('step_number')} has {len(calls)} calls, whose results smolagents "
-                "writes as one text; trace it with openinference-instrumentation-smolagents, and "
-                "read the spans with the format otlp"
-            )
+        calls = _calls_in_smolagents_step(step)
         if step.get("is_final_answer"):
             answer = first_at(calls, ("0.function.arguments.answer",)) or step.get("action_output")
             messages.append({"role": "assistant", "content": text_of(answer)})
         elif calls:
             messages.append(step | {"call": calls[0]})
     return {"messages": messages}
+
+
+def _calls_in_smolagents_step(step: dict[str, Any]) -> list[Any]:
+    """Return the calls of one step of an agent's memory: none, or one.
+
+    Raises:
+        TraceError: the step has several calls, whose results smolagents writes as one text.
+    """
+    # A call that fails is missing in the step's own `tool_calls`.
+    calls = first_at(step, ("model_output_message.tool_calls", "tool_calls"))
+    if not isinstance(calls, list):
+        return []
+    if len(calls) > 1:
+        raise TraceError(
+            f"step {step.get('step_number')} has {len(calls)} calls, whose results smolagents "
+            "writes as one text; trace it with openinference-instrumentation-smolagents, and "
+            "read the spans with the format otlp"
+        )
+    return calls
 
 
 _SMOLAGENTS = Layout(
@@ -364,18 +382,25 @@ _SMOLAGENTS = Layout(
 
 
 def _prepare_langsmith(run: Any) -> dict[str, Any]:
-    """Turn a tree or a list of the runs of a trace into the root and all runs in order."""
+    """Turn a tree of runs of LangSmith, or a list of the runs of a trace, into one ordered list.
+
+    Returns:
+        an object with all runs, in the order in which they began, at ``runs``, and the first at
+        ``root``.
+    """
     runs: list[Any] = []
-    waiting = [run]
-    while waiting:
-        value = waiting.pop()
+    unvisited = [run]
+    while unvisited:
+        value = unvisited.pop()
         if isinstance(value, list):
-            waiting += reversed(value)
+            unvisited += reversed(value)
         elif isinstance(value, dict):
             runs.append(value)
-            waiting.append(value.get("child_runs"))
+            unvisited.append(value.get("child_runs"))
+    # The dotted order of a run begins with its time, after that of the run above it.
     runs.sort(key=lambda run: str(run.get("dotted_order") or ""))
-    return {"root": runs[0] if runs else None, "runs": runs}
+    root = runs[0] if runs else None
+    return {"root": root, "runs": runs}
 
 
 _LANGSMITH = Layout(
@@ -483,51 +508,56 @@ _REFUSED = (
 )
 
 
-def explain_refused(value: Any) -> str | None:
-    """Return why a history is refused by its own name, and what to export instead, or None."""
-    for part in (value, *opened(value)[0]):
+def explain_refused(history: Any) -> str | None:
+    """Return what a history is, and what to export instead, if its format is refused by name.
+
+    The result is None if the history is of no refused format.
+    """
+    for part in (history, *open_history(history).messages):
         for refused in _REFUSED:
             if refused.shape.fits(part):
                 return f"it is {refused.name}; {refused.cure}"
     return None
 
 
-def layout_of(value: Any) -> Layout | None:
-    """Return the layout of a history; None if no row of the table fits."""
-    if not isinstance(value, dict | list):
+def layout_of(history: Any) -> Layout | None:
+    """Return the first layout of the table that a history has; None if it has none."""
+    if not isinstance(history, dict | list):
         return None
-    keys = _keys_in(value)
+    keys = _keys_at_all_levels(history)
     for layout in LAYOUTS:
-        # This is quick, and excludes most rows.
-        is_possible = any(sign <= keys for sign in layout.signs)
-        if is_possible and layout.fits(value):
+        # To compare keys is quick, and excludes most rows.
+        is_possible = any(required <= keys for required in layout.required_keys)
+        if is_possible and layout.fits(history):
             return layout
     return None
 
 
-def _keys_in(value: Any) -> set[str]:
-    """Return the keys of the objects in a history, as deep as blocks of messages are."""
+def _keys_at_all_levels(history: Any) -> set[str]:
+    """Return the keys of all objects in a history, as deep as calls stand in histories."""
     keys: set[str] = set()
-    parts = [value]
+    containers = [history]
     for _ in range(_LEVELS):
-        inner_parts: list[Any] = []
-        for part in parts:
-            if isinstance(part, dict):
-                keys.update(part)
-                children = list(part.values())
-            else:
-                children = part
-            inner_parts += [child for child in children if isinstance(child, (dict, list))]
-        parts = inner_parts
+        inner_containers: list[Any] = []
+        for container in containers:
+            children = container
+            if isinstance(container, dict):
+                keys.update(container)
+                children = container.values()
+            inner_containers += [child for child in children if isinstance(child, (dict, list))]
+        containers = inner_containers
     return keys
 
 
 def layout_of_message_in_span(message: Any) -> Layout | None:
-    """Return the layout of a message in an attribute or event of a span, or None."""
+    """Return the layout of a message in an attribute or event of a span; None if it has none.
+
+    Messages of OpenTelemetry have parts, like messages of the AI SDK for the user interface. So
+    the layout of the AI SDK needs a call or result among the blocks.
+    """
     for layout in (_GEMINI, _BEDROCK):
         if layout.fits_message(message):
             return layout
-    # Messages of OpenTelemetry have parts, like those for the UI of the AI SDK.
     if _VERCEL.fits_blocks(message):
         return _VERCEL
     return None
