@@ -18,6 +18,7 @@ from graphrag_eval_async.traces.frameworks import (
     LAYOUT_NAMES,
     LAYOUTS,
     explain_refused,
+    explain_refused_at_sight,
     layout_of,
 )
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
@@ -145,6 +146,24 @@ def read_trace(history: Any, format: str, **options: Unpack[TraceOptions]) -> di
 
     Raises:
         TraceError: the history is of another format, or of none, or has calls or results that
+            cannot be read. The message names a format that is refused, and what to export instead.
+    """
+    refusal = explain_refused_at_sight(history)
+    if refusal is None:
+        try:
+            return _convert_by_format(history, format, options)
+        except TraceError:
+            refusal = explain_refused(history)
+            if refusal is None:
+                raise
+    raise TraceError(f"no known format; {refusal}")
+
+
+def _convert_by_format(history: Any, format: str, options: TraceOptions) -> dict[str, Any]:  # noqa: A002
+    """Return the response that a history makes, read in its format.
+
+    Raises:
+        TraceError: the history is of another format, or of none, or has calls or results that
             cannot be read.
     """
     layout = layout_of(history)
@@ -184,6 +203,9 @@ def detect(history: Any) -> str:
     Raises:
         TraceError: it has none of them.
     """
+    refusal = explain_refused_at_sight(history)
+    if refusal is not None:
+        raise TraceError(f"no known format; {refusal}")
     layout = layout_of(history)
     if layout is not None:
         return layout.name
@@ -502,8 +524,18 @@ class TraceFormat:
 _API_KEYS = {"object", "class", "$schemaVersion"}
 """Keys by which an object of an API is told."""
 
-_FRAMEWORK_KEYS = {"epoch", "app_name", "appName", "run_type"}
-"""Keys by which samples of Inspect, sessions of ADK and runs of LangSmith are told."""
+_FRAMEWORK_KEYS = {
+    "epoch",  # A sample of Inspect.
+    "app_name",  # A session of ADK.
+    "appName",
+    "run_type",  # A run of LangSmith.
+    "llm_context",  # The state of an agent of AutoGen.
+    "timing",  # The result of smolagents.
+    "schemaType",  # A log of invocations of Bedrock.
+    "automatic_function_calling_history",  # A response of Gemini.
+    "automaticFunctionCallingHistory",
+}
+"""Keys by which objects of frameworks are told."""
 
 _KEPT_API_KEYS = {"id", "model", "error"}
 """Keys of these objects that are the response's own."""

@@ -97,7 +97,16 @@ def _gemini_shapes(call_key: str, response_key: str) -> tuple[CallShape, CallSha
 
 _GEMINI = Layout(
     name="gemini",
-    messages=("events", "contents", "request.contents", "candidates", "response.candidates"),
+    messages=(
+        "events",
+        "contents",
+        "request.contents",
+        # The SDK has these in a response if it calls the functions itself.
+        "automatic_function_calling_history",
+        "automaticFunctionCallingHistory",
+        "candidates",
+        "response.candidates",
+    ),
     role=("content.role", "role"),
     default_role="user",
     blocks=(("content.parts",), ("parts",)),
@@ -143,7 +152,14 @@ _HAYSTACK = Layout(
 
 _BEDROCK = Layout(
     name="bedrock",
-    messages=("request.messages", "messages", "response.output.message", "output.message"),
+    messages=(
+        "request.messages",
+        "messages",
+        "input.inputBodyJson.messages",  # In a log of invocations, as AWS writes it.
+        "response.output.message",
+        "output.message",
+        "output.outputBodyJson.output.message",
+    ),
     role=("role", "message.role"),
     blocks=(("content",), ("message.content",)),  # The second in a session of Strands.
     block_marks=(Shape(texts=("text",), lacks=("type",)),),
@@ -216,7 +232,7 @@ _INTERMEDIATE_STEPS = Layout(
 
 _AUTOGEN = Layout(
     name="autogen",
-    messages=("messages",),
+    messages=("messages", "llm_context.messages"),  # The second in the saved state of an agent.
     message=Shape(texts=("source", "type")),
     marks=(Shape(when={"type": "*Message"}),),
     role=("source",),
@@ -228,6 +244,7 @@ _AUTOGEN = Layout(
         "ToolCallRequestEvent",
         "ToolCallExecutionEvent",
         "ToolCallSummaryMessage",
+        "FunctionExecutionResultMessage",
     ),
     calls=(
         CallShape(
@@ -321,14 +338,18 @@ _MCP = Layout(
 def _prepare_smolagents(steps: Any) -> dict[str, Any]:
     """Turn the steps of an agent's memory into messages, of which each has at most one call.
 
+    `steps` are a list, or stand in the result of a run.
+
     Returns:
-        an object with the messages at ``messages``. A message with a call is the step, with the
-        call at ``call``.
+        an object with the messages at ``steps``. A message with a call is the step, with the call
+        at ``call``.
 
     Raises:
         TraceError: a step has several calls, whose results smolagents writes as one text.
     """
     messages: list[dict[str, Any]] = []
+    if isinstance(steps, dict):
+        steps = steps.get("steps")
     for step in steps if isinstance(steps, list) else []:
         if not isinstance(step, dict):
             continue
@@ -341,7 +362,7 @@ def _prepare_smolagents(steps: Any) -> dict[str, Any]:
             messages.append({"role": "assistant", "content": text_of(answer)})
         elif calls:
             messages.append(step | {"call": calls[0]})
-    return {"messages": messages}
+    return {"steps": messages}
 
 
 def _calls_in_smolagents_step(step: dict[str, Any]) -> list[Any]:
@@ -366,6 +387,7 @@ def _calls_in_smolagents_step(step: dict[str, Any]) -> list[Any]:
 _SMOLAGENTS = Layout(
     name="smolagents",
     prepare=_prepare_smolagents,
+    messages=("steps",),
     marks=(Shape(needs=("step_number",)), Shape(texts=("task",), lacks=("id",))),
     usage=("token_usage",),
     calls=(
@@ -387,6 +409,9 @@ def _prepare_langsmith(run: Any) -> dict[str, Any]:
     Returns:
         an object with all runs, in the order in which they began, at ``runs``, and the first at
         ``root``.
+
+    Raises:
+        TraceError: there is only one run, and the calls are in the runs below it.
     """
     runs: list[Any] = []
     unvisited = [run]
@@ -397,6 +422,12 @@ def _prepare_langsmith(run: Any) -> dict[str, Any]:
         elif isinstance(value, dict):
             runs.append(value)
             unvisited.append(value.get("child_runs"))
+    if len(runs) == 1:
+        raise TraceError(
+            "no known format; it is one run of LangSmith without the runs below it, which are its "
+            "calls; export it with client.read_run(id, load_child_runs=True), or all runs of its "
+            "trace in a list"
+        )
     # The dotted order of a run begins with its time, after that of the run above it.
     runs.sort(key=lambda run: str(run.get("dotted_order") or ""))
     root = runs[0] if runs else None
@@ -460,12 +491,22 @@ class Refused:
         name: what it is.
         shape: what the history, or one of its messages, has.
         cure: what to export instead.
+        looks_readable: whether such a history would be read as that of another format, but without
+            its calls or its answer.
     """
 
     name: str
     shape: Shape
     cure: str
+    looks_readable: bool = False
 
+
+_TRACE_CREWAI = (
+    "trace with openinference-instrumentation-crewai, and read the spans with the format otlp"
+)
+_SEND_SPANS = "send the spans to a collector, too, and read them with the format otlp"
+_EXPORT_MODEL_MESSAGES = "export the prompt's messages and `result.response.messages`"
+_STREAM_UPDATES = 'stream with stream_mode="updates" or "values"'
 
 _REFUSED = (
     Refused(
@@ -476,8 +517,108 @@ _REFUSED = (
     Refused(
         name="an output of CrewAI, which has no calls",
         shape=Shape(needs=("tasks_output",)),
-        cure="trace with openinference-instrumentation-crewai, and read the spans with the format "
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="the output of a task of CrewAI, which has no calls",
+        shape=Shape(texts=("raw", "agent", "output_format")),
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="the output of an agent of CrewAI, which has no calls",
+        shape=Shape(texts=("raw", "agent_role")),
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="events of CrewAI",
+        shape=Shape(needs=("event_id",), when={"type": "tool_usage_*"}),
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="a result of Strands, which has only the last message",
+        shape=Shape(when={"type": "agent_result"}),
+        cure="export agent.messages",
+        looks_readable=True,
+    ),
+    Refused(
+        name="parts of a stream of the AI SDK",
+        shape=Shape(when={"type": "start"}, lacks=("role", "content")),
+        cure=_EXPORT_MODEL_MESSAGES,
+        looks_readable=True,
+    ),
+    Refused(
+        name="parts of a stream of the AI SDK",
+        shape=Shape(needs=("messageId",), when={"type": "step-start"}),
+        cure=_EXPORT_MODEL_MESSAGES,
+        looks_readable=True,
+    ),
+    Refused(
+        name="steps of the AI SDK",
+        shape=Shape(needs=("stepType",)),
+        cure=_EXPORT_MODEL_MESSAGES,
+    ),
+    Refused(
+        name="steps of the AI SDK",
+        shape=Shape(needs=("finishReason", "content", "response.messages")),
+        cure=_EXPORT_MODEL_MESSAGES,
+        looks_readable=True,
+    ),
+    Refused(
+        name="intermediate steps of LangChain without the question",
+        shape=Shape(needs=("0.tool", "0.tool_input")),
+        cure="export the whole result of the AgentExecutor",
+    ),
+    Refused(
+        name="chunks of an AgentExecutor's stream",
+        shape=Shape(needs=("actions.0.tool", "messages")),
+        cure="export the result of invoke with return_intermediate_steps=True",
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode messages",
+        shape=Shape(needs=("1.langgraph_node",)),
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode messages",
+        shape=Shape(needs=("1.1.langgraph_node",)),  # Of subgraphs.
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode debug or checkpoints",
+        shape=Shape(needs=("step", "payload")),
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode tasks",
+        shape=Shape(needs=("triggers", "input")),
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="events of Inspect",
+        shape=Shape(texts=("event", "uuid"), needs=("working_start",)),
+        cure="export the whole sample",
+        looks_readable=True,
+    ),
+    Refused(
+        name="messages of smolagents, whose calls are text",
+        shape=Shape(when={"role": "tool-call"}),
+        cure="export agent.memory.get_full_steps()",
+    ),
+    Refused(
+        name="a history of AutoGen 0.2 or AG2, which does not say who asked",
+        shape=Shape(needs=("tool_responses",)),
+        cure="trace with openinference-instrumentation-ag2, and read the spans with the format "
         "otlp",
+    ),
+    Refused(
+        name="a trace of MLflow",
+        shape=Shape(needs=("info", "data.spans")),
+        cure=_SEND_SPANS,
+    ),
+    Refused(
+        name="events of a stream of Bedrock",
+        shape=Shape(needs=("messageStart",)),
+        cure="export the messages that you send, and the last message that you make of the events",
     ),
     Refused(
         name="messages of LlamaIndex, which do not say what failed",
@@ -498,12 +639,22 @@ _REFUSED = (
     Refused(
         name="observations of Langfuse",
         shape=Shape(needs=("traceId", "type", "startTime")),
-        cure="send the spans to a collector, too, and read them with the format otlp",
+        cure=_SEND_SPANS,
+    ),
+    Refused(
+        name="observations of Langfuse",
+        shape=Shape(needs=("data.0.traceId", "data.0.type", "data.0.startTime")),
+        cure=_SEND_SPANS,
+    ),
+    Refused(
+        name="observations of Langfuse",
+        shape=Shape(needs=("trace_id", "type", "start_time")),
+        cure=_SEND_SPANS,
     ),
     Refused(
         name="a trace of Langfuse",
         shape=Shape(needs=("observations", "projectId")),
-        cure="send the spans to a collector, too, and read them with the format otlp",
+        cure=_SEND_SPANS,
     ),
 )
 
@@ -517,6 +668,20 @@ def explain_refused(history: Any) -> str | None:
         for refused in _REFUSED:
             if refused.shape.fits(part):
                 return f"it is {refused.name}; {refused.cure}"
+    return None
+
+
+def explain_refused_at_sight(history: Any) -> str | None:
+    """Return the same as `explain_refused` for formats that would be read, but not whole.
+
+    Only the history itself and the first item of a list are looked at, since each history is.
+    """
+    first_part = history
+    if isinstance(history, list) and history:
+        first_part = history[0]
+    for refused in _REFUSED:
+        if refused.looks_readable and refused.shape.fits(first_part):
+            return f"it is {refused.name}; {refused.cure}"
     return None
 
 

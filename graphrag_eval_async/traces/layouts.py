@@ -244,7 +244,7 @@ class Layout:
     def list_messages(self, history: Any) -> list[Any]:
         """Return the messages of a history, from all paths to messages that lead somewhere.
 
-        If none does, they are found where most formats have them.
+        If none does, the history is one message, or has them where most formats do.
         """
         messages: list[Any] = []
         for path in self.messages:
@@ -253,7 +253,13 @@ class Layout:
                 messages += part
             elif isinstance(part, dict):
                 messages.append(part)
-        return messages or open_history(history).messages
+        if messages:
+            return messages
+        is_one_message = bool(self.message.keys) and self.message.fits(history)
+        if is_one_message:
+            # Whatever else it has, such as the events of a run, is no message.
+            return [history]
+        return open_history(history).messages
 
     def list_blocks(self, message: Any) -> list[Any]:
         """Return the texts and objects that a message consists of.

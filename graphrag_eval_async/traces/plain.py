@@ -90,7 +90,7 @@ def open_history(value: Any) -> OpenedHistory:
     The object that holds a history may have two halves, a request and an answer, and each may be
     text. A value that holds no history is itself the only message.
     """
-    streamed_messages = _messages_of_updates(value)
+    streamed_messages = _messages_of_stream(value)
     if streamed_messages:
         return OpenedHistory(streamed_messages, [])
     if isinstance(value, list):
@@ -154,34 +154,48 @@ def _find_messages(
     return None
 
 
-def _messages_of_updates(value: Any) -> list[Any]:
-    """Return the messages in what a graph of LangGraph streams with the mode "updates".
+def _messages_of_stream(value: Any) -> list[Any]:
+    """Return the messages in what a graph of LangGraph streams in the modes "updates" or "values".
 
-    Each chunk is an object from the name of a node to what the node added to the state. With
-    several modes, or with subgraphs, a chunk is a list that ends with this object; a chunk of the
-    mode "values" has all messages so far. The result is empty if the value is something else.
+    A chunk of "updates" is an object from the name of a node to what the node added to the state;
+    a chunk of "values" is the state so far. The result is empty if the value is something else.
     """
     if not isinstance(value, list):
         return []
     messages: list[Any] = []
     for chunk in value:
-        update = chunk
-        if isinstance(chunk, list) and len(chunk) > 1:
-            update = chunk[-1]
-        if not isinstance(update, dict) or _has_message_key(update):
+        mode, content = _mode_and_content(chunk)
+        if mode not in (None, "updates", "values"):
+            continue
+        if not isinstance(content, dict) or _has_message_key(content):
             return []
 
-        is_whole_state = isinstance(chunk, list) and "values" in chunk
-        if is_whole_state:
-            messages = list(list_at(update, "messages"))
+        state_messages = list_at(content, "messages")
+        # Without names of modes, states are told from other lists of objects by their growth.
+        grows = state_messages[: len(messages)] == messages
+        if mode == "values" or (mode is None and state_messages and grows):
+            messages = list(state_messages)
             continue
 
-        changes = update.values()
+        changes = content.values()
         if not all(isinstance(change, dict | list | None) for change in changes):
             return []
         for change in changes:
             messages += _messages_in_change(change)
     return [message for message in messages if isinstance(message, dict)]
+
+
+def _mode_and_content(chunk: Any) -> tuple[str | None, Any]:
+    """Return the mode of a chunk that LangGraph streams, and the chunk without it.
+
+    With several modes, or with subgraphs, a chunk is a list that ends with the content, after the
+    path of the subgraph and the mode. The mode is None if the chunk does not name it.
+    """
+    if not isinstance(chunk, list) or len(chunk) < 2:
+        return None, chunk
+    modes = [part for part in chunk[:-1] if isinstance(part, str)]
+    mode = modes[-1] if modes else None
+    return mode, chunk[-1]
 
 
 def _messages_in_change(change: Any) -> list[Any]:
@@ -230,7 +244,8 @@ def _messages_in_half(half: Any) -> list[Any]:
         messages = list_at(half, key)
         if messages:
             return messages
-    if _has_message_key(half):
+    has_inner_message = isinstance(half.get("message"), dict)  # Cohere and Ollama
+    if has_inner_message or _has_message_key(half):
         return [half]
     return []
 
