@@ -100,10 +100,32 @@ def convert(
         if layout is not None:
             holder_keys = layout.holder_keys
         check_holder(history, holder_keys)
-    has_text = trace.question or trace.answer or trace.extra_fields
-    if history and not has_text and not has_calls:
-        raise TraceError(f"nothing of the format {name} is in it; it has {describe_keys(history)}")
+    has_reaction = has_calls or trace.answer or trace.extra_fields
+    if history and not has_reaction:
+        if not trace.question:
+            keys = describe_keys(history)
+            raise TraceError(f"nothing of the format {name} is in it; it has {keys}")
+        _check_holds_more_than_one_message(history, layout)
     return to_response(trace, **options)
+
+
+def _check_holds_more_than_one_message(history: Any, layout: Layout | None) -> None:
+    """Check that a history with a question, but without calls and answer, is no bare message.
+
+    In a log with a message a line, the question would score 0 without its answer.
+
+    Raises:
+        TraceError: the history is a message itself, and neither a list nor an object that holds
+            messages.
+    """
+    messages = open_history(history).messages
+    if layout is not None:
+        messages = layout.list_messages(history)
+    is_bare_message = len(messages) == 1 and messages[0] is history
+    if is_bare_message:
+        raise TraceError(
+            "it is one message of the user, not a history; a line holds all messages of a trace"
+        )
 
 
 def read_history(history: Any, trace: Trace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,14 @@ UNKNOWN = {
     "steps that were written as text": (
         {"input": QUESTION, "output": ANSWER, "intermediate_steps": [["AgentAction()", "rows"]]},
         "its history has no calls, but it has the key 'intermediate_steps'",
+    ),
+    "a message alone, as in a log with a message a line": (
+        ASKED,
+        "it is one message of the user, not a history",
+    ),
+    "an event of ADK alone": (
+        {"author": "user", "content": {"role": "user", "parts": [{"text": QUESTION}]}},
+        "it is one message of the user, not a history",
     ),
     "nothing of any format": ({"x": 1}, "no known format; it has the keys 'x'. Known are openai, "),
     "several calls in a step of smolagents": (
@@ -468,6 +477,17 @@ def test_spans_of_each_framework(lines: list[dict[str, Any]]) -> None:
     [result] = run_evaluation_sync(REFERENCE, lines, format="otlp")
     assert result["question_id"] == "q1"
     assert result["steps_score"] == 1
+
+
+async def test_a_log_of_inspect_in_its_own_file_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    async with evaluate_stream(REFERENCE, path, format="auto") as stream:
+        assert [result async for result in stream] == []
+    first_reject = stream.rejects[0]
+    assert first_reject.reason == "invalid_utf8"
+    assert re.search(r"a ZIP archive.*inspect log dump", first_reject.message)
 
 
 @settings(max_examples=300)
