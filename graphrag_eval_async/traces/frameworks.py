@@ -536,7 +536,7 @@ _REFUSED = (
     ),
     Refused(
         name="a result of Strands, which has only the last message",
-        shape=Shape(when={"type": "agent_result"}),
+        shape=Shape(when={"type": "*agent_result"}),  # Also of several agents.
         cure="export agent.messages",
         looks_readable=True,
     ),

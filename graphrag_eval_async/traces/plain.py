@@ -171,9 +171,11 @@ def _messages_of_stream(value: Any) -> list[Any]:
             return []
 
         state_messages = list_at(content, "messages")
-        # Without names of modes, states are told from other lists of objects by their growth.
-        grows = state_messages[: len(messages)] == messages
-        if mode == "values" or (mode is None and state_messages and grows):
+        if mode == "values" or state_messages:
+            # Without its mode, a state is told from other objects by the messages before.
+            repeats_messages = state_messages[: len(messages)] == messages
+            if mode is None and not repeats_messages:
+                return []
             messages = list(state_messages)
             continue
 

@@ -151,6 +151,10 @@ UNKNOWN = {
         {"author": "user", "content": {"role": "user", "parts": [{"text": QUESTION}]}},
         "it is one message of the user, not a history",
     ),
+    "several conversations in a list": (
+        [{"messages": [ASKED, ANSWERED]}, {"messages": [ANSWERED, ASKED]}],
+        "no known format; it has a list, first of the keys 'messages'",
+    ),
     "nothing of any format": ({"x": 1}, "no known format; it has the keys 'x'. Known are openai, "),
     "several calls in a step of smolagents": (
         [
@@ -225,6 +229,45 @@ OTHER_FORMS: dict[str, Any] = {
             ]
         },
         "response": {"output": {"message": {"role": "assistant", "content": [{"text": ANSWER}]}}},
+    },
+    "messages of Ollama and its response": {
+        "messages": [
+            ASKED,
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"function": {"name": "sparql_query", "arguments": QUERY}}],
+            },
+            {"role": "tool", "tool_name": "sparql_query", "content": "rows"},
+        ],
+        "response": {"model": "m", "done": True, "message": ANSWERED},
+    },
+    "a log of invocations of Bedrock": {
+        "schemaType": "ModelInvocationLog",
+        "input": {
+            "inputBodyJson": {
+                "messages": [
+                    {"role": "user", "content": [{"text": QUESTION}]},
+                    {
+                        "role": "assistant",
+                        "content": [
+                            {"toolUse": {"toolUseId": "a", "name": "sparql_query", "input": QUERY}}
+                        ],
+                    },
+                    {
+                        "role": "user",
+                        "content": [
+                            {"toolResult": {"toolUseId": "a", "content": [{"text": "rows"}]}}
+                        ],
+                    },
+                ]
+            }
+        },
+        "output": {
+            "outputBodyJson": {
+                "output": {"message": {"role": "assistant", "content": [{"text": ANSWER}]}}
+            }
+        },
     },
     "messages in a session of Strands": [
         {"message_id": 0, "message": {"role": "user", "content": [{"text": QUESTION}]}},
