@@ -171,11 +171,10 @@ def _messages_of_stream(value: Any) -> list[Any]:
             return []
 
         state_messages = list_at(content, "messages")
-        if mode == "values" or state_messages:
-            # Without its mode, a state is told from other objects by the messages before.
-            repeats_messages = state_messages[: len(messages)] == messages
-            if mode is None and not repeats_messages:
-                return []
+        may_be_state = mode is None and bool(state_messages)
+        if may_be_state and state_messages[: len(messages)] != messages:
+            return []  # A state repeats the messages of the state before.
+        if mode == "values" or may_be_state:
             messages = list(state_messages)
             continue
 
