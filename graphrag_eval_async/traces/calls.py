@@ -201,10 +201,13 @@ _MATCHING_ROUNDS = (
 def _match_with_histories(
     span_calls: list[Call], all_history_calls: Iterable[Call], report_problem: Callable[[str], None]
 ) -> list[Call]:
-    """Add what spans of calls tell to the same calls of histories; return the calls of the others.
+    """Add what spans of calls tell to the same calls of histories.
 
-    Calls are the same if their ids are; where one has none, if their names and arguments are, or
+    Calls are the same if their ids are; where one has no id, if their names and arguments are, or
     else their names, in the order of their starts.
+
+    Returns:
+        the calls of spans that are in no history, each with arguments, if only empty ones.
     """
     history_calls = [call for call in all_history_calls if call.args is not None]
     history_calls.sort(key=lambda call: call.is_of_earlier_turn)
@@ -221,6 +224,7 @@ def _match_with_histories(
         span_calls = [call for call in span_calls if call not in matches]
         history_calls = [call for call in history_calls if call not in matched]
 
+    # The other calls of spans are in no history.
     for call in span_calls:
         if call.args is None and call.output is None and not call.failed:
             report_problem(
@@ -493,6 +497,7 @@ def _read_retrieval_span(span: Span, kind: str) -> Call:
     known_args = {key: value for key, value in args.items() if value is not None}
     call = Call(kind, span.span_id, known_args)
 
+    # The documents stand in one attribute, in several with an index, or in both.
     attribute = "retrieval.documents" if kind == "retrieval" else "reranker.output_documents"
     documents = decode_object_or_list(
         span.first_attribute("gen_ai.retrieval.documents", attribute, "output.value")

@@ -401,6 +401,7 @@ class TraceFormat:
         Raises:
             TraceError: nothing is at the path of the trace, or it cannot be read.
         """
+        # A line may have no trace: because its agent failed, or because it is a response already.
         if self._has_error_in_place_of_trace(value):
             return self._convert_error(value, questions, question_id)
 
@@ -415,6 +416,7 @@ class TraceFormat:
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
 
+        # The id of the question stands at its path in the line, or beside the trace.
         line_fields = self._fields_beside_trace(path, trace)
         if self.question_id is not None and question_id is None:
             question_id = str(_follow(value, self.question_id, "the question id")[-1].value)

@@ -253,8 +253,11 @@ class TraceGroups(Generic[P]):
         for trace_id, group in self._open.items():
             has_root = trace_id in self._due_times["root"]
             was_returned = group.reason is not None
-            if (has_root or not only_ended) and (was_returned or not only_late):
-                trace_ids.append(trace_id)
+            if only_ended and not has_root:
+                continue
+            if only_late and not was_returned:
+                continue
+            trace_ids.append(trace_id)
         return [self._close(trace_id, "end") for trace_id in trace_ids]
 
     def _group_for(self, trace_id: str, place: P) -> TraceGroup[P] | None:
@@ -292,7 +295,10 @@ class TraceGroups(Generic[P]):
         return group
 
     def _close(self, trace_id: str, reason: Reason) -> TraceGroup[P]:
-        """Close an open trace for a reason, and return it; keep it for late spans."""
+        """Close an open trace, and return it with the reason why it is complete.
+
+        It is kept for late spans; the oldest traces that are kept, or remembered, are forgotten.
+        """
         group = self._open.pop(trace_id)
         was_returned = group.reason is not None
         group.reason = "late" if was_returned else reason

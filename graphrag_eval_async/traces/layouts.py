@@ -138,7 +138,7 @@ class CallShape(Shape):
 
         args = first_at(value, self.args)
         if self.args and args is None:
-            args = {}
+            args = {}  # It is a call, and not a result alone, even without arguments.
 
         call = make_call(name, first_at(value, self.id), args)
         if self._has_result(value):
@@ -242,9 +242,10 @@ class Layout:
         return [_first_key(path) for path in paths]
 
     def list_messages(self, history: Any) -> list[Any]:
-        """Return the messages of a history, from all paths to messages that lead somewhere.
+        """Return the messages of a history, in order.
 
-        If none does, the history is one message, or has them where most formats do.
+        They stand at the layout's paths to messages, of which all count that lead to a value. If
+        none does, the history is one message, or has its messages where most formats do.
         """
         messages: list[Any] = []
         for path in self.messages:
@@ -450,7 +451,10 @@ def _is_index(key: str) -> bool:
 
 
 def _has_path(value: Any, path: str) -> bool:
-    """Return whether the last key of a path is there, even if its value is None."""
+    """Return whether a path leads to a key inside `value`, even if the key has no value.
+
+    An index of a list must lead to a value.
+    """
     path_to_holder, _, last_key = path.rpartition(".")
     holder = value
     if path_to_holder:

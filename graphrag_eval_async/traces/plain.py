@@ -124,14 +124,18 @@ def _join_halves(
         key, answer_messages = answer
         holder_keys.append(key)
         repeats_request = answer_messages[: len(messages)] == messages
-        if not repeats_request:
-            answer_messages = messages + answer_messages
-        messages = answer_messages
+        if repeats_request:
+            # Some agents answer with the whole conversation.
+            return OpenedHistory(answer_messages, holder_keys)
+        messages = messages + answer_messages
     return OpenedHistory(messages, holder_keys)
 
 
 def _is_pair_of_texts(holder: dict[str, Any]) -> bool:
-    """Return whether an object has a question and an answer as text, and is no message."""
+    """Return whether an object has a question and an answer as text.
+
+    A message, or an answer of an API, may have such keys, too, but is no pair.
+    """
     question = first_value(holder, *_REQUEST_KEYS)
     answer = first_value(holder, *_ANSWER_KEYS)
     if not isinstance(question, str) or not isinstance(answer, str):
@@ -166,7 +170,7 @@ def _messages_of_stream(value: Any) -> list[Any]:
     for chunk in value:
         mode, content = _mode_and_content(chunk)
         if mode not in (None, "updates", "values"):
-            continue
+            continue  # Other modes stream no whole messages.
         if not isinstance(content, dict) or _has_message_key(content):
             return []
 
@@ -212,7 +216,7 @@ def _messages_in_change(change: Any) -> list[Any]:
         added = part.get("messages")
         if isinstance(added, list):
             messages += added
-        else:
+        elif added is not None:
             messages.append(added)
     return messages
 

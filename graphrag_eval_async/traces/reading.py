@@ -472,12 +472,12 @@ def _read_question_and_answer(data: dict[str, Any], trace: Trace) -> None:
 
     `data` is that of one request. Its calls are spans of their own, and are not read here.
     """
-    request = Trace("openai", "all")
+    conversation = Trace("openai", "all")
     for value in (data.get("input"), data.get("output")):
         if isinstance(value, list | dict):
-            read_history(value, request)
-        elif isinstance(value, str) and request.question is None:
-            request.start_turn(value)
+            read_history(value, conversation)
+        elif isinstance(value, str) and conversation.question is None:
+            conversation.start_turn(value)
     if trace.question is None:
-        trace.question = request.question
-    trace.answer = request.answer
+        trace.question = conversation.question
+    trace.answer = conversation.answer

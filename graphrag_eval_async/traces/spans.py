@@ -426,7 +426,7 @@ def _kind_of(attributes: dict[str, Any]) -> str | None:
     """
     tool_name = attributes.get("gen_ai.tool.name")
     if tool_name == _MERGED_TOOLS:
-        return "other"
+        return "other"  # It repeats the results of other spans.
     for attribute, kinds in _KINDS.items():
         value = str(attributes.get(attribute)).strip('"')  # MLflow writes JSON.
         kind = kinds.get(value) or kinds.get(value.upper())
@@ -490,7 +490,7 @@ def nearest_above(
         candidates: the spans that count.
     """
     ancestor = parents.get(span)
-    for _ in range(MAX_LEVELS):
+    for _ in range(MAX_LEVELS):  # The limit ends circles of parents.
         if ancestor is None or ancestor in candidates:
             return ancestor
         ancestor = parents.get(ancestor)

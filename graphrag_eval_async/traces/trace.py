@@ -235,6 +235,7 @@ class Trace:
         elif self.has_call_with_id(part.id):
             self.repeated_results.append(part)
         else:
+            # Results with the same id are numbered, so that each is found by its call.
             part.turn = self.turn_count
             self.early_results[part.id, self._early_counts[part.id]] = part
             self._early_counts[part.id] += 1
@@ -256,6 +257,7 @@ class Trace:
         self._add_waiting_call(None, call)
         self._add_waiting_call(("name", call.name), call)
         self.set_call_id(call, call.id)
+        # A result that came before is the call's own.
         if call.id is not None and self.early_results:
             result = self.early_results.pop((call.id, self._taken_counts[call.id]), None)
             if result is not None:
@@ -358,6 +360,7 @@ def to_response(
     turn: Literal["last", "all"] = "last",  # noqa: ARG001  (`Trace` heeds it)
 ) -> dict[str, Any]:
     """Return the response that a trace makes; the options are those of `TraceOptions`."""
+    # Most calls are steps, but the call of one tool is the answer.
     has_failed = as_failure_test(failed)
     answer_calls = []
     steps = []
@@ -370,10 +373,11 @@ def to_response(
     if answer_calls and trace.answer is None:
         trace.answer = text_of(answer_calls[-1].args)
 
+    # The text of a question whose id is not found stays in the response.
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
         question_id = texts.find(trace.question, trace.add_problem, trace.dataset)
-    unanswered_text = trace.question if question_id is None else None
+    unmatched_question = trace.question if question_id is None else None
 
     tokens = trace.tokens
     if tokens and "total_tokens" not in tokens:
@@ -388,7 +392,7 @@ def to_response(
         "elapsed_sec": trace.elapsed_sec,
         "trace_format": trace.format,
         **trace.extra_fields,
-        "question": unanswered_text,
+        "question": unmatched_question,
         "trace_problems": list_problems(trace.problems) or None,
     }
     return {key: value for key, value in response.items() if value is not None}
