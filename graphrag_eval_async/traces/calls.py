@@ -78,11 +78,13 @@ def calls_of(
         parents: the parent of each span that has one.
         report_problem: called with a text for each thing that is unclear.
     """
+    # Histories repeat one another, and the spans of calls complete them.
     calls_by_key: dict[HistoryCallKey, Call] = {}
     calls_by_history = [_add_history(span, history, calls_by_key) for span, history in histories]
     span_calls = _calls_of_spans(spans, parents, report_problem)
     new_calls = _match_with_histories(span_calls, calls_by_key.values(), report_problem)
 
+    # Times order the calls, but never against the order of a history.
     for calls in calls_by_history:
         _keep_order_of_history(calls)
     all_calls = sorted([*calls_by_key.values(), *new_calls], key=lambda call: call.sort_key)
@@ -245,6 +247,7 @@ def _find_matches(
 
     Each call of histories matches at most one call of spans. `keys` has the keys of all calls.
     """
+    # Calls with an id and calls without wait in queues of their own.
     by_id = matching_round.by_id
     order = {call: number for number, call in enumerate(history_calls)}
     unmatched: defaultdict[tuple[Any, ...], deque[Call]] = defaultdict(deque)
@@ -263,6 +266,7 @@ def _find_matches(
             if both_have_ids == by_id and queue:
                 queues.append(queue)
         if queues:
+            # The earliest call counts.
             first_queue = min(queues, key=lambda queue: order[queue[0]])
             matches[span_call] = first_queue.popleft()
     return matches
@@ -398,7 +402,9 @@ def _read_tool_span(span: Span) -> Call:
 
     The call's `failed` is set only if the result says so, and not by the span's status.
     """
-    name = span.first_text(*_TOOL_NAMES) or span.name.removeprefix("execute_tool ") or None
+    name = span.first_text(*_TOOL_NAMES)
+    if name is None:
+        name = span.name.removeprefix("execute_tool ") or None
     call = Call(name, span.first_text(*_TOOL_IDS), _arguments_of_tool(span))
     call.output = _result_of_tool(span)
 

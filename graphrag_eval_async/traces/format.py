@@ -188,9 +188,9 @@ def _convert_by_format(history: Any, format: str, options: TraceOptions) -> dict
 
 
 def _layout_for_texts(format: str) -> Layout | None:  # noqa: A002
-    """Return the layout by which messages without calls are read as a format of the table.
+    """Return the layout by which messages without calls are read, if their format has one.
 
-    LangChain has none: the table only has its intermediate steps.
+    The result is None for LangChain: the table of layouts only has its intermediate steps.
     """
     if format == "langchain":
         return None

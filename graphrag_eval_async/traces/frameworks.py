@@ -335,10 +335,10 @@ _MCP = Layout(
 )
 
 
-def _prepare_smolagents(steps: Any) -> dict[str, Any]:
+def _prepare_smolagents(history: Any) -> dict[str, Any]:
     """Turn the steps of an agent's memory into messages, of which each has at most one call.
 
-    `steps` are a list, or stand in the result of a run.
+    `history` is the list of steps, or the result of a run, which has the steps.
 
     Returns:
         an object with the messages at ``steps``. A message with a call is the step, with the call
@@ -347,10 +347,11 @@ def _prepare_smolagents(steps: Any) -> dict[str, Any]:
     Raises:
         TraceError: a step has several calls, whose results smolagents writes as one text.
     """
+    steps = history.get("steps") if isinstance(history, dict) else history
+    if not isinstance(steps, list):
+        steps = []
     messages: list[dict[str, Any]] = []
-    if isinstance(steps, dict):
-        steps = steps.get("steps")
-    for step in steps if isinstance(steps, list) else []:
+    for step in steps:
         if not isinstance(step, dict):
             continue
         if isinstance(step.get("task"), str):
@@ -672,9 +673,11 @@ def explain_refused(history: Any) -> str | None:
 
 
 def explain_refused_at_sight(history: Any) -> str | None:
-    """Return the same as `explain_refused` for formats that would be read, but not whole.
+    """Return what a history is, and what to export instead, if it only looks readable.
 
-    Only the history itself and the first item of a list are looked at, since each history is.
+    Such a history would be read as one of another format, but without its calls or its answer. The
+    result is None for all others. Of a list, only the first item is looked at, since this is done
+    for each history.
     """
     first_part = history
     if isinstance(history, list) and history:

@@ -214,7 +214,7 @@ def _read_spans(
     for span in spans:
         for problem in span.problems:
             trace.add_problem(problem)
-    _check_for_one_run(spans, parents, trace)
+    _note_several_runs(spans, parents, trace)
 
     # Histories of models come first: they are in the order in which the models were asked.
     models_first = sorted(spans, key=lambda span: span.kind != "model")
@@ -235,7 +235,7 @@ def _read_spans(
         trace.answer = _single_text(root_output)
 
 
-def _check_for_one_run(spans: Sequence[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
+def _note_several_runs(spans: Sequence[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
     """Note a problem if the spans of a trace are of several runs of agents.
 
     A run is a span of an agent with no other above it.

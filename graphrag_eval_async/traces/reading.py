@@ -94,14 +94,15 @@ def convert(
     if trace.times:
         trace.elapsed_sec = seconds_between(trace.times, trace.times)
 
+    # A history in which nothing happens is refused, since its calls may be elsewhere.
     has_calls = bool(trace.collect_calls())
     if isinstance(history, dict) and not has_calls:
         holder_keys = open_history(history).holder_keys
         if layout is not None:
             holder_keys = layout.holder_keys
         check_holder(history, holder_keys)
-    has_reaction = has_calls or trace.answer or trace.extra_fields
-    if history and not has_reaction:
+    is_answered = has_calls or trace.answer or trace.extra_fields
+    if history and not is_answered:
         if not trace.question:
             keys = describe_keys(history)
             raise TraceError(f"nothing of the format {name} is in it; it has {keys}")

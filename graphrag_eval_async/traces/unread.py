@@ -106,8 +106,8 @@ def check_holder(holder: dict[str, Any], holder_keys: Collection[str]) -> None:
         TraceError: another key has what looks like a list of calls.
     """
     for key, value in holder.items():
-        is_list = isinstance(value, list) and bool(value)
-        if is_list and key not in holder_keys and _looks_like_list_of_calls(key):
+        is_filled_list = isinstance(value, list) and bool(value)
+        if is_filled_list and key not in holder_keys and _looks_like_list_of_calls(key):
             raise TraceError(
                 f"its history has no calls, but it has the key {key!r}, which no format has beside "
                 "a history"
@@ -135,8 +135,8 @@ def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> No
     _check_role(message, place=place, looked_for=looked_for)
 
     for key, value in message.items():
-        is_list = isinstance(value, list) and bool(value)
-        if is_list and key not in known and _looks_like_list_of_calls(key):
+        is_filled_list = isinstance(value, list) and bool(value)
+        if is_filled_list and key not in known and _looks_like_list_of_calls(key):
             raise TraceError(
                 f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
             )
