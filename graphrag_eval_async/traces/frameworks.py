@@ -543,13 +543,13 @@ _REFUSED = (
     ),
     Refused(
         name="parts of a stream of the AI SDK",
-        shape=Shape(when={"type": "start"}, lacks=("role", "content")),
+        shape=Shape(when={"0.type": "start"}, lacks=("0.role", "0.content")),
         cure=_EXPORT_MODEL_MESSAGES,
         looks_readable=True,
     ),
     Refused(
         name="parts of a stream of the AI SDK",
-        shape=Shape(needs=("messageId",), when={"type": "step-start"}),
+        shape=Shape(needs=("0.messageId",), when={"0.type": "step-start"}),
         cure=_EXPORT_MODEL_MESSAGES,
         looks_readable=True,
     ),
@@ -560,7 +560,7 @@ _REFUSED = (
     ),
     Refused(
         name="steps of the AI SDK",
-        shape=Shape(needs=("finishReason", "content", "response.messages")),
+        shape=Shape(needs=("0.finishReason", "0.content", "0.response.messages")),
         cure=_EXPORT_MODEL_MESSAGES,
         looks_readable=True,
     ),
@@ -593,6 +593,12 @@ _REFUSED = (
         name="chunks of LangGraph in the mode tasks",
         shape=Shape(needs=("triggers", "input")),
         cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="events of Inspect",
+        shape=Shape(texts=("0.event", "0.uuid"), needs=("0.working_start",)),
+        cure="export the whole sample",
+        looks_readable=True,
     ),
     Refused(
         name="events of Inspect",
@@ -676,14 +682,10 @@ def explain_refused_at_sight(history: Any) -> str | None:
     """Return what a history is, and what to export instead, if it only looks readable.
 
     Such a history would be read as one of another format, but without its calls or its answer. The
-    result is None for all others. Of a list, only the first item is looked at, since this is done
-    for each history.
+    result is None for all others.
     """
-    first_part = history
-    if isinstance(history, list) and history:
-        first_part = history[0]
     for refused in _REFUSED:
-        if refused.looks_readable and refused.shape.fits(first_part):
+        if refused.looks_readable and refused.shape.fits(history):
             return f"it is {refused.name}; {refused.cure}"
     return None
 

@@ -230,6 +230,38 @@ OTHER_FORMS: dict[str, Any] = {
         },
         "response": {"output": {"message": {"role": "assistant", "content": [{"text": ANSWER}]}}},
     },
+    "what onFinish of the AI SDK gets, beside the prompt": {
+        "messages": [ASKED],
+        "response": {
+            "content": [{"type": "text", "text": ANSWER}],
+            "finishReason": "stop",
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {
+                            "type": "tool-call",
+                            "toolCallId": "a",
+                            "toolName": "sparql_query",
+                            "input": QUERY,
+                        }
+                    ],
+                },
+                {
+                    "role": "tool",
+                    "content": [
+                        {
+                            "type": "tool-result",
+                            "toolCallId": "a",
+                            "toolName": "sparql_query",
+                            "output": {"type": "text", "value": "rows"},
+                        }
+                    ],
+                },
+                {"role": "assistant", "content": [{"type": "text", "text": ANSWER}]},
+            ],
+        },
+    },
     "messages of Ollama and its response": {
         "messages": [
             ASKED,
