@@ -45,6 +45,9 @@ _KEY_CHARACTERS = 1 << 20
 _ENCODING_BYTES = 64
 """How many bytes at the beginning of a line decide its encoding. The first key has fewer."""
 
+_ZIP_START = b"PK\x03\x04"
+"""How a ZIP archive begins."""
+
 _NUL = b"\0"
 
 _MOST_NULS = 3
@@ -134,6 +137,13 @@ def _undecodable(data: bytes, offset: int, error: orjson.JSONDecodeError) -> Inv
         offset: bytes of the file before the line.
         error: why orjson cannot decode it.
     """
+    if offset == 0 and data.startswith(_ZIP_START):
+        message = (
+            "a ZIP archive, not text; unpack it. A log of Inspect (.eval) is one: "
+            "inspect log dump LOG.eval | jq -c '.samples[]' > samples.jsonl"
+        )
+        return InvalidRecord("invalid_utf8", message)
+
     encoding = _utf_16_or_32_of(data, offset)
     if encoding is not None:
         cure = f"save the file as UTF-8, for example with iconv -f {encoding} -t UTF-8"

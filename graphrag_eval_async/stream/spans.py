@@ -208,9 +208,12 @@ class _SpanReader:
                 not_spans.append(record)
             elif not is_otlp:
                 not_spans.append(_unread(record, "not a line of OTLP: it has no resourceSpans"))
-            elif not spans and skipped and self._line_without_spans is None:
-                kind = next(iter(skipped))
-                problem = f"no line has spans (resourceSpans); this is one of the {kind}"
+            elif not spans and self._line_without_spans is None and not record.data.isspace():
+                content = "in this one, they are empty"
+                if skipped:
+                    kind = next(iter(skipped))
+                    content = f"this is one of the {kind}"
+                problem = f"no line has spans (resourceSpans); {content}"
                 self._line_without_spans = _unread(record, problem)
             if spans:
                 self._has_spans = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import orjson
 
@@ -18,18 +18,32 @@ from graphrag_eval_async.traces.frameworks import (
     LAYOUT_NAMES,
     LAYOUTS,
     explain_refused,
+    explain_refused_at_sight,
     layout_of,
 )
 from graphrag_eval_async.traces.grouping import GRACE, TRACE_IDLE, TraceGroups
-from graphrag_eval_async.traces.listed import PLAIN, TAKEN, read_listed
-from graphrag_eval_async.traces.plain import dict_at, first, history_of, list_at, opened, shown
+from graphrag_eval_async.traces.listed import PLAIN, READ_KEYS, read_listed
+from graphrag_eval_async.traces.plain import (
+    describe_keys,
+    dict_at,
+    first_value,
+    list_at,
+    load_history,
+    open_history,
+)
 from graphrag_eval_async.traces.reading import convert
-from graphrag_eval_async.traces.trace import FAILURES, Failed, QuestionTexts, as_function
+from graphrag_eval_async.traces.trace import (
+    FAILURES,
+    FailureRule,
+    QuestionTexts,
+    as_failure_test,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphrag_eval_async.records import Question, Record, Response
+    from graphrag_eval_async.traces.layouts import Layout
     from graphrag_eval_async.traces.trace import TraceOptions
 
 
@@ -44,16 +58,26 @@ FORMATS = (
 )
 """Names of the formats of which a history has one trace."""
 
-OTLP = "otlp"  # The format of spans, of which a trace has many, in any lines.
+OTLP = "otlp"
+"""Name of the format of spans, of which a trace has many, in any lines."""
 
-# Keys of lines of OpenTelemetry.
-_OF_OTLP = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
-# How kinds of items of OpenAI end.
-_ITEMS = ("_call", "_call_output", "_call_item", "_output_item")
-# Kinds of messages of LangChain.
-_LANGCHAIN = ("human", "ai", "tool", "system", "AIMessageChunk")
-# Keys of messages with calls of OpenAI.
-_OPENAI = {"tool_calls", "function_call"}
+_OTLP_KEYS = {"resourceSpans", "resource_spans", "resourceLogs", "resourceMetrics"}
+"""Keys of lines of OpenTelemetry."""
+
+_OPENAI_ITEM_ENDINGS = ("_call", "_call_output", "_call_item", "_output_item")
+"""How kinds of items of OpenAI end."""
+
+_LANGCHAIN_KINDS = ("human", "ai", "tool", "system", "AIMessageChunk")
+"""Kinds of messages of LangChain."""
+
+_OPENAI_CALL_KEYS = {"tool_calls", "function_call"}
+"""Keys of messages with calls of OpenAI."""
+
+_TEXT_FORMATS = ("openai", "langchain", "anthropic")
+"""The formats that a message without calls may have, which look alike there."""
+
+_LISTED_KEYS = 10
+"""How many keys of a line an error lists."""
 
 
 def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -63,7 +87,7 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
     It has messages of Chat Completions; items or an answer of the Responses API; or of the Agents
     SDK, `result.to_input_list()`, a `RunState` as JSON, or what a `TracingProcessor` exports.
     """
-    return read_trace(history_of(messages), "openai", **options)
+    return read_trace(load_history(messages), "openai", **options)
 
 
 def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -73,7 +97,7 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
     a graph, or the events of `astream_events` with version "v2". If the content of a tool's message
     has no rows, its `artifact` is the output, provided that this is a table or a list of documents.
     """
-    return read_trace(history_of(history), "langchain", **options)
+    return read_trace(load_history(history), "langchain", **options)
 
 
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -81,7 +105,7 @@ def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> d
 
     They are those that you send, with the last answer appended.
     """
-    return read_trace(history_of(messages), "anthropic", **options)
+    return read_trace(load_history(messages), "anthropic", **options)
 
 
 def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -91,7 +115,7 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
     They are `result.all_messages()` or `result.all_messages_json()`. An object as an answer becomes
     JSON.
     """
-    return read_trace(history_of(messages), "pydantic-ai", **options)
+    return read_trace(load_history(messages), "pydantic-ai", **options)
 
 
 def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
@@ -109,92 +133,129 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
         TraceError: text is not JSON, or nothing of a known format is in it.
         UsageError: an option has an invalid value.
     """
-    return read_trace(history_of(trace), "auto", **options)
+    return read_trace(load_history(trace), "auto", **options)
 
 
-def read_trace(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """Return the response that a history makes, in one of `FORMATS` or in any ("auto").
+def read_trace(history: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
+    """Return the response that a history makes.
+
+    Args:
+        history: the history, as JSON values.
+        format: one of `FORMATS`, or "auto", which recognises all of them.
+        options: see `TraceOptions`.
+
+    Raises:
+        TraceError: the history is of another format, or of none, or has calls or results that
+            cannot be read. The message names a format that is refused, and what to export instead.
+    """
+    refusal = explain_refused_at_sight(history)
+    if refusal is None:
+        try:
+            return _convert_by_format(history, format, options)
+        except TraceError:
+            refusal = explain_refused(history)
+            if refusal is None:
+                raise
+    raise TraceError(f"no known format; {refusal}")
+
+
+def _convert_by_format(history: Any, format: str, options: TraceOptions) -> dict[str, Any]:  # noqa: A002
+    """Return the response that a history makes, read in its format.
 
     Raises:
         TraceError: the history is of another format, or of none, or has calls or results that
             cannot be read.
     """
-    layout = layout_of(value)
-    if format == "auto":
-        format = _detect_other(value) if layout is None else layout.name  # noqa: A001
+    layout = layout_of(history)
     if layout is not None:
-        if layout.name != format:
+        if format not in ("auto", layout.name):
             raise TraceError(f"its format is {layout.name}, not {format}")
-        return convert(value, format, options, layout)
+        return convert(history, layout.name, options, layout)
+    if format == "auto":
+        format = _detect_format_without_layout(history)  # noqa: A001
 
-    name = format
-    if format in ("responses", "agents"):
-        name = "openai"
-    formats = _formats_in(value)
-    if format in LAYOUT_NAMES and all(names is _TEXTS for names in formats):
-        # Without calls, messages of many formats look alike.
-        named = next(layout for layout in LAYOUTS if layout.name == format)
-        return convert(value, format, options, named if name != "langchain" else None)
-    if formats and not any(name in names for names in formats):
-        raise TraceError(f"its format is {_detect_other(value)}, not {format}")
-    return convert(value, format, options)
+    possible_formats = _formats_of_items(history)
+    has_texts_alone = all(formats == _TEXT_FORMATS for formats in possible_formats)
+    if format in LAYOUT_NAMES and has_texts_alone:
+        # Without calls, messages of many formats look alike, so the name decides.
+        return convert(history, format, options, _layout_for_texts(format))
+
+    name = "openai" if format in ("responses", "agents") else format
+    if possible_formats and not any(name in formats for formats in possible_formats):
+        detected = _detect_format_without_layout(history)
+        raise TraceError(f"its format is {detected}, not {format}")
+    return convert(history, format, options)
 
 
-def detect(value: Any) -> str:
-    """Return the name of the format of a history.
+def _layout_for_texts(format: str) -> Layout | None:  # noqa: A002
+    """Return the layout by which messages without calls are read, if their format has one.
+
+    The result is None for LangChain: the table of layouts only has its intermediate steps.
+    """
+    if format == "langchain":
+        return None
+    return next(layout for layout in LAYOUTS if layout.name == format)
+
+
+def detect(history: Any) -> str:
+    """Return the name of the format of a history, one of `FORMATS`.
 
     Raises:
-        TraceError: it has none of `FORMATS`.
+        TraceError: it has none of them.
     """
-    layout = layout_of(value)
+    refusal = explain_refused_at_sight(history)
+    if refusal is not None:
+        raise TraceError(f"no known format; {refusal}")
+    layout = layout_of(history)
     if layout is not None:
         return layout.name
-    return _detect_other(value)
+    return _detect_format_without_layout(history)
 
 
-def _detect_other(value: Any) -> str:
-    """Return the name of the format of a history that has no layout.
+def _detect_format_without_layout(history: Any) -> str:
+    """Return the name of the format of a history that is laid out as no row of the table says.
 
     Raises:
-        TraceError: it has none of `FORMATS`.
+        TraceError: it has none of `FORMATS`. The message names a format that is refused, and what
+            to export instead.
     """
-    if isinstance(value, dict) and not _OF_OTLP.isdisjoint(value):
+    if isinstance(history, dict) and not _OTLP_KEYS.isdisjoint(history):
         raise TraceError(
             "a line of OpenTelemetry holds spans of many traces; read it with the format otlp"
         )
-    formats = _formats_in(value)
-    if not formats or formats[0] is _TEXTS:
-        refused = explain_refused(value)
-        if refused is not None:
-            raise TraceError(f"no known format; {refused}")
-    if formats:
-        return formats[0][0]
-    known = f"{', '.join(FORMATS)}, and if named {', '.join(TAKEN)}"
-    raise TraceError(f"no known format; it has {shown(value)}. Known are {known}")
+    possible_formats = _formats_of_items(history)
+    if not possible_formats or possible_formats[0] == _TEXT_FORMATS:
+        refusal = explain_refused(history)
+        if refusal is not None:
+            raise TraceError(f"no known format; {refusal}")
+    if possible_formats:
+        return possible_formats[0][0]  # The likeliest format of the first item.
+    known = f"{', '.join(FORMATS)}, and if named {', '.join(READ_KEYS)}"
+    raise TraceError(f"no known format; it has {describe_keys(history)}. Known are {known}")
 
 
-_TEXTS = ("openai", "langchain", "anthropic")
-"""The formats that a message without calls may have, which look alike there."""
-
-
-def _formats_in(value: Any) -> list[tuple[str, ...]]:
+def _formats_of_items(history: Any) -> list[tuple[str, ...]]:
     """Return the formats that each item of a history may have, the likeliest first.
 
-    Items without calls are left out, unless there are no others.
+    Items of unknown formats are left out, and so are items without calls if others have calls.
     """
-    formats = [_formats_of(item) for item in opened(value)[0] if isinstance(item, dict)]
-    formats = [names for names in formats if names]
-    with_calls = [names for names in formats if names is not _TEXTS]
-    return with_calls or formats
+    items = open_history(history).messages
+    possible_formats = [_formats_of_item(item) for item in items if isinstance(item, dict)]
+    known = [formats for formats in possible_formats if formats]
+    with_calls = [formats for formats in known if formats != _TEXT_FORMATS]
+    return with_calls or known
 
 
-def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
-    """Return the formats that an item of a history may have; none if it is not known."""
+def _formats_of_item(item: dict[str, Any]) -> tuple[str, ...]:
+    """Return the formats that an item of a history may have, the likeliest first.
+
+    The result is empty if no format is known that has such an item.
+    """
     is_text = isinstance(item.get("content"), str)
     if len(item) == 2 and is_text and item.get("role") in ("user", "assistant"):
-        return _TEXTS  # Most items are like this.
+        return _TEXT_FORMATS  # Most items are like this.
 
-    message = dict_at(item, "message") or item  # In a choice of a completion.
+    message = dict_at(item, "message") or item  # A choice of a completion has an envelope.
     kind = str(message.get("type"))
     if "parts" in message:
         if message.get("kind") in ("request", "response"):
@@ -204,27 +265,44 @@ def _formats_of(item: dict[str, Any]) -> tuple[str, ...]:
         return ("langchain",)
     if "blocks" in message:
         return ()  # A message of LlamaIndex: without its blocks, it would say nothing.
-
-    block_kinds = [
-        str(block.get("type")) for block in list_at(message, "content") if isinstance(block, dict)
-    ]
-    if any(block_kind.endswith(("tool_use", "tool_result")) for block_kind in block_kinds):
+    if _has_block_of_anthropic(message):
         return ("anthropic",)
-    is_of_agents = message.get("object") in ("trace", "trace.span") or "raw_item" in message
-    if is_of_agents or kind.endswith(_ITEMS):
+    is_of_agents_sdk = message.get("object") in ("trace", "trace.span") or "raw_item" in message
+    if is_of_agents_sdk or kind.endswith(_OPENAI_ITEM_ENDINGS):
         return ("openai",)
-    if message.get("role") == "tool" or not _OPENAI.isdisjoint(message):
+    if message.get("role") == "tool" or not _OPENAI_CALL_KEYS.isdisjoint(message):
         return ("openai", "langchain")  # LangChain takes dicts of OpenAI, too.
     if "role" in message or kind == "message":
-        return _TEXTS
+        return _TEXT_FORMATS
     return ()
 
 
 def _is_of_langchain(message: dict[str, Any], kind: str) -> bool:
     """Return whether a message or event has a key or kind that only LangChain writes."""
-    if kind in _LANGCHAIN and ("content" in message or "data" in message):
+    if kind in _LANGCHAIN_KINDS and ("content" in message or "data" in message):
         return True
     return "lc" in message or str(message.get("event")).startswith("on_")
+
+
+def _has_block_of_anthropic(message: dict[str, Any]) -> bool:
+    """Return whether the content of a message has a call or result as Anthropic writes them."""
+    for block in list_at(message, "content"):
+        kind = str(block.get("type")) if isinstance(block, dict) else ""
+        if kind.endswith(("tool_use", "tool_result")):
+            return True
+    return False
+
+
+class _PathStep(NamedTuple):
+    """An object or list on a path into a line, and the key or index of the next step."""
+
+    holder: Any
+    key: Any
+
+    @property
+    def value(self) -> Any:
+        """The value that the step leads to."""
+        return self.holder[self.key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +344,7 @@ class TraceFormat:
     name: str = "auto"
     select: str | None = None
     question_id: str | None = None
-    failed: Failed = FAILURES
+    failed: FailureRule = FAILURES
     step_names: Mapping[str, str] | None = None
     turn: Literal["last", "all"] = "last"
     grace: float = GRACE
@@ -274,19 +352,27 @@ class TraceFormat:
     late: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        names = ["auto", *FORMATS, OTLP, *TAKEN]
+        """Check the values of all attributes.
+
+        Raises:
+            UsageError: an attribute has an invalid value.
+        """
+        names = ["auto", *FORMATS, OTLP, *READ_KEYS]
         if self.name not in names:
             raise UsageError(f"format: expected one of {', '.join(names)}, got {self.name!r}")
-        for key in ("select", "question_id"):
-            path = getattr(self, key)
-            if path is not None and (not isinstance(path, str) or not all(path.split("."))):
-                raise UsageError(f"{key}: expected a path such as payload.messages, got {path!r}")
+        for attribute in ("select", "question_id"):
+            path = getattr(self, attribute)
+            if path is None:
+                continue
+            if not isinstance(path, str) or not all(path.split(".")):
+                raise UsageError(
+                    f"{attribute}: expected a path such as payload.messages, got {path!r}"
+                )
         if self.turn not in ("last", "all"):
             raise UsageError(f'turn: expected "last" or "all", got {self.turn!r}')
-        as_function(self.failed)
+        as_failure_test(self.failed)  # It checks the rule.
         if self.name == OTLP:
-            TraceGroups(grace=self.grace, trace_idle=self.trace_idle)  # It checks them.
+            TraceGroups(grace=self.grace, trace_idle=self.trace_idle)  # It checks both times.
             if self.select is not None:
                 raise UsageError("select: lines of OpenTelemetry (otlp) are read as they are")
 
@@ -298,7 +384,7 @@ class TraceFormat:
     @property
     def is_listed(self) -> bool:
         """Whether an array holds many records; else it is one trace."""
-        return self.name in TAKEN
+        return self.name in READ_KEYS
 
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
@@ -315,27 +401,27 @@ class TraceFormat:
         Raises:
             TraceError: nothing is at the path of the trace, or it cannot be read.
         """
-        if self._has_failed_before(value):
-            line = value | {"question": _question_of_inputs(value.get("inputs"))}
-            plain = replace(self, name=PLAIN, select=None)
-            return plain.convert(line, questions, question_id=question_id)
+        # A line may have no trace: because its agent failed, or because it is a response already.
+        if self._has_error_in_place_of_trace(value):
+            return self._convert_error(value, questions, question_id)
 
         path, trace = self._select_trace(value)
-        if self.name in ("auto", OTLP) and isinstance(trace, dict) and "actual_steps" in trace:
-            if question_id is not None:
-                trace = trace | {"question_id": question_id}
-            return trace  # It is a response already.
+        may_be_response = self.name in ("auto", OTLP)
+        if may_be_response and isinstance(trace, dict) and "actual_steps" in trace:
+            if question_id is None:
+                return trace
+            return trace | {"question_id": question_id}
         if not trace and (self.is_listed or self.select is not None):
             raise TraceError("it is empty")
         if self.is_grouped:
             raise TraceError("not a response: spans are grouped before")
 
-        own_keys = self._keys_beside(path, trace)
+        # The id of the question stands at its path in the line, or beside the trace.
+        line_fields = self._fields_beside_trace(path, trace)
         if self.question_id is not None and question_id is None:
-            holder, key = _follow(value, self.question_id, "the question id")[-1]
-            question_id = str(holder[key])
+            question_id = str(_follow(value, self.question_id, "the question id")[-1].value)
         if question_id is None:
-            question_id = own_keys.get("question_id")
+            question_id = line_fields.get("question_id")
 
         read = read_listed if self.is_listed else read_trace
         response = read(
@@ -347,129 +433,165 @@ class TraceFormat:
             step_names=self.step_names or {},
             turn=self.turn,
         )
-        for key, own_value in own_keys.items():
-            if key not in _OF_TRACES:
-                response[key] = own_value
+        for key, field in line_fields.items():
+            if key not in _FIELDS_OF_TRACES:
+                response[key] = field
         return response
 
-    def _select_trace(self, value: Any) -> tuple[list[tuple[Any, Any]], Any]:
-        """Return the path to the trace in a line, as `_follow` does, and the trace."""
-        path: list[tuple[Any, Any]] = []
+    def _has_error_in_place_of_trace(self, value: Any) -> bool:
+        """Return whether a line has an error and no trace, because its agent failed before."""
+        if self.select is None or not isinstance(value, dict):
+            return False
+        first_key = self.select.partition(".")[0]
+        return bool(value.get("error")) and not value.get(first_key)
+
+    def _convert_error(
+        self, value: dict[str, Any], questions: QuestionTexts | None, question_id: str | None
+    ) -> dict[str, Any]:
+        """Return the response that a line with an error in place of a trace makes.
+
+        Its question is looked for in what the run was given.
+        """
+        line = value | {"question": _question_of_inputs(value.get("inputs"))}
+        plain_format = replace(self, name=PLAIN, select=None)
+        return plain_format.convert(line, questions, question_id=question_id)
+
+    def _select_trace(self, value: Any) -> tuple[list[_PathStep], Any]:
+        """Return the path to the trace in a line, and the trace, decoded if it is text.
+
+        The path is empty if the line is the trace.
+
+        Raises:
+            TraceError: nothing is at the path, or text there is not JSON.
+        """
+        path: list[_PathStep] = []
         trace = value
         if self.select is not None:
             path = _follow(value, self.select, "the trace")
-            holder, key = path[-1]
-            trace = holder[key]
+            trace = path[-1].value
         if isinstance(trace, str):
-            trace = history_of(trace)
+            trace = load_history(trace)
         return path, trace
 
-    def _has_failed_before(self, value: Any) -> bool:
-        """Return whether a line has an error where `select` has its trace otherwise."""
-        place = (self.select or "").partition(".")[0]
-        if not place or not isinstance(value, dict):
-            return False
-        return bool(value.get("error")) and not value.get(place)
+    def _fields_beside_trace(self, path: list[_PathStep], trace: Any) -> dict[str, Any]:
+        """Return the fields of a line that are no part of its trace, but the response's own.
 
-    def _keys_beside(self, path: list[tuple[Any, Any]], trace: Any) -> dict[str, Any]:
-        """Return the keys beside a trace, with their values, which are the response's own.
-
-        They are those of the objects on the path to the trace, and of an object that holds it.
+        They are fields of the objects on the path to the trace, and of an object that holds its
+        history.
         """
-        own_keys: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for holder, key in path:
             if isinstance(holder, dict):
-                own_keys |= self._keys_but(holder, [key], _APIS)
-        read_keys = self._keys_that_are_read(trace)
-        if isinstance(trace, dict) and read_keys:
-            own_keys |= self._keys_but(trace, read_keys, _APIS | _OF_FRAMEWORKS)
+                fields |= self._fields_without(holder, [key], _API_KEYS)
+        if isinstance(trace, dict):
+            history_keys = self._keys_of_history(trace)
+            if history_keys:
+                api_keys = _API_KEYS | _FRAMEWORK_KEYS
+                fields |= self._fields_without(trace, history_keys, api_keys)
 
         if self.question_id is not None:
-            own_keys.pop(self.question_id.partition(".")[0], None)
-        if own_keys.get("status") not in (None, "success", "error"):
+            fields.pop(self.question_id.partition(".")[0], None)
+        if fields.get("status") not in (None, "success", "error"):
             # A response has no other status.
-            own_keys["trace_status"] = own_keys.pop("status")
-        return own_keys
+            fields["trace_status"] = fields.pop("status")
+        return fields
 
-    def _keys_that_are_read(self, trace: Any) -> list[str]:
-        """Return the keys of an object that holds a history, which are no others' own."""
+    def _keys_of_history(self, trace: dict[str, Any]) -> list[str]:
+        """Return the keys at which an object has the history that is read; none if it has none."""
         if self.is_listed:
-            return list(TAKEN[self.name])
-        layout = None
-        if isinstance(trace, dict):
-            layout = layout_of(trace)
+            return list(READ_KEYS[self.name])
+        layout = layout_of(trace)
         if layout is not None:
             return layout.holder_keys
-        return opened(trace)[1]
+        return open_history(trace).holder_keys
 
-    def _keys_but(
-        self, holder: dict[str, Any], read_keys: list[str], of_apis: set[str]
+    def _fields_without(
+        self, holder: dict[str, Any], history_keys: list[str], api_keys: set[str]
     ) -> dict[str, Any]:
-        """Return the keys of an object but those that are read, private, or without a value.
+        """Return the fields of an object that are no part of its history, private, or None.
 
-        Of an object of an API, which has settings of its own, few are kept.
+        An object with one of `api_keys` is that of an API or a framework, whose fields are mostly
+        settings: of these, only the id, model and error are returned.
         """
-        if not self.is_listed and not of_apis.isdisjoint(holder):
-            keys = holder.keys() & _OF_APIS
+        is_of_api = not api_keys.isdisjoint(holder)
+        if is_of_api and not self.is_listed:
+            keys = holder.keys() & _KEPT_API_KEYS
         else:
-            keys = holder.keys() - set(read_keys)
+            keys = holder.keys() - set(history_keys)
         return {
             key: holder[key] for key in keys if not key.startswith("_") and holder[key] is not None
         }
 
 
-# Keys by which an object of an API is told.
-_APIS = {"object", "class", "$schemaVersion"}
-# Keys of samples of Inspect, sessions of ADK and runs of LangSmith.
-_OF_FRAMEWORKS = {"epoch", "app_name", "appName", "run_type"}
-# Keys of these objects that are the response's own.
-_OF_APIS = {"id", "model", "error"}
-# Keys of a response that only its trace tells.
-_OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
+_API_KEYS = {"object", "class", "$schemaVersion"}
+"""Keys by which an object of an API is told."""
+
+_FRAMEWORK_KEYS = {
+    "epoch",  # A sample of Inspect.
+    "app_name",  # A session of ADK.
+    "appName",
+    "run_type",  # A run of LangSmith.
+    "llm_context",  # The state of an agent of AutoGen.
+    "timing",  # The result of smolagents.
+    "schemaType",  # A log of invocations of Bedrock.
+    "automatic_function_calling_history",  # A response of Gemini.
+    "automaticFunctionCallingHistory",
+}
+"""Keys by which objects of frameworks are told."""
+
+_KEPT_API_KEYS = {"id", "model", "error"}
+"""Keys of these objects that are the response's own."""
+
+_FIELDS_OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_problems")
+"""Fields of a response that only its trace tells."""
 
 
 def _question_of_inputs(inputs: Any) -> Any:
-    """Return the text of the question in what a run was given; None if it is not found."""
+    """Return the question in the inputs of a run, an object or a history; None without one."""
     if isinstance(inputs, dict):
-        text = first(inputs, "question", "input", "query")
-        if text:
-            return text
+        question = first_value(inputs, "question", "input", "query")
+        if question:
+            return question
     with suppress(TraceError):
         return read_trace(inputs, "auto").get("question")
     return None
 
 
-def _follow(value: Any, path: str, what: str) -> list[tuple[Any, Any]]:
-    """Return the objects and lists on a path, each with the key or index of the next.
+def _follow(value: Any, path: str, description: str) -> list[_PathStep]:
+    """Return the steps on a path of keys and indices, such as ``payload.messages``.
 
     A key may itself have dots: the longest that is there counts.
 
     Raises:
-        TraceError: the path leads nowhere; the message begins with `what`.
+        TraceError: the path leads nowhere; the message begins with `description`.
     """
-    steps: list[tuple[Any, Any]] = []
-    here = value
+    steps: list[_PathStep] = []
+    holder = value
     parts = path.split(".")
     while parts:
-        key: Any = None
-        if isinstance(here, list) and parts[0].isdecimal() and int(parts[0]) < len(here):
+        key: str | int | None = None
+        if isinstance(holder, list) and parts[0].isdecimal() and int(parts[0]) < len(holder):
             key = int(parts[0])
-        elif isinstance(here, dict):
-            key = _longest_key(here, parts)
+        elif isinstance(holder, dict):
+            key = _longest_key(holder, parts)
         if key is None:
-            keys = type(value).__name__
+            content = type(value).__name__
             if isinstance(value, dict):
-                keys = ", ".join(map(repr, list(value)[:10]))
-            raise TraceError(f"{what} is not at {path!r}; the line has {keys}")
+                content = ", ".join(repr(line_key) for line_key in list(value)[:_LISTED_KEYS])
+            raise TraceError(f"{description} is not at {path!r}; the line has {content}")
 
-        steps.append((here, key))
-        here = here[key]
-        parts = parts[str(key).count(".") + 1 :]
+        steps.append(_PathStep(holder, key))
+        holder = holder[key]
+        count_of_parts = str(key).count(".") + 1
+        parts = parts[count_of_parts:]
     return steps
 
 
 def _longest_key(holder: dict[str, Any], parts: list[str]) -> str | None:
-    """Return the longest key with a value that is a beginning of the rest of a path, or None."""
+    """Return the longest key of an object, joined from the first of some parts of a path.
+
+    It must have a value. The result is None if no key does.
+    """
     for count in range(len(parts), 0, -1):
         key = ".".join(parts[:count])
         if holder.get(key) is not None:
@@ -477,18 +599,18 @@ def _longest_key(holder: dict[str, Any], parts: list[str]) -> str | None:
     return None
 
 
-def format_for(questions: Mapping[str, Question], given: str | TraceFormat) -> TraceFormat:
-    """Return the format of a log.
+def format_for(questions: Mapping[str, Question], format: str | TraceFormat) -> TraceFormat:  # noqa: A002
+    """Return the format of a log, from itself or from its name.
 
     Raises:
-        UsageError: it needs a reference set, and there is none.
+        UsageError: it needs a reference set, and `questions` stands for any question.
     """
-    traces = given if isinstance(given, TraceFormat) else TraceFormat(name=given)
-    if isinstance(questions, AnyQuestion) and traces.name != PLAIN:
+    trace_format = format if isinstance(format, TraceFormat) else TraceFormat(name=format)
+    if isinstance(questions, AnyQuestion) and trace_format.name != PLAIN:
         raise UsageError(
-            f"format: without a reference set, expected {PLAIN}; {traces.name} needs one"
+            f"format: without a reference set, expected {PLAIN}; {trace_format.name} needs one"
         )
-    return traces
+    return trace_format
 
 
 class UnreadTrace(Line):
@@ -502,15 +624,18 @@ class UnreadTrace(Line):
 
 
 def convert_record(
-    record: Record, traces: TraceFormat, texts: QuestionTexts | None
+    record: Record, trace_format: TraceFormat, texts: QuestionTexts | None
 ) -> dict[str, Any] | Reject:
-    """Return the response that the trace of a record makes, or why it makes none."""
+    """Return the response that the trace of a record makes, or a reject that says why not.
+
+    `texts` is where the question is found by its text, if the record has no id of a question.
+    """
     if isinstance(record, UnreadTrace):
         return reject(record, "not_a_trace", record.problem)
     if not isinstance(record, Line):
         return reject_unread(record)
     try:
-        return traces.convert(load(record.data, offset=record.offset), texts)
+        return trace_format.convert(load(record.data, offset=record.offset), texts)
     except InvalidRecord as error:
         return reject(record, error.reason, str(error))
     except TraceError as error:
@@ -518,19 +643,23 @@ def convert_record(
 
 
 def record_reader(
-    traces: TraceFormat, questions: Mapping[str, Question]
+    trace_format: TraceFormat, questions: Mapping[str, Question]
 ) -> Callable[[Record], Response | Reject]:
-    """Return a function that makes a response of a record that holds a trace."""
-    read = partial(read_record, questions=questions)
-    is_searched = traces.question_id is None and not isinstance(questions, AnyQuestion)
-    texts = QuestionTexts(questions.values()) if is_searched else None
+    """Return a function that makes a checked response, or a reject, of a record with a trace."""
+    read_response = partial(read_record, questions=questions)
+    has_texts = trace_format.question_id is None and not isinstance(questions, AnyQuestion)
+    texts = QuestionTexts(questions.values()) if has_texts else None
 
     def read_traced(record: Record) -> Response | Reject:
-        response = convert_record(record, traces, texts)
+        """Convert the trace of a record, and check the response that it makes."""
+        response = convert_record(record, trace_format, texts)
         if isinstance(response, Reject):
-            return response if response.reason == "not_a_trace" else read(record)
+            if response.reason == "not_a_trace":
+                return response
+            return read_response(record)  # It words other reasons as for a line without a trace.
+
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
-        result = read(record._replace(data=orjson.dumps(response)))
+        result = read_response(record._replace(data=orjson.dumps(response)))
         if not isinstance(result, Reject):
             return result
         problems = response.get("trace_problems", ())

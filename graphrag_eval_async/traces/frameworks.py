@@ -10,7 +10,7 @@ from typing import Any
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.traces.layouts import CallShape, Layout, Shape, first_at
-from graphrag_eval_async.traces.plain import opened, text_of
+from graphrag_eval_async.traces.plain import open_history, text_of
 
 _VERCEL = Layout(
     name="vercel",
@@ -70,30 +70,43 @@ _VERCEL = Layout(
 )
 
 
-def _gemini_shapes(call: str, response: str) -> tuple[CallShape, CallShape]:
-    return (
-        CallShape(
-            needs=(f"{call}.name",),
-            name=(f"{call}.name",),
-            args=(f"{call}.args",),
-            id=(f"{call}.id",),
-        ),
-        CallShape(
-            needs=(f"{response}.name",),
-            name=(f"{response}.name",),
-            id=(f"{response}.id",),
-            output=(f"{response}.response",),
-            # What the documentation of Gemini and of ADK tells tools to report a failure by.
-            error=(f"{response}.response.error", f"{response}.response.error_message"),
-            status=(f"{response}.response.status",),
-            output_wrappers=("result", "output", "error"),
-        ),
+def _gemini_shapes(call_key: str, response_key: str) -> tuple[CallShape, CallShape]:
+    """Return the shapes of a part with a call, and of a part with what the function returned.
+
+    The part has the call at `call_key`, or what was returned at `response_key`: their spelling
+    differs between Python and JSON.
+    """
+    call_shape = CallShape(
+        needs=(f"{call_key}.name",),
+        name=(f"{call_key}.name",),
+        args=(f"{call_key}.args",),
+        id=(f"{call_key}.id",),
     )
+    response_shape = CallShape(
+        needs=(f"{response_key}.name",),
+        name=(f"{response_key}.name",),
+        id=(f"{response_key}.id",),
+        output=(f"{response_key}.response",),
+        # The documentation of Gemini and of ADK tells tools to report a failure like this.
+        error=(f"{response_key}.response.error", f"{response_key}.response.error_message"),
+        status=(f"{response_key}.response.status",),
+        output_wrappers=("result", "output", "error"),
+    )
+    return call_shape, response_shape
 
 
 _GEMINI = Layout(
     name="gemini",
-    messages=("events", "contents", "request.contents", "candidates", "response.candidates"),
+    messages=(
+        "events",
+        "contents",
+        "request.contents",
+        # The SDK has these in a response if it calls the functions itself.
+        "automatic_function_calling_history",
+        "automaticFunctionCallingHistory",
+        "candidates",
+        "response.candidates",
+    ),
     role=("content.role", "role"),
     default_role="user",
     blocks=(("content.parts",), ("parts",)),
@@ -139,7 +152,14 @@ _HAYSTACK = Layout(
 
 _BEDROCK = Layout(
     name="bedrock",
-    messages=("request.messages", "messages", "response.output.message", "output.message"),
+    messages=(
+        "request.messages",
+        "messages",
+        "input.inputBodyJson.messages",  # In a log of invocations, as AWS writes it.
+        "response.output.message",
+        "output.message",
+        "output.outputBodyJson.output.message",
+    ),
     role=("role", "message.role"),
     blocks=(("content",), ("message.content",)),  # The second in a session of Strands.
     block_marks=(Shape(texts=("text",), lacks=("type",)),),
@@ -212,7 +232,7 @@ _INTERMEDIATE_STEPS = Layout(
 
 _AUTOGEN = Layout(
     name="autogen",
-    messages=("messages",),
+    messages=("messages", "llm_context.messages"),  # The second in the saved state of an agent.
     message=Shape(texts=("source", "type")),
     marks=(Shape(when={"type": "*Message"}),),
     role=("source",),
@@ -224,6 +244,7 @@ _AUTOGEN = Layout(
         "ToolCallRequestEvent",
         "ToolCallExecutionEvent",
         "ToolCallSummaryMessage",
+        "FunctionExecutionResultMessage",
     ),
     calls=(
         CallShape(
@@ -314,40 +335,60 @@ _MCP = Layout(
 )
 
 
-def _prepare_smolagents(steps: Any) -> dict[str, Any]:
+def _prepare_smolagents(history: Any) -> dict[str, Any]:
     """Turn the steps of an agent's memory into messages, of which each has at most one call.
+
+    `history` is the list of steps, or the result of a run, which has the steps.
+
+    Returns:
+        an object with the messages at ``steps``. A message with a call is the step, with the call
+        at ``call``.
 
     Raises:
         TraceError: a step has several calls, whose results smolagents writes as one text.
     """
+    steps = history.get("steps") if isinstance(history, dict) else history
+    if not isinstance(steps, list):
+        steps = []
     messages: list[dict[str, Any]] = []
-    for step in steps if isinstance(steps, list) else []:
+    for step in steps:
         if not isinstance(step, dict):
             continue
         if isinstance(step.get("task"), str):
             messages.append({"role": "user", "content": step["task"]})
 
-        # A call that fails is missing in `tool_calls`.
-        calls = first_at(step, ("model_output_message.tool_calls", "tool_calls"))
-        if not isinstance(calls, list):
-            calls = []
-        if len(calls) > 1:
-            raise TraceError(
-                f"step {step.get('step_number')} has {len(calls)} calls, whose results smolagents "
-                "writes as one text; trace it with openinference-instrumentation-smolagents, and "
-                "read the spans with the format otlp"
-            )
+        calls = _calls_in_smolagents_step(step)
         if step.get("is_final_answer"):
             answer = first_at(calls, ("0.function.arguments.answer",)) or step.get("action_output")
             messages.append({"role": "assistant", "content": text_of(answer)})
         elif calls:
             messages.append(step | {"call": calls[0]})
-    return {"messages": messages}
+    return {"steps": messages}
+
+
+def _calls_in_smolagents_step(step: dict[str, Any]) -> list[Any]:
+    """Return the calls of one step of an agent's memory: none, or one.
+
+    Raises:
+        TraceError: the step has several calls, whose results smolagents writes as one text.
+    """
+    # A call that fails is missing in the step's own `tool_calls`.
+    calls = first_at(step, ("model_output_message.tool_calls", "tool_calls"))
+    if not isinstance(calls, list):
+        return []
+    if len(calls) > 1:
+        raise TraceError(
+            f"step {step.get('step_number')} has {len(calls)} calls, whose results smolagents "
+            "writes as one text; trace it with openinference-instrumentation-smolagents, and "
+            "read the spans with the format otlp"
+        )
+    return calls
 
 
 _SMOLAGENTS = Layout(
     name="smolagents",
     prepare=_prepare_smolagents,
+    messages=("steps",),
     marks=(Shape(needs=("step_number",)), Shape(texts=("task",), lacks=("id",))),
     usage=("token_usage",),
     calls=(
@@ -364,18 +405,34 @@ _SMOLAGENTS = Layout(
 
 
 def _prepare_langsmith(run: Any) -> dict[str, Any]:
-    """Turn a tree or a list of the runs of a trace into the root and all runs in order."""
+    """Turn a tree of runs of LangSmith, or a list of the runs of a trace, into one ordered list.
+
+    Returns:
+        an object with all runs, in the order in which they began, at ``runs``, and the first at
+        ``root``.
+
+    Raises:
+        TraceError: there is only one run, and the calls are in the runs below it.
+    """
     runs: list[Any] = []
-    waiting = [run]
-    while waiting:
-        value = waiting.pop()
+    unvisited = [run]
+    while unvisited:
+        value = unvisited.pop()
         if isinstance(value, list):
-            waiting += reversed(value)
+            unvisited += reversed(value)
         elif isinstance(value, dict):
             runs.append(value)
-            waiting.append(value.get("child_runs"))
+            unvisited.append(value.get("child_runs"))
+    if len(runs) == 1:
+        raise TraceError(
+            "no known format; it is one run of LangSmith without the runs below it, which are its "
+            "calls; export it with client.read_run(id, load_child_runs=True), or all runs of its "
+            "trace in a list"
+        )
+    # The dotted order of a run begins with its time, after that of the run above it.
     runs.sort(key=lambda run: str(run.get("dotted_order") or ""))
-    return {"root": runs[0] if runs else None, "runs": runs}
+    root = runs[0] if runs else None
+    return {"root": root, "runs": runs}
 
 
 _LANGSMITH = Layout(
@@ -435,12 +492,22 @@ class Refused:
         name: what it is.
         shape: what the history, or one of its messages, has.
         cure: what to export instead.
+        looks_readable: whether such a history would be read as that of another format, but without
+            its calls or its answer.
     """
 
     name: str
     shape: Shape
     cure: str
+    looks_readable: bool = False
 
+
+_TRACE_CREWAI = (
+    "trace with openinference-instrumentation-crewai, and read the spans with the format otlp"
+)
+_SEND_SPANS = "send the spans to a collector, too, and read them with the format otlp"
+_EXPORT_MODEL_MESSAGES = "export the prompt's messages and `result.response.messages`"
+_STREAM_UPDATES = 'stream with stream_mode="updates" or "values"'
 
 _REFUSED = (
     Refused(
@@ -451,8 +518,114 @@ _REFUSED = (
     Refused(
         name="an output of CrewAI, which has no calls",
         shape=Shape(needs=("tasks_output",)),
-        cure="trace with openinference-instrumentation-crewai, and read the spans with the format "
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="the output of a task of CrewAI, which has no calls",
+        shape=Shape(texts=("raw", "agent", "output_format")),
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="the output of an agent of CrewAI, which has no calls",
+        shape=Shape(texts=("raw", "agent_role")),
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="events of CrewAI",
+        shape=Shape(needs=("event_id",), when={"type": "tool_usage_*"}),
+        cure=_TRACE_CREWAI,
+    ),
+    Refused(
+        name="a result of Strands, which has only the last message",
+        shape=Shape(when={"type": "*agent_result"}),  # Also of several agents.
+        cure="export agent.messages",
+        looks_readable=True,
+    ),
+    Refused(
+        name="parts of a stream of the AI SDK",
+        shape=Shape(when={"0.type": "start"}, lacks=("0.role", "0.content")),
+        cure=_EXPORT_MODEL_MESSAGES,
+        looks_readable=True,
+    ),
+    Refused(
+        name="parts of a stream of the AI SDK",
+        shape=Shape(needs=("0.messageId",), when={"0.type": "step-start"}),
+        cure=_EXPORT_MODEL_MESSAGES,
+        looks_readable=True,
+    ),
+    Refused(
+        name="steps of the AI SDK",
+        shape=Shape(needs=("stepType",)),
+        cure=_EXPORT_MODEL_MESSAGES,
+    ),
+    Refused(
+        name="steps of the AI SDK",
+        shape=Shape(needs=("0.finishReason", "0.content", "0.response.messages")),
+        cure=_EXPORT_MODEL_MESSAGES,
+        looks_readable=True,
+    ),
+    Refused(
+        name="intermediate steps of LangChain without the question",
+        shape=Shape(needs=("0.tool", "0.tool_input")),
+        cure="export the whole result of the AgentExecutor",
+    ),
+    Refused(
+        name="chunks of an AgentExecutor's stream",
+        shape=Shape(needs=("actions.0.tool", "messages")),
+        cure="export the result of invoke with return_intermediate_steps=True",
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode messages",
+        shape=Shape(needs=("1.langgraph_node",)),
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode messages",
+        shape=Shape(needs=("1.1.langgraph_node",)),  # Of subgraphs.
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode debug or checkpoints",
+        shape=Shape(needs=("step", "payload")),
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="chunks of LangGraph in the mode tasks",
+        shape=Shape(needs=("triggers", "input")),
+        cure=_STREAM_UPDATES,
+    ),
+    Refused(
+        name="events of Inspect",
+        shape=Shape(texts=("0.event", "0.uuid"), needs=("0.working_start",)),
+        cure="export the whole sample",
+        looks_readable=True,
+    ),
+    Refused(
+        name="events of Inspect",
+        shape=Shape(texts=("event", "uuid"), needs=("working_start",)),
+        cure="export the whole sample",
+        looks_readable=True,
+    ),
+    Refused(
+        name="messages of smolagents, whose calls are text",
+        shape=Shape(when={"role": "tool-call"}),
+        cure="export agent.memory.get_full_steps()",
+    ),
+    Refused(
+        name="a history of AutoGen 0.2 or AG2, which does not say who asked",
+        shape=Shape(needs=("tool_responses",)),
+        cure="trace with openinference-instrumentation-ag2, and read the spans with the format "
         "otlp",
+    ),
+    Refused(
+        name="a trace of MLflow",
+        shape=Shape(needs=("info", "data.spans")),
+        cure=_SEND_SPANS,
+    ),
+    Refused(
+        name="events of a stream of Bedrock",
+        shape=Shape(needs=("messageStart",)),
+        cure="export the messages that you send, and the last message that you make of the events",
     ),
     Refused(
         name="messages of LlamaIndex, which do not say what failed",
@@ -473,61 +646,88 @@ _REFUSED = (
     Refused(
         name="observations of Langfuse",
         shape=Shape(needs=("traceId", "type", "startTime")),
-        cure="send the spans to a collector, too, and read them with the format otlp",
+        cure=_SEND_SPANS,
+    ),
+    Refused(
+        name="observations of Langfuse",
+        shape=Shape(needs=("data.0.traceId", "data.0.type", "data.0.startTime")),
+        cure=_SEND_SPANS,
+    ),
+    Refused(
+        name="observations of Langfuse",
+        shape=Shape(needs=("trace_id", "type", "start_time")),
+        cure=_SEND_SPANS,
     ),
     Refused(
         name="a trace of Langfuse",
         shape=Shape(needs=("observations", "projectId")),
-        cure="send the spans to a collector, too, and read them with the format otlp",
+        cure=_SEND_SPANS,
     ),
 )
 
 
-def explain_refused(value: Any) -> str | None:
-    """Return why a history is refused by its own name, and what to export instead, or None."""
-    for part in (value, *opened(value)[0]):
+def explain_refused(history: Any) -> str | None:
+    """Return what a history is, and what to export instead, if its format is refused by name.
+
+    The result is None if the history is of no refused format.
+    """
+    for part in (history, *open_history(history).messages):
         for refused in _REFUSED:
             if refused.shape.fits(part):
                 return f"it is {refused.name}; {refused.cure}"
     return None
 
 
-def layout_of(value: Any) -> Layout | None:
-    """Return the layout of a history; None if no row of the table fits."""
-    if not isinstance(value, dict | list):
+def explain_refused_at_sight(history: Any) -> str | None:
+    """Return what a history is, and what to export instead, if it only looks readable.
+
+    Such a history would be read as one of another format, but without its calls or its answer. The
+    result is None for all others.
+    """
+    for refused in _REFUSED:
+        if refused.looks_readable and refused.shape.fits(history):
+            return f"it is {refused.name}; {refused.cure}"
+    return None
+
+
+def layout_of(history: Any) -> Layout | None:
+    """Return the first layout of the table that a history has; None if it has none."""
+    if not isinstance(history, dict | list):
         return None
-    keys = _keys_in(value)
+    keys = _keys_at_all_levels(history)
     for layout in LAYOUTS:
-        # This is quick, and excludes most rows.
-        is_possible = any(sign <= keys for sign in layout.signs)
-        if is_possible and layout.fits(value):
+        # To compare keys is quick, and excludes most rows.
+        is_possible = any(required <= keys for required in layout.required_keys)
+        if is_possible and layout.fits(history):
             return layout
     return None
 
 
-def _keys_in(value: Any) -> set[str]:
-    """Return the keys of the objects in a history, as deep as blocks of messages are."""
+def _keys_at_all_levels(history: Any) -> set[str]:
+    """Return the keys of all objects in a history, as deep as calls stand in histories."""
     keys: set[str] = set()
-    parts = [value]
+    containers = [history]
     for _ in range(_LEVELS):
-        inner_parts: list[Any] = []
-        for part in parts:
-            if isinstance(part, dict):
-                keys.update(part)
-                children = list(part.values())
-            else:
-                children = part
-            inner_parts += [child for child in children if isinstance(child, (dict, list))]
-        parts = inner_parts
+        inner_containers: list[Any] = []
+        for container in containers:
+            children = container
+            if isinstance(container, dict):
+                keys.update(container)
+                children = container.values()
+            inner_containers += [child for child in children if isinstance(child, (dict, list))]
+        containers = inner_containers
     return keys
 
 
 def layout_of_message_in_span(message: Any) -> Layout | None:
-    """Return the layout of a message in an attribute or event of a span, or None."""
+    """Return the layout of a message in an attribute or event of a span; None if it has none.
+
+    Messages of OpenTelemetry have parts, like messages of the AI SDK for the user interface. So
+    the layout of the AI SDK needs a call or result among the blocks.
+    """
     for layout in (_GEMINI, _BEDROCK):
         if layout.fits_message(message):
             return layout
-    # Messages of OpenTelemetry have parts, like those for the UI of the AI SDK.
     if _VERCEL.fits_blocks(message):
         return _VERCEL
     return None

@@ -20,63 +20,109 @@ GRACE = 10.0
 itself.
 """
 
-TRACE_IDLE = 60.0  # Seconds without a span after which a trace is complete without its root span.
+TRACE_IDLE = 60.0
+"""Seconds without a span after which a trace is complete without its root span."""
 
-MAX_TRACES, MAX_BYTES = 10_000, 256 * 1024**2
-"""How many traces may be open, and about how much memory they may take."""
+MAX_TRACES = 10_000
+"""How many traces may be open."""
 
-REMEMBERED, KEPT_BYTES = 100_000, 32 * 1024**2
-"""How many traces are remembered after they were returned, for late spans, and how much of them
-is kept.
-"""
+MAX_BYTES = 256 * 1024**2
+"""About how much memory the open traces may take."""
 
-LISTED = 20  # How many ids of late traces are kept.
+REMEMBERED = 100_000
+"""How many ids of traces are remembered after these were returned, to tell late spans."""
+
+KEPT_BYTES = 32 * 1024**2
+"""About how much memory the traces take that are kept after they were returned, for late spans."""
+
+LISTED = 20
+"""How many ids of late traces are kept."""
+
+_SHOWN_ID_CHARACTERS = 40
+"""How many characters of an id of a late trace are kept."""
 
 P = TypeVar("P")
 
 Reason = Literal["root", "idle", "full", "end", "late"]
+"""Why a trace was returned: see `TraceGroup`."""
 
 
 @dataclass(slots=True, eq=False)
 class LateSpans:
-    """How many spans came after their trace was evaluated, and of how many traces. They change
-    no result.
+    """Counts the spans that came after their trace was evaluated; they change no result.
+
+    Attributes:
+        file: where the whole responses of their traces are appended; None if nowhere.
+        spans: how many there are.
+        traces: of how many traces they are.
+        dropped: how many came so late that their trace was forgotten.
+        trace_ids: ids of the first `LISTED` of these traces.
     """
 
-    file: str | None = None  # Where the whole responses of their traces are appended.
+    file: str | None = None
     spans: int = 0
     traces: int = 0
-    dropped: int = 0  # Spans that came so late that their trace was forgotten.
-    trace_ids: list[str] = field(default_factory=list)  # Of the first `LISTED`.
+    dropped: int = 0
+    trace_ids: list[str] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any] | None:
-        """The attributes, and `text`, which tells them; None if no span was late."""
-        if not self.spans:
+        """Return the attributes by name, with a message as ``text``; None if no span was late."""
+        if self.spans == 0:
             return None
-        ids = ", ".join(self.trace_ids) + (", ..." if self.traces > len(self.trace_ids) else "")
-        what = f"{plural(self.spans, 'span')} of {plural(self.traces, 'trace')}"
-        cure = (
-            "With a file of results (-o), or `late` of TraceFormat, their responses are written "
-            "whole"
+        ids = ", ".join(self.trace_ids)
+        if self.traces > len(self.trace_ids):
+            ids += ", ..."
+        if self.file is None:
+            cure = (
+                "With a file of results (-o), or `late` of TraceFormat, their responses are "
+                "written whole"
+            )
+        else:
+            cure = f"Evaluate the whole responses in {self.file}"
+        if self.dropped > 0:
+            cure += f", but for {self.dropped} spans that came too late"
+
+        counts = f"{plural(self.spans, 'span')} of {plural(self.traces, 'trace')}"
+        text = (
+            f"{counts} came after the trace was evaluated: {ids}. {cure}; or wait longer (--grace)"
         )
-        cure = cure if self.file is None else f"Evaluate the whole responses in {self.file}"
-        cure += f", but for {self.dropped} spans that came too late" if self.dropped else ""
-        text = f"{what} came after the trace was evaluated: {ids}. {cure}; or wait longer (--grace)"
         return {**asdict(self), "text": text}
+
+    def add(self, trace_id: str, *, is_dropped: bool, is_new_trace: bool) -> None:
+        """Count one late span.
+
+        Args:
+            trace_id: id of its trace.
+            is_dropped: whether the trace was forgotten, so that the span is lost.
+            is_new_trace: whether no other span of the trace was late.
+        """
+        self.spans += 1
+        if is_dropped:
+            self.dropped += 1
+        if is_new_trace:
+            self.traces += 1
+            if len(self.trace_ids) < LISTED:
+                self.trace_ids.append(trace_id[:_SHOWN_ID_CHARACTERS])
 
 
 @dataclass(slots=True, eq=False)
 class TraceGroup(Generic[P]):
-    """The spans of one trace, in order of arrival.
+    """The spans of one trace.
 
-    It is complete because its root span came ("root"), no span came for a while ("idle"), too many
-    were open ("full"), the source ended ("end"), or it was returned before and has late spans
-    ("late"). The reason is None while it is open; whoever makes nothing of it sets it to None
-    again.
+    Attributes:
+        trace_id: id of the trace; empty for spans without one.
+        place: place of the line with the first span.
+        spans: the spans, in order of arrival.
+        size: about how many bytes of memory they take.
+        reason: why the trace is complete: its root span came ("root"), no span came for a while
+            ("idle"), too many traces were open ("full"), the source ended ("end"), or the trace was
+            returned before and has late spans ("late"). It is None while the trace is open; a
+            caller that makes nothing of the trace sets it to None again, so that later spans are
+            not late.
     """
 
     trace_id: str
-    place: P  # Of the line with its first span.
+    place: P
     spans: list[Span] = field(default_factory=list)
     size: int = 0
     reason: Reason | None = None
@@ -104,107 +150,174 @@ class TraceGroups(Generic[P]):
         max_bytes: int = MAX_BYTES,
         late: LateSpans | None = None,
     ) -> None:
-        options = {"trace_idle": trace_idle, "max_traces": max_traces, "max_bytes": max_bytes}
-        for name, value in {**options, "grace": grace}.items():
-            if not isfinite(value) or value < 0 or (value == 0 and name != "grace"):
+        """Check and store the limits, which the class describes.
+
+        Args:
+            grace: seconds from a root span until its trace is complete; may be 0.
+            trace_idle: seconds from the last span of a trace until the trace is complete.
+            max_traces: how many traces may be open.
+            max_bytes: how much memory they may take.
+            late: counts late spans; None makes a new counter.
+
+        Raises:
+            UsageError: a number is negative, infinite, or 0 where it must be positive.
+        """
+        limits = {"trace_idle": trace_idle, "max_traces": max_traces, "max_bytes": max_bytes}
+        for name, value in {**limits, "grace": grace}.items():
+            is_zero = value == 0 and name != "grace"
+            if not isfinite(value) or value < 0 or is_zero:
                 raise UsageError(f"{name}: must be a positive number, not {value!r}")
         self.late = late or LateSpans()
-        self._grace, self._idle, self._now = grace, trace_idle, -inf
-        self._max_traces, self._max_bytes = max_traces, max_bytes
-        self._bytes = self._kept_bytes = 0
+        self._grace = grace
+        self._trace_idle = trace_idle
+        self._max_traces = max_traces
+        self._max_bytes = max_bytes
+
+        self._now = -inf  # The latest time that the caller passed.
         self._open: OrderedDict[str, TraceGroup[P]] = OrderedDict()
-        # When each is complete by its root, and by its last span; the earliest first.
-        self._due: dict[Reason, OrderedDict[str, float]] = {
+        self._open_bytes = 0
+        # When each open trace is complete by its root, and by its last span; the earliest first.
+        self._due_times: dict[Reason, OrderedDict[str, float]] = {
             "root": OrderedDict(),
             "idle": OrderedDict(),
         }
-        # Those that were returned, and whether spans of them were late; the last of them are kept.
-        self._returned: OrderedDict[str, bool] = OrderedDict()
+        # Ids of traces that were returned, and whether spans of them were late.
+        self._had_late_spans: OrderedDict[str, bool] = OrderedDict()
+        # The last traces that were returned, which late spans open again.
         self._kept: OrderedDict[str, TraceGroup[P]] = OrderedDict()
+        self._kept_bytes = 0
 
     def __len__(self) -> int:
-        """How many traces are open."""
+        """Return how many traces are open."""
         return len(self._open)
 
     @property
     def next_due(self) -> float | None:
         """When the next trace is complete if no span comes; None if none is open."""
-        return min((next(iter(due.values())) for due in self._due.values() if due), default=None)
+        times = [_first_time(due_times) for due_times in self._due_times.values() if due_times]
+        return min(times, default=None)
 
     def add(self, spans: Iterable[Span], place: P, now: float) -> list[TraceGroup[P]]:
-        """Add the spans of the line at `place`, and return the traces that are complete or have
-        no room.
+        """Add the spans of one line to their traces.
+
+        Args:
+            spans: the spans.
+            place: place of the line, which a trace keeps if these are its first spans.
+            now: the time, in seconds.
+
+        Returns:
+            the traces that are complete now, and the oldest ones for which there is no room.
         """
         complete = self.due(now)
         for span in spans:
-            group = self._group_of(span.trace_id, place)
+            group = self._group_for(span.trace_id, place)
             if group is None:
                 continue
             group.spans.append(span)
             group.size += span.size
-            self._bytes += span.size
-            self._due["idle"].pop(span.trace_id, None)
-            self._due["idle"][span.trace_id] = self._now + self._idle
-            if span.is_root and span.trace_id:
-                self._due["root"].setdefault(span.trace_id, self._now + self._grace)
-            while len(self._open) > self._max_traces or self._bytes > self._max_bytes:
-                complete.append(self._give(next(iter(self._open)), "full"))
+            self._open_bytes += span.size
+            self._update_due_times(span)
+            while len(self._open) > self._max_traces or self._open_bytes > self._max_bytes:
+                oldest = next(iter(self._open))
+                complete.append(self._close(oldest, "full"))
         return complete
 
+    def _update_due_times(self, span: Span) -> None:
+        """Set when the trace of a span that came now is complete."""
+        idle_times = self._due_times["idle"]
+        # The trace moves to the end, since its time is now the latest.
+        idle_times.pop(span.trace_id, None)
+        idle_times[span.trace_id] = self._now + self._trace_idle
+        if span.is_root and span.trace_id:
+            # The first root counts.
+            self._due_times["root"].setdefault(span.trace_id, self._now + self._grace)
+
     def due(self, now: float) -> list[TraceGroup[P]]:
-        """Return the traces that are complete now."""
+        """Close and return the traces that are complete at the time `now`, in seconds."""
         self._now = max(self._now, now)
         complete = []
-        for reason, due in self._due.items():
-            while due and next(iter(due.values())) <= self._now:
-                complete.append(self._give(next(iter(due)), reason))
+        for reason, due_times in self._due_times.items():
+            while due_times and _first_time(due_times) <= self._now:
+                trace_id = next(iter(due_times))
+                complete.append(self._close(trace_id, reason))
         return complete
 
     def finish(self, *, only_ended: bool = False, only_late: bool = False) -> list[TraceGroup[P]]:
-        """All open traces, the oldest first, or only those whose root has come, or that late
-        spans opened.
-        """
-        ending = [
-            trace_id
-            for trace_id, group in self._open.items()
-            if (not only_ended or trace_id in self._due["root"])
-            and (not only_late or group.reason is not None)
-        ]
-        return [self._give(trace_id, "end") for trace_id in ending]
+        """Close and return all open traces, the oldest first.
 
-    def _group_of(self, trace_id: str, place: P) -> TraceGroup[P] | None:
-        """The group of one more span, which may open it again; None if it was returned and is
-        not kept.
+        Args:
+            only_ended: whether only traces are returned whose root span came.
+            only_late: whether only traces are returned that late spans opened again.
+        """
+        trace_ids = []
+        for trace_id, group in self._open.items():
+            has_root = trace_id in self._due_times["root"]
+            was_returned = group.reason is not None
+            if only_ended and not has_root:
+                continue
+            if only_late and not was_returned:
+                continue
+            trace_ids.append(trace_id)
+        return [self._close(trace_id, "end") for trace_id in trace_ids]
+
+    def _group_for(self, trace_id: str, place: P) -> TraceGroup[P] | None:
+        """Return the open trace for one more span, and count the span if it is late.
+
+        A new trace is opened with the place of its line, and one that is kept is opened again. The
+        result is None if the trace was returned and is not kept.
         """
         group = self._open.get(trace_id)
-        if group is None and trace_id not in self._returned:
-            group = self._open[trace_id] = TraceGroup(trace_id, place)
-        elif group is None and (kept := self._kept.pop(trace_id, None)) is not None:
-            # Another, since the caller may be about to use the one that was returned.
-            group = self._open[trace_id] = replace(kept, spans=[*kept.spans])
-            self._bytes += group.size
-            self._kept_bytes -= group.size
-        if group is None or group.reason is not None:
-            self.late.spans += 1
-            self.late.dropped += group is None
-            if not self._returned.get(trace_id, True):
-                self._returned[trace_id] = True
-                self.late.traces += 1
-                self.late.trace_ids += [trace_id[:40]] if len(self.late.trace_ids) < LISTED else []
+        if group is None and trace_id in self._had_late_spans:
+            group = self._open_again(trace_id)
+        elif group is None:
+            group = TraceGroup(trace_id, place)
+            self._open[trace_id] = group
+
+        is_late = group is None or group.reason is not None
+        if is_late:
+            # A trace whose id is forgotten is not new: it was counted when it was opened again.
+            is_new_trace = not self._had_late_spans.get(trace_id, True)
+            if is_new_trace:
+                self._had_late_spans[trace_id] = True
+            self.late.add(trace_id, is_dropped=group is None, is_new_trace=is_new_trace)
         return group
 
-    def _give(self, trace_id: str, reason: Reason) -> TraceGroup[P]:
+    def _open_again(self, trace_id: str) -> TraceGroup[P] | None:
+        """Open a trace that was returned, and return it; None if it is not kept."""
+        kept_group = self._kept.pop(trace_id, None)
+        if kept_group is None:
+            return None
+        # A copy, since the caller may be about to use the one that was returned.
+        group = replace(kept_group, spans=list(kept_group.spans))
+        self._open[trace_id] = group
+        self._open_bytes += group.size
+        self._kept_bytes -= group.size
+        return group
+
+    def _close(self, trace_id: str, reason: Reason) -> TraceGroup[P]:
+        """Close an open trace, and return it with the reason why it is complete.
+
+        It is kept for late spans; the oldest traces that are kept, or remembered, are forgotten.
+        """
         group = self._open.pop(trace_id)
-        group.reason = reason if group.reason is None else "late"
-        self._bytes -= group.size
-        for due in self._due.values():
-            due.pop(trace_id, None)
-        if trace_id:
-            self._returned.setdefault(trace_id, False)
+        was_returned = group.reason is not None
+        group.reason = "late" if was_returned else reason
+        self._open_bytes -= group.size
+        for due_times in self._due_times.values():
+            due_times.pop(trace_id, None)
+
+        if trace_id:  # Spans without an id of a trace are never late.
+            self._had_late_spans.setdefault(trace_id, False)
             self._kept[trace_id] = group
             self._kept_bytes += group.size
             while self._kept_bytes > KEPT_BYTES:
-                self._kept_bytes -= self._kept.popitem(last=False)[1].size
-            if len(self._returned) > REMEMBERED:
-                self._returned.popitem(last=False)
+                _, forgotten = self._kept.popitem(last=False)
+                self._kept_bytes -= forgotten.size
+            if len(self._had_late_spans) > REMEMBERED:
+                self._had_late_spans.popitem(last=False)
         return group
+
+
+def _first_time(due_times: OrderedDict[str, float]) -> float:
+    """Return the first of the times at which traces are complete."""
+    return next(iter(due_times.values()))

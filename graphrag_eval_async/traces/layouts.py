@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.traces.plain import json_of, opened, text_of
-from graphrag_eval_async.traces.trace import Call, call_of
+from graphrag_eval_async.traces.plain import json_of, open_history, text_of
+from graphrag_eval_async.traces.trace import Call, make_call
 from graphrag_eval_async.traces.unread import check_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from graphrag_eval_async.traces.trace import Trace
 
@@ -32,8 +32,14 @@ _FAILURE_WORDS = {
 _RETURNED_WORDS = {"output-available", "output-error", "output-denied"}
 """Values of a status by which formats say that a tool has returned, even if it returned nothing."""
 
-_USERS = {"user", "human"}
-_ASSISTANTS = {"assistant", "model", "ai"}
+_USER_ROLES = frozenset({"user", "human"})
+"""Roles of messages of the user, in most formats."""
+
+_ASSISTANT_ROLES = {"assistant", "model", "ai"}
+"""Roles of messages of the agent."""
+
+_NO_OUTPUT: tuple[Any, ...] = (None, "", [], {})
+"""Outputs that say nothing, so that the description of a failure is taken in their place."""
 
 Paths = tuple[str, ...]
 """Paths of keys and indices, such as ``result.content`` or ``messages.-1`` for the last message.
@@ -60,33 +66,38 @@ class Shape:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The keys that an object of this shape has."""
-        first_keys = {_keys_of(path)[0] for path in (*self.needs, *self.texts, *self.when)}
-        return frozenset(key for key in first_keys if not key.isdecimal())
+        """The keys that an object of this shape has itself, at its top level."""
+        paths = (*self.needs, *self.texts, *self.when)
+        first_keys = [_split_path(path)[0] for path in paths]
+        return frozenset(key for key in first_keys if not _is_index(key))
 
     @cached_property
     def keys_at_all_levels(self) -> frozenset[str]:
-        """The keys that an object of this shape and the objects in it have."""
-        paths = (*self.needs, *self.texts, *self.when)
-        keys = (key for path in paths for key in _keys_of(path))
-        return frozenset(key for key in keys if not key.isdecimal())
+        """The keys that an object of this shape has, and those of the objects in it."""
+        keys: list[str] = []
+        for path in (*self.needs, *self.texts, *self.when):
+            keys += _split_path(path)
+        return frozenset(key for key in keys if not _is_index(key))
 
     def fits(self, value: Any) -> bool:
-        """Return whether an object has this shape."""
+        """Return whether a value is an object or list of this shape."""
         if isinstance(value, dict):
+            # This is quick, and excludes most objects.
             if not self.keys <= value.keys():
                 return False
         elif not isinstance(value, list):
             return False
+
         if any(value_at(value, path) is None for path in self.needs):
             return False
         if not all(isinstance(value_at(value, path), str) for path in self.texts):
             return False
         if any(value_at(value, key) is not None for key in self.lacks):
             return False
-        return all(
-            fnmatchcase(str(value_at(value, path)), pattern) for path, pattern in self.when.items()
-        )
+        for path, pattern in self.when.items():
+            if not fnmatchcase(str(value_at(value, path)), pattern):
+                return False
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,45 +127,54 @@ class CallShape(Shape):
     status: Paths = ()
     error: Paths = ()
 
-    def call_in(self, value: Any) -> Call:
-        """Return the call, with its result if the object tells it; `args` is None without one."""
+    def read_call(self, value: Any) -> Call:
+        """Return the call, its result, or both, from an object of this shape.
+
+        The call's `args` are None if the object is a result alone.
+        """
         name = first_at(value, self.name)
         if isinstance(name, str):
             name = name.removeprefix(self.name_prefix)
 
         args = first_at(value, self.args)
         if self.args and args is None:
-            args = {}
+            args = {}  # It is a call, and not a result alone, even without arguments.
 
-        call = call_of(name, first_at(value, self.id), args)
+        call = make_call(name, first_at(value, self.id), args)
         if self._has_result(value):
             error = first_at(value, self.error)
-            output = self._output_in(value)
-            if error and output in (None, "", [], {}):
-                output = text_of(_message_of(error))
-            call.end(output, self._failure_in(value, error))
+            output = self._read_output(value)
+            if error and output in _NO_OUTPUT:
+                output = text_of(_message_of_error(error))
+            call.set_result(output, self._read_failure(value, error))
         return call
 
     def _has_result(self, value: Any) -> bool:
-        """Return whether an object tells the result of the call."""
+        """Return whether an object of this shape tells the result of its call."""
         if not self.args:
-            return True
+            return True  # It is a result alone.
         status = first_at(value, self.status)
         if isinstance(status, str) and status in _RETURNED_WORDS:
             return True
         return any(_has_path(value, path) for path in (*self.output, *self.error))
 
-    def _output_in(self, value: Any) -> Any:
-        """Return what the tool returned, without a wrapper, and blocks of text as one text."""
+    def _read_output(self, value: Any) -> Any:
+        """Return the output that an object of this shape tells.
+
+        A wrapper is removed, and a list of blocks with text becomes one text.
+        """
         output = first_at(value, self.output)
         if isinstance(output, dict) and len(output) == 1:
-            [(key, inner)] = output.items()
+            [(key, wrapped_output)] = output.items()
             if key in self.output_wrappers:
-                return inner
+                return wrapped_output
         return blocks_as_text(output, otherwise=output)
 
-    def _failure_in(self, value: Any, error: Any) -> bool | None:
-        """Return whether the call failed; None if the object does not say."""
+    def _read_failure(self, value: Any, error: Any) -> bool | None:
+        """Return whether the call in an object of this shape failed; None if that is not told.
+
+        `error` is the description of the failure, if the object has one.
+        """
         if error:
             return True
         status = first_at(value, self.status)
@@ -163,7 +183,7 @@ class CallShape(Shape):
         if isinstance(status, str):
             return status in _FAILURE_WORDS
         if any(_has_path(value, path) for path in self.error):
-            return False
+            return False  # The place of an error is there, and empty.
         return None
 
 
@@ -205,7 +225,7 @@ class Layout:
     messages: Paths = ()
     role: Paths = ("role",)
     default_role: str = ""
-    users: frozenset[str] = frozenset(_USERS)
+    users: frozenset[str] = _USER_ROLES
     has_agents: bool = False
     blocks: tuple[Paths, ...] = (("content",),)
     text: str = "text"
@@ -217,52 +237,73 @@ class Layout:
 
     @property
     def holder_keys(self) -> list[str]:
-        """The keys that are read in an object that holds a history."""
-        return [path.partition(".")[0] for path in (*self.messages, *self.question, *self.answer)]
+        """The keys at which an object that holds a history is read."""
+        paths = (*self.messages, *self.question, *self.answer)
+        return [_first_key(path) for path in paths]
 
-    def messages_of(self, value: Any) -> list[Any]:
-        """Return the messages of a history."""
+    def list_messages(self, history: Any) -> list[Any]:
+        """Return the messages of a history, in order.
+
+        They stand at the layout's paths to messages, of which all count that lead to a value. If
+        none does, the history is one message, or has its messages where most formats do.
+        """
         messages: list[Any] = []
         for path in self.messages:
-            part = value_at(value, path)
+            part = value_at(history, path)
             if isinstance(part, list):
                 messages += part
             elif isinstance(part, dict):
                 messages.append(part)
-        return messages or opened(value)[0]
+        if messages:
+            return messages
+        is_one_message = bool(self.message.keys) and self.message.fits(history)
+        if is_one_message:
+            # Whatever else it has, such as the events of a run, is no message.
+            return [history]
+        return open_history(history).messages
 
-    def blocks_of(self, message: Any) -> list[Any]:
-        """Return the texts and objects that a message consists of."""
+    def list_blocks(self, message: Any) -> list[Any]:
+        """Return the texts and objects that a message consists of.
+
+        They are at the paths of the first group in `blocks` that has a value in this message.
+        """
         for paths in self.blocks:
             values = [value_at(message, path) for path in paths]
-            if any(value is not None for value in values):
-                return [block for value in values for block in _as_list(value)]
+            values = [value for value in values if value is not None]
+            if values:
+                blocks: list[Any] = []
+                for value in values:
+                    if isinstance(value, list):
+                        blocks += value
+                    else:
+                        blocks.append(value)
+                return blocks
         return []
 
-    def call_shape_of(self, value: Any) -> CallShape | None:
-        """Return the shape of call or result that an object has; None if it has none."""
+    def find_call_shape(self, value: Any) -> CallShape | None:
+        """Return the shape of call or result that a message or block has; None if it has none."""
         for shape in self.calls:
             if shape.fits(value):
                 return shape
         return None
 
     @cached_property
-    def signs(self) -> list[frozenset[str]]:
-        """Sets of keys, of which a history of this layout has at least one set."""
+    def required_keys(self) -> list[frozenset[str]]:
+        """Sets of keys, at any level, of which each history of this layout has at least one set."""
         shared_keys = self.message.keys_at_all_levels
         if self.holder is not None:
             shared_keys |= self.holder.keys_at_all_levels
         shapes = (*self.calls, *self.marks, *self.block_marks)
         return [shared_keys | shape.keys_at_all_levels for shape in shapes]
 
-    def fits(self, value: Any) -> bool:
-        """Return whether a history, or any message of it, is laid out like this."""
-        if self.holder is not None and not self.holder.fits(value):
+    def fits(self, history: Any) -> bool:
+        """Return whether a history, by its holder and at least one message, has this layout."""
+        if self.holder is not None and not self.holder.fits(history):
             return False
-        return any(self.fits_message(message) for message in self.messages_of(value))
+        return any(self.fits_message(message) for message in self.list_messages(history))
 
     def fits_message(self, message: Any) -> bool:
-        """Return whether a message, or any block of it, has a shape of this layout."""
+        """Return whether a message, or any block of it, has a shape that only this layout has."""
         if not self.message.fits(message):
             return False
         if any(shape.fits(message) for shape in (*self.calls, *self.marks)):
@@ -271,133 +312,167 @@ class Layout:
 
     def fits_blocks(self, message: Any) -> bool:
         """Return whether any block of a message has a shape that only this layout has."""
-        shapes = (*self.calls, *self.block_marks)
-        return any(shape.fits(block) for block in self.blocks_of(message) for shape in shapes)
+        for block in self.list_blocks(message):
+            if any(shape.fits(block) for shape in (*self.calls, *self.block_marks)):
+                return True
+        return False
 
-    def read(self, value: Any, trace: Trace) -> None:
-        """Add everything that a history says to a trace.
+    def read(self, history: Any, trace: Trace) -> None:
+        """Add the question, calls, results and answer of a history of this layout to a trace.
 
         Raises:
-            TraceError: it has something that looks like a call, but is none of this layout.
+            TraceError: something in the history looks like a call, but has no shape of this layout.
         """
+        prepared = history
         if self.prepare is not None:
-            value = self.prepare(value)
-        question = first_at(value, self.question)
+            prepared = self.prepare(history)
+
+        question = first_at(prepared, self.question)
         if isinstance(question, str):
-            trace.ask(question)
-        for number, message in enumerate(self.messages_of(value), start=1):
+            trace.start_turn(question)
+        for number, message in enumerate(self.list_messages(prepared), start=1):
             self.read_message(message, trace, place=f"message {number}")
-        answer = first_at(value, self.answer)
+        answer = first_at(prepared, self.answer)
         if isinstance(answer, str) and answer:
             trace.answer = answer
 
     def read_message(self, message: Any, trace: Trace, *, place: str = "a message") -> None:
-        """Add the calls, results and text of one message to a trace."""
+        """Add the calls, results, tokens and text of one message to a trace.
+
+        `place` says in errors which message it is.
+
+        Raises:
+            TraceError: something in the message looks like a call, but has no shape of this layout.
+        """
         if not isinstance(message, dict | list):
-            trace.problem(f"a message that is no object: {json_of(message)}")
+            trace.add_problem(f"a message that is no object: {json_of(message)}")
             return
-        trace.use(first_at(message, self.usage))
+        trace.add_token_usage(first_at(message, self.usage))
 
-        shape = self.call_shape_of(message)
-        if shape is not None:
-            _add_call(shape.call_in(message), trace)
+        call_shape = self.find_call_shape(message)
+        if call_shape is not None:
+            _add_call(call_shape.read_call(message), trace)
             return
 
-        self._check_is_read(message, place)
+        self._check_for_unread_call(message, place)
         calls: list[Call] = []
         texts: list[str] = []
-        for block in self.blocks_of(message):
-            shape = self.call_shape_of(block)
-            if shape is not None:
-                calls.append(shape.call_in(block))
+        for block in self.list_blocks(message):
+            call_shape = self.find_call_shape(block)
+            if call_shape is not None:
+                calls.append(call_shape.read_call(block))
                 texts.clear()  # What comes before a call is not the answer.
             elif isinstance(block, str):
                 texts.append(block)
             elif self.text_shape.fits(block):
                 texts.append(text_of(value_at(block, self.text)))
             else:
-                self._check_is_read(block, place)
+                self._check_for_unread_call(block, place)
         for call in calls:
             _add_call(call, trace)
-        self._add_text("\n".join(filter(None, texts)), message, calls, trace)
+        text = "\n".join(text for text in texts if text)
+        self._add_text(text, message, calls, trace)
 
     def _add_text(self, text: str, message: Any, calls: list[Call], trace: Trace) -> None:
-        """Add the text that is left of a message: a question, or an answer."""
+        """Add the text of a message to a trace, as question or as answer, by the message's role.
+
+        Text beside `calls` that are without results, and text of other roles, is neither.
+        """
         role = first_at(message, self.role)
         if not isinstance(role, str):
             role = self.default_role
-        is_waiting = any(not call.ended for call in calls)
+
         if role in self.users:
             # A message with results is not the user's, although some formats call it so.
             if not calls:
-                trace.ask(text)
-        elif text and not is_waiting and (role in _ASSISTANTS or self.has_agents):
+                trace.start_turn(text)
+            return
+
+        is_of_agent = self.has_agents or role in _ASSISTANT_ROLES
+        is_waiting = any(not call.has_result for call in calls)
+        if text and is_of_agent and not is_waiting:
             trace.answer = text
 
-    def _check_is_read(self, value: Any, place: str) -> None:
-        """Raise a `TraceError` if an object has a call or result that this layout does not know."""
-        if isinstance(value, dict):
-            first_keys = {path.partition(".")[0] for paths in self.blocks for path in paths}
-            known = first_keys.union(self.ignored)
-            check_keys(value, frozenset(known), place=place, looked_for=f"the format {self.name}")
+    def _check_for_unread_call(self, value: Any, place: str) -> None:
+        """Check that a message or block has no call or result that this layout cannot read.
+
+        Raises:
+            TraceError: it has one; the message begins with `place`.
+        """
+        if not isinstance(value, dict):
+            return
+        known_keys = set(self.ignored)
+        for paths in self.blocks:
+            known_keys.update(_first_key(path) for path in paths)
+        check_keys(value, known_keys, place=place, looked_for=f"the format {self.name}")
 
 
 def first_at(value: Any, paths: Iterable[str]) -> Any:
-    """Return what the first path leads to that leads to a value; None if none does."""
+    """Return the value at the first of some paths that leads to a value; None if none does."""
     for path in paths:
-        inner = value_at(value, path)
-        if inner is not None:
-            return inner
+        inner_value = value_at(value, path)
+        if inner_value is not None:
+            return inner_value
     return None
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return what a path of keys and indices leads to; None if it leads nowhere."""
-    for key in _keys_of(path):
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key == "-1" and value:
-            value = value[-1]
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
+    """Return the value inside `value` that a path of keys and indices leads to.
+
+    None means that it leads nowhere, or to no value. The index -1 is that of a list's last item.
+    """
+    current = value
+    for key in _split_path(path):
+        if isinstance(current, dict):
+            current = current.get(key)
+        elif isinstance(current, list) and key == "-1" and current:
+            current = current[-1]
+        elif isinstance(current, list) and key.isdecimal() and int(key) < len(current):
+            current = current[int(key)]
         else:
             return None
-    return value
+    return current
 
 
-@cache
-def _keys_of(path: str) -> tuple[str, ...]:
-    """Return the keys of a path, which is one of those in the table."""
+@cache  # Paths are those in the table of layouts, so there are few.
+def _split_path(path: str) -> tuple[str, ...]:
+    """Return the keys and indices of a path, as text."""
     return tuple(path.split("."))
 
 
+def _first_key(path: str) -> str:
+    """Return the first key or index of a path."""
+    return _split_path(path)[0]
+
+
+def _is_index(key: str) -> bool:
+    """Return whether a part of a path is a place in a list counted from its start."""
+    return key.isdecimal()
+
+
 def _has_path(value: Any, path: str) -> bool:
-    """Return whether the last key of a path is there, even if it has no value."""
-    above, _, key = path.rpartition(".")
-    if above:
-        value = value_at(value, above)
-    if isinstance(value, list):
-        return value_at(value, key) is not None
-    return isinstance(value, dict) and key in value
+    """Return whether a path leads to a key inside `value`, even if the key has no value.
+
+    An index of a list must lead to a value.
+    """
+    path_to_holder, _, last_key = path.rpartition(".")
+    holder = value
+    if path_to_holder:
+        holder = value_at(value, path_to_holder)
+    if isinstance(holder, list):
+        return value_at(holder, last_key) is not None
+    return isinstance(holder, dict) and last_key in holder
 
 
-def _as_list(value: Any) -> Iterator[Any]:
-    """Yield the items of a list, or a single value; nothing for None."""
-    if isinstance(value, list):
-        yield from value
-    elif value is not None:
-        yield value
-
-
-def _message_of(error: Any) -> Any:
-    """Return the message of an error that is an object; any other error as it is."""
+def _message_of_error(error: Any) -> Any:
+    """Return the ``message`` of an error that is an object; any other error unchanged."""
     if isinstance(error, dict) and error.get("message"):
         return error["message"]
     return error
 
 
 def blocks_as_text(output: Any, *, otherwise: Any) -> Any:
-    """Return an output of blocks as one text if all are texts or JSON, else another value.
+    """Join an output that is a list of blocks of text or JSON; return `otherwise` if it is none.
 
     Bedrock has blocks such as ``{"text": "..."}`` and ``{"json": ...}``, without a type.
     """
@@ -415,7 +490,11 @@ def blocks_as_text(output: Any, *, otherwise: Any) -> Any:
 
 
 def _add_call(call: Call, trace: Trace) -> None:
-    """Add a call, a result, or both, which may repeat a call that is waiting for its result."""
-    if call.ended and call.id is not None and trace.waiting(call.id) is not None:
-        call.args = None  # The call is there already; this is its result alone.
-    trace.part(call)
+    """Add a call, its result, or both to a trace.
+
+    If a call with this id waits for its result there, only the result is added.
+    """
+    is_waiting_in_trace = call.id is not None and trace.first_waiting_call(call.id) is not None
+    if call.has_result and is_waiting_in_trace:
+        call.args = None  # Without arguments, it is a result alone.
+    trace.add_part(call)

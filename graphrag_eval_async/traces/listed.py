@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.aliases import BENCHMARK_STEP
-from graphrag_eval_async.traces.plain import shown
+from graphrag_eval_async.traces.plain import describe_keys
 from graphrag_eval_async.traces.trace import Trace, to_response
 
 if TYPE_CHECKING:
@@ -16,38 +16,56 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.traces.trace import TraceOptions
 
-TEXT2SPARQL, PLAIN = "text2sparql", "plain"
-TAKEN = {TEXT2SPARQL: ("question", "answer", "query", "qname"), PLAIN: ("question", "answer")}
-"""The keys that do not stay in a response, by format."""
+TEXT2SPARQL = "text2sparql"
+"""Name of the format of answers of that benchmark."""
+
+PLAIN = "plain"
+"""Name of the format of responses with the text of a question in place of its id."""
+
+READ_KEYS = {
+    TEXT2SPARQL: ("question", "answer", "query", "qname"),
+    PLAIN: ("question", "answer"),
+}
+"""The keys of an answer that do not stay in the response as they are, by format."""
 
 
 def steps_of_query(query: str | None, name: str = BENCHMARK_STEP) -> list[dict[str, Any]]:
-    """Return the step of an answer that is a SPARQL query; none if the query is empty."""
+    """Return a list of one step, named `name`, for a SPARQL query; empty for an empty query."""
     if not query or query.isspace():
         return []
     return [{"name": name, "status": "success", "args": {"query": query}}]
 
 
 def read_listed(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """Return the response of one answer: of TEXT2SPARQL, whose step is its query, or plain."""
-    record = value if isinstance(value, dict) else {}
-    if format == PLAIN:
-        _check_plain(value, record, options)
-        steps = record.get("actual_steps")
-    else:
-        _check_text2sparql(value, record)
-        step_names = options.get("step_names") or {}
-        steps = steps_of_query(record.get("query"), step_names.get(BENCHMARK_STEP, BENCHMARK_STEP))
-        if not options.get("question_id"):
-            name = record.get("qname")
-            options["question_id"] = str(name) if name else None
+    """Return the response that one answer makes.
 
-    question = record.get("question")
+    Args:
+        value: the answer. That of TEXT2SPARQL has a query, which becomes the response's step.
+        format: `TEXT2SPARQL` or `PLAIN`.
+        options: see `TraceOptions`.
+
+    Raises:
+        TraceError: the answer lacks a key of its format.
+    """
+    answer = value if isinstance(value, dict) else {}
+    if format == PLAIN:
+        _check_plain(value, answer, options)
+        steps = answer.get("actual_steps")
+    else:
+        _check_text2sparql(value, answer)
+        step_names = options.get("step_names") or {}
+        step_name = step_names.get(BENCHMARK_STEP, BENCHMARK_STEP)
+        steps = steps_of_query(answer.get("query"), step_name)
+        question_name = answer.get("qname")
+        if not options.get("question_id"):
+            options["question_id"] = str(question_name) if question_name else None
+
+    question = answer.get("question")
     trace = Trace(
         format,
         question=question if isinstance(question, str) else None,
-        dataset=record.get("dataset"),
-        answer=record.get("answer"),
+        dataset=answer.get("dataset"),
+        answer=answer.get("answer"),
     )
     response = to_response(trace, **options)
     response["actual_steps"] = steps
@@ -57,16 +75,30 @@ def read_listed(value: Any, format: str, **options: Unpack[TraceOptions]) -> dic
     return {key: field for key, field in response.items() if field is not None}
 
 
-def _check_plain(value: Any, record: Mapping[str, Any], options: TraceOptions) -> None:
-    """Raise a `TraceError` if a plain answer has no question."""
-    if "question" not in record and not options.get("question_id"):
-        raise TraceError(f"expected an object with question and answer, got {shown(value)}")
+def _check_plain(value: Any, answer: Mapping[str, Any], options: TraceOptions) -> None:
+    """Check that a plain answer has a question, or that the options have its id.
+
+    `answer` is the same as `value`, or empty if `value` is no object.
+
+    Raises:
+        TraceError: there is neither.
+    """
+    if "question" not in answer and not options.get("question_id"):
+        keys = describe_keys(value)
+        raise TraceError(f"expected an object with question and answer, got {keys}")
 
 
-def _check_text2sparql(value: Any, record: Mapping[str, Any]) -> None:
-    """Raise a `TraceError` if an answer of TEXT2SPARQL has neither query nor error."""
-    if "query" not in record and "error" not in record:
-        raise TraceError(f"expected an object with question and query, got {shown(value)}")
-    query = record.get("query")
+def _check_text2sparql(value: Any, answer: Mapping[str, Any]) -> None:
+    """Check that an answer of TEXT2SPARQL has an error, or a query that is text or None.
+
+    `answer` is the same as `value`, or empty if `value` is no object.
+
+    Raises:
+        TraceError: it has neither.
+    """
+    if "query" not in answer and "error" not in answer:
+        keys = describe_keys(value)
+        raise TraceError(f"expected an object with question and query, got {keys}")
+    query = answer.get("query")
     if not isinstance(query, str | None):
-        raise TraceError(f"query: expected text, got {shown(query)}")
+        raise TraceError(f"query: expected text, got {describe_keys(query)}")

@@ -5,23 +5,25 @@ returned.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.outputs import unwrapped
 from graphrag_eval_async.traces.frameworks import layout_of_message_in_span
 from graphrag_eval_async.traces.plain import (
     block_text,
+    decode_object_or_list,
     dict_at,
-    first,
+    first_value,
     json_of,
-    said,
-    structure,
     text_of,
+    visible_text,
 )
-from graphrag_eval_async.traces.trace import Call, Trace, call_of
+from graphrag_eval_async.traces.trace import Call, Trace, make_call
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphrag_eval_async.traces.spans import Span
 
 _ROLES = {
@@ -34,64 +36,151 @@ _ROLES = {
     **dict.fromkeys(("chat", "ChatMessage"), "system"),
     "request": "request",
 }
-_OPENAI = ("openai", "responses", "agents")  # There, results of tools have no images.
+"""Who speaks in a message, by its role, kind or class: user, assistant, tool, system, or
+"request" for the messages of Pydantic AI that may be of several.
+"""
 
-_OF_CLIENT = frozenset({"tool_call", "tool_use", "tool-call", "function_call", "custom_tool_call"})
-_CALLS = _OF_CLIENT | {"server_tool_use", "mcp_tool_use", "server_tool_call", "builtin-tool-call"}
-_TEXTS = frozenset({"text", "input_text", "output_text", "user-prompt"})
-_RESULTS = ("tool_result", "tool_call_response", "tool-return", "_call_output")
-_KINDS = ("type", "part_kind")
-_IDS = ("call_id", "tool_call_id", "tool_use_id", "id")
-_ARGS = ("arguments", "input", "args", "server_tool_call")
-_OUTPUTS = ("response", "result", "server_tool_call_response", "output", "content")
-_OF_HOSTED = ("results", "outputs", "output", "result")
-_OF_MESSAGES = {"role", "parts", "lc"}
-_NOT_ARGS = {"id", "type", "status", "call_id", "error", *_OF_HOSTED}
+_OPENAI_FORMATS = ("openai", "responses", "agents")
+"""Formats in which results of tools have no images."""
 
-_GIVEN_AND_MADE = [
-    (role, (f"gen_ai.{way}.messages", f"gen_ai.{old}"), (f"llm.{way}_messages.", f"gen_ai.{old}."))
-    for role, way, old in (("user", "input", "prompt"), ("assistant", "output", "completion"))
-]
-_OF_ADK = [
-    ("user", ("gcp.vertex.agent.llm_request",), ()),
-    ("assistant", ("gcp.vertex.agent.llm_response",), ()),
-]
-_HISTORIES = ("pydantic_ai.all_messages", "all_messages_events", "events")
-_EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
-_EVENTS["gen_ai.choice"] = "assistant"
+_CLIENT_CALL_KINDS = frozenset(
+    {"tool_call", "tool_use", "tool-call", "function_call", "custom_tool_call"}
+)
+"""Kinds of blocks with a call whose result the client sends."""
 
-# Where they are, the role that they have by default, and the messages.
-Messages = list[tuple[str, str, Any]]
+_CALL_KINDS = _CLIENT_CALL_KINDS | {
+    "server_tool_use",
+    "mcp_tool_use",
+    "server_tool_call",
+    "builtin-tool-call",
+}
+"""Kinds of blocks with a call."""
+
+_TEXT_KINDS = frozenset({"text", "input_text", "output_text", "user-prompt"})
+"""Kinds of blocks of text."""
+
+_RESULT_KIND_ENDINGS = ("tool_result", "tool_call_response", "tool-return", "_call_output")
+"""How kinds of blocks with a result end."""
+
+_KIND_KEYS = ("type", "part_kind")
+_ID_KEYS = ("call_id", "tool_call_id", "tool_use_id", "id")
+_ARGUMENT_KEYS = ("arguments", "input", "args", "server_tool_call")
+_OUTPUT_KEYS = ("response", "result", "server_tool_call_response", "output", "content")
+"""Keys of a block at which its kind, the id of a call, its arguments, or a result may stand."""
+
+_HOSTED_OUTPUT_KEYS = ("results", "outputs", "output", "result")
+"""Keys of an item of OpenAI at which a tool that ran on its server has its result."""
+
+_NO_ARGUMENT_KEYS = {"id", "type", "status", "call_id", "error", *_HOSTED_OUTPUT_KEYS}
+"""Keys of such an item that are no arguments of its call."""
+
+_MESSAGE_KEYS = {"role", "parts", "lc"}
+"""Keys of which a message has at least one; ``lc`` is that of LangChain."""
+
+_FAILURES_BY_STATUS = {"success": False, "error": True, "failed": True}
+"""Whether a call failed, by the status of its result."""
+
+_HISTORY_ATTRIBUTES = ("pydantic_ai.all_messages", "all_messages_events", "events")
+"""Attributes of spans in which Pydantic AI writes whole histories."""
+
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+"""Roles of the messages in events of spans, by name of the event."""
+
+
+class _ModelAttributes(NamedTuple):
+    """Attributes of spans that hold the input or output of a model.
+
+    Attributes:
+        role: role of messages there that have none.
+        keys: attributes with all messages as JSON.
+        prefixes: how attributes begin that have one field of one message each.
+    """
+
+    role: str
+    keys: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+
+
+_GENERAL_ATTRIBUTES = (
+    _ModelAttributes(
+        role="user",
+        keys=("gen_ai.input.messages", "gen_ai.prompt"),
+        prefixes=("llm.input_messages.", "gen_ai.prompt."),
+    ),
+    _ModelAttributes(
+        role="assistant",
+        keys=("gen_ai.output.messages", "gen_ai.completion"),
+        prefixes=("llm.output_messages.", "gen_ai.completion."),
+    ),
+)
+"""Attributes of the GenAI conventions, OpenInference and Traceloop."""
+
+_ADK_ATTRIBUTES = (
+    _ModelAttributes(role="user", keys=("gcp.vertex.agent.llm_request",)),
+    _ModelAttributes(role="assistant", keys=("gcp.vertex.agent.llm_response",)),
+)
+"""Attributes of Google ADK."""
+
+
+class SpanMessages(NamedTuple):
+    """Messages in one attribute or event of a span.
+
+    Attributes:
+        source: name of the attribute or event, for problems.
+        default_role: role of messages that have none; empty if that is not known.
+        value: a list of messages, an object that holds it, or one message.
+    """
+
+    source: str
+    default_role: str
+    value: Any
 
 
 def is_message(value: dict[str, Any]) -> bool:
     """Return whether an item of a history is a message, with or without an envelope."""
     kind = value.get("type")
-    if not _OF_MESSAGES.isdisjoint(value) or (isinstance(kind, str) and kind in _ROLES):
+    if not _MESSAGE_KEYS.isdisjoint(value) or (isinstance(kind, str) and kind in _ROLES):
         return True
     return isinstance(value.get("message"), dict)
 
 
-def opened_message(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a message without the envelope of LangChain or of a choice."""
+def unwrap_message(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a message without the envelope of LangChain, or of a choice of a completion.
+
+    A message without an envelope is returned unchanged.
+    """
     if "role" in value:
         return value
     for key in ("data", "kwargs", "message"):
-        inner = value.get(key)
-        if isinstance(inner, dict):
+        message = value.get(key)
+        if isinstance(message, dict):
             kind = value.get("type")
             class_path = value.get("id")
             if isinstance(class_path, list) and class_path:
+                # LangChain serialises the class of a message, which tells its role, as the id.
                 kind = class_path[-1]
-            return {"type": kind} | inner
+            return {"type": kind} | message
     return value
 
 
 def role_of(message: dict[str, Any], default: str = "") -> str:
-    """Return the role of a message without an envelope, as `_ROLES` has it."""
+    """Return the role of a message without an envelope, in one word for all formats.
+
+    The words are user, assistant, tool, system and request. An unknown role is returned as it is,
+    and `default` stands for a missing one.
+    """
     for key in ("type", "role", "kind"):
         role = message.get(key)
-        if isinstance(role, str) and (role in _ROLES or key == "role"):
+        if not isinstance(role, str):
+            continue
+        # The type and kind of a message may also say something else.
+        if role in _ROLES or key == "role":
             return _ROLES.get(role, role)
     return _ROLES.get(default, default)
 
@@ -114,76 +203,83 @@ class _Content:
 
 
 def read_message(
-    message: dict[str, Any], trace: Trace, default_role: str = "", *, is_new: bool = False
+    message: dict[str, Any], trace: Trace, default_role: str = "", *, is_made: bool = False
 ) -> None:
     """Add what a message without an envelope says, calls and returns to a trace.
 
     Args:
         message: the message.
-        trace: what is read is added to it.
+        trace: the trace; also gets problems with the message.
         default_role: role of a message that has none.
-        is_new: whether a span tells of the making of its calls, not of passing them on.
+        is_made: whether the message was made in this trace, so that its calls were, too.
     """
     role = role_of(message, default_role)
-    content = message.get("content")
+    body = message.get("content")
     parts = message.get("parts")
-    if role == "user" and parts is None and content and isinstance(content, str):
-        trace.ask(content)  # Most messages of users are like this.
+    if role == "user" and parts is None and body and isinstance(body, str):
+        trace.start_turn(body)  # Most messages of users are like this.
         return
 
     if isinstance(parts, list) and parts:
-        content = parts
-    read = _read_calls_and_text(message | {"content": content}, role, trace)
-    is_image_of_tool = read.has_other_block and _ends_with_result_of_openai(trace)
-    for call in read.calls:
-        call.is_new = is_new
-        trace.part(call)
+        body = parts
+    content = _read_calls_and_text(message | {"content": body}, role, trace)
+    shows_image_of_tool = content.has_other_block and _ends_with_result_of_openai(trace)
+    for call in content.calls:
+        call.is_made_in_trace = is_made
+        trace.add_part(call)
 
     if role in ("request", ""):
-        role = _role_of_request(role, content)
+        role = _role_of_request(role, body)
     if role == "user":
         # Texts and images beside results, or right after them, are what a tool shows.
-        is_asked = not read.calls and not is_image_of_tool
-        if is_asked and (read.text or trace.format != "otlp"):
-            trace.ask(read.text)
-    elif role == "assistant" and read.text and not read.has_waiting_call:
-        trace.answer = read.text
+        is_question = not content.calls and not shows_image_of_tool
+        if is_question and (content.text or trace.format != "otlp"):
+            trace.start_turn(content.text)
+    elif role == "assistant":
+        if content.text and not content.has_waiting_call:
+            trace.answer = content.text
     elif role not in _ROLES:
         name = role or text_of(message.get("type")) or "none"
-        trace.problem(f"a message of the unknown role {name}")
+        trace.add_problem(f"a message of the unknown role {name}")
 
 
 def _read_calls_and_text(message: dict[str, Any], role: str, trace: Trace) -> _Content:
-    """Return the calls, results and text of a message whose parts, if it has any, are its content.
+    """Return the calls, results and text of a message, from its content and beside it.
 
-    What cannot be read becomes a problem of the trace.
+    The parts of a message that has parts are its content. What cannot be read is noted as a
+    problem of the trace.
     """
-    content = message["content"]
+    body = message["content"]
     has_parts = message.get("parts") is not None
     if "tool_call_id" in message or (role == "tool" and not has_parts):
-        result = _result_of(message, message.get("tool_call_id"), output_of(message))
-        read = _Content(calls=[result])
+        output = rows_or_content(message)
+        result = _make_result(message, call_id=message.get("tool_call_id"), output=output)
+        content = _Content(calls=[result])
     else:
-        if content is None:
-            content = message.get("refusal")
-        read = _read_content(content, trace, is_parts=has_parts)
+        if body is None:
+            body = message.get("refusal")
+        content = _read_content(body, trace, is_parts=has_parts)
     if role == "assistant" or "tool_calls" in message:
-        _add_calls_beside(message, read, trace)
-    return read
+        _add_calls_beside_content(message, content, trace)
+    return content
 
 
 def _ends_with_result_of_openai(trace: Trace) -> bool:
-    """Return whether the last that a trace has is a result in a format of OpenAI.
+    """Return whether the last part of a trace is a result, in a format of OpenAI.
 
-    Results have no images there: an image is shown by the next message of the user.
+    Results have no images there: the next message of the user shows an image that a tool returned.
     """
-    if trace.format not in _OPENAI or trace.answer is not None or not trace.calls:
+    if trace.format not in _OPENAI_FORMATS or trace.answer is not None or not trace.calls:
         return False
-    return trace.calls[-1].ended
+    return trace.calls[-1].has_result
 
 
 def _role_of_request(role: str, content: Any) -> str:
-    """Return who sent a request of Pydantic AI, which also sends what the user did not say."""
+    """Return the role of a message that is a request of Pydantic AI, or has no role.
+
+    It is the user's if it has a part with a prompt of the user. Else a request is the system's,
+    and a message without a role stays without.
+    """
     blocks = content if isinstance(content, list) else []
     for block in blocks:
         if isinstance(block, dict) and block.get("part_kind") == "user-prompt":
@@ -193,137 +289,165 @@ def _role_of_request(role: str, content: Any) -> str:
     return ""
 
 
-def _read_content(content: Any, trace: Trace, *, is_parts: bool) -> _Content:
-    """Return what a content has; what cannot be read becomes a problem of the trace."""
-    if not isinstance(content, list):
-        whole_text = said(content)
-        if not whole_text and content not in (None, ""):
-            trace.problem(f"a content that is neither text nor a list: {text_of(content)}")
+def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
+    """Return the calls, results and text in the content of a message.
+
+    Args:
+        body: text, a block, or a list of texts and blocks.
+        trace: gets a problem for each part that cannot be read.
+        is_parts: whether they are the parts of a message, which are never bare texts.
+    """
+    if not isinstance(body, list):
+        whole_text = visible_text(body)
+        if not whole_text and body not in (None, ""):
+            trace.add_problem(f"a content that is neither text nor a list: {text_of(body)}")
         return _Content(whole_text)
 
-    read = _Content()
+    content = _Content()
     texts: list[str] = []
-    for block in content:
+    for block in body:
+        if isinstance(block, str) and not is_parts:
+            texts.append(block)
+            continue
         if not isinstance(block, dict):
-            if isinstance(block, str) and not is_parts:
-                texts.append(block)
-            else:
-                trace.problem(f"a part of a message that is no object: {json_of(block)}")
+            trace.add_problem(f"a part of a message that is no object: {json_of(block)}")
             continue
 
-        call = part_of(block)
+        call = call_in_block(block)
         text = block_text(block)
         if call is not None:
-            read.calls.append(call)
-            if not call.ended and first(block, *_KINDS) in _OF_CLIENT:
-                read.has_waiting_call = True
+            content.calls.append(call)
+            if not call.has_result and first_value(block, *_KIND_KEYS) in _CLIENT_CALL_KINDS:
+                content.has_waiting_call = True
             texts.clear()  # What comes before a call is not the answer.
         elif text is not None:
             texts.append(text)
         elif "part_kind" not in block:
-            read.has_other_block = True
-    read.text = "\n".join(filter(None, texts))
-    return read
+            content.has_other_block = True
+    content.text = "\n".join(text for text in texts if text)
+    return content
 
 
-def _add_calls_beside(message: dict[str, Any], read: _Content, trace: Trace) -> None:
-    """Add the calls beside the content of a message, which some formats repeat in the content."""
-    calls = _calls_beside(message, trace)
-    ids = {call.id for call in calls}
-    others = [call for call in read.calls if call.ended or call.id not in ids]
-    read.calls = others + calls
-    if calls:
-        read.has_waiting_call = True
+def _add_calls_beside_content(message: dict[str, Any], content: _Content, trace: Trace) -> None:
+    """Add the calls that a message has beside its content to `content`.
+
+    Some formats repeat these calls in the content; such a call is replaced.
+    """
+    calls_beside = _calls_beside_content(message, trace)
+    ids = {call.id for call in calls_beside}
+    other_calls = [call for call in content.calls if call.has_result or call.id not in ids]
+    content.calls = other_calls + calls_beside
+    if calls_beside:
+        content.has_waiting_call = True
 
 
-def _calls_beside(message: dict[str, Any], trace: Trace) -> list[Call]:
-    """Return the calls that stand beside the content of a message."""
-    calls: list[Any] = []
+def _calls_beside_content(message: dict[str, Any], trace: Trace) -> list[Call]:
+    """Return the calls that stand beside the content of a message, such as at ``tool_calls``.
+
+    What is no list of calls, or no call, is noted as a problem of the trace.
+    """
+    values: list[Any] = []
     for key in ("tool_calls", "invalid_tool_calls"):
-        listed = structure(message.get(key))
-        if isinstance(listed, list):
-            calls += listed
-        elif listed:
-            trace.problem(f"calls that are no list: {text_of(listed)}")
+        calls = decode_object_or_list(message.get(key))
+        if isinstance(calls, list):
+            values += calls
+        elif calls:
+            trace.add_problem(f"calls that are no list: {text_of(calls)}")
     if message.get("function_call"):
-        calls.append({"function": message["function_call"]})
+        values.append({"function": message["function_call"]})
 
+    # LangChain keeps the calls as the provider wrote them, which are needed if it found none.
     provider_calls = dict_at(message, "additional_kwargs").get("tool_calls")
-    if not calls and provider_calls:
-        return _calls_beside({"tool_calls": provider_calls}, trace)
+    if not values and provider_calls:
+        return _calls_beside_content({"tool_calls": provider_calls}, trace)
 
-    for call in calls:
-        if not isinstance(call, dict):
-            trace.problem(f"a call that is no object: {json_of(call)}")
-    return [_call_beside(call) for call in calls if isinstance(call, dict)]
+    for value in values:
+        if not isinstance(value, dict):
+            trace.add_problem(f"a call that is no object: {json_of(value)}")
+    return [_read_call(value) for value in values if isinstance(value, dict)]
 
 
-def _call_beside(value: dict[str, Any]) -> Call:
-    """Return the call that an object beside the content of a message is."""
-    call = dict_at(value, "tool_call") or value
+def _read_call(value: dict[str, Any]) -> Call:
+    """Return the call in an object of the list ``tool_calls`` of a message."""
+    call = dict_at(value, "tool_call") or value  # OpenInference wraps each call.
     custom = dict_at(call, "custom")
     if custom:
-        return call_of(custom.get("name"), call.get("id"), {"input": custom.get("input")})
-    call = call | dict_at(call, "function")
-    return call_of(call.get("name"), call.get("id"), first(call, "arguments", "args"))
+        args = {"input": custom.get("input")}  # The input of a custom tool is text.
+        return make_call(custom.get("name"), call.get("id"), args)
+
+    call_and_function = call | dict_at(call, "function")
+    name = call_and_function.get("name")
+    args = first_value(call_and_function, "arguments", "args")
+    return make_call(name, call_and_function.get("id"), args)
 
 
-def part_of(block: dict[str, Any]) -> Call | None:
-    """Return the call or result that a block of a message or an item of OpenAI is, or None."""
-    kind = block.get("type") or first(block, *_KINDS)
-    if not isinstance(kind, str) or kind in _TEXTS:
+def call_in_block(block: dict[str, Any]) -> Call | None:
+    """Return the call or result that a block of a message, or an item of OpenAI, holds.
+
+    The result is None if the block holds something else, such as text.
+    """
+    kind = block.get("type") or first_value(block, *_KIND_KEYS)
+    if not isinstance(kind, str) or kind in _TEXT_KINDS:
         return None
 
-    name = first(block, "name", "tool_name")
-    if kind in _CALLS:
-        args = first(block, *_ARGS)
+    name = first_value(block, "name", "tool_name")
+    if kind in _CALL_KINDS:
+        args = first_value(block, *_ARGUMENT_KEYS)
         if kind == "custom_tool_call":
-            args = {"input": block.get("input")}
-        return call_of(name, first(block, *_IDS), args)
+            args = {"input": block.get("input")}  # The input of a custom tool is text.
+        return make_call(name, first_value(block, *_ID_KEYS), args)
 
-    is_retry = kind == "retry-prompt" and name is not None
-    if kind.endswith(_RESULTS) or is_retry:
-        return _result_of(block, first(block, *_IDS), first(block, *_OUTPUTS))
+    # Pydantic AI asks the model to try again if a call failed; without a name, to answer again.
+    is_failed_call = kind == "retry-prompt" and name is not None
+    if kind.endswith(_RESULT_KIND_ENDINGS) or is_failed_call:
+        call_id = first_value(block, *_ID_KEYS)
+        output = first_value(block, *_OUTPUT_KEYS)
+        return _make_result(block, call_id=call_id, output=output)
     if kind.endswith("_call"):
-        return _hosted(block, kind)
+        return _read_hosted_call(block, kind)
     return None
 
 
-def _hosted(item: dict[str, Any], kind: str) -> Call:
-    """Return the call of a tool that the server runs, such as file search, with its result."""
+def _read_hosted_call(item: dict[str, Any], kind: str) -> Call:
+    """Return the call of a tool that ran on a server of OpenAI, such as file search.
+
+    `kind` is the type of the item, such as "file_search_call". The item tells the result, too,
+    unless the tool is still running, or runs on the user's computer.
+    """
     name = item.get("name")
     args = item.get("arguments")
     if kind != "mcp_call":
+        # Its arguments are all fields that are nothing else.
         name = kind.removesuffix("_call")
         args = {
-            key: value for key, value in item.items() if value is not None and key not in _NOT_ARGS
+            key: value
+            for key, value in item.items()
+            if value is not None and key not in _NO_ARGUMENT_KEYS
         }
-    call = call_of(name, first(item, "call_id", "id"), args or {})
+    call = make_call(name, first_value(item, "call_id", "id"), args or {})
 
-    output = first(item, *_OF_HOSTED)
+    output = first_value(item, *_HOSTED_OUTPUT_KEYS)
     error = item.get("error")
     status = item.get("status")
     if isinstance(error, dict):
         error = error.get("content") or error.get("message") or error
-    # Calls of the user's own computer or shell have their results in items of their own.
+
+    # Calls of the user's own computer or shell have a call_id, and their results in other items.
     is_waiting = "call_id" in item or status == "in_progress"
-    has_result = error is not None or output is not None or status == "failed"
-    if has_result or not is_waiting:
+    tells_result = error is not None or output is not None or status == "failed"
+    if tells_result or not is_waiting:
         has_failed = error is not None or status in ("failed", "incomplete")
-        call.end(output if error is None else error, has_failed)
+        call.set_result(output if error is None else error, has_failed)
     return call
 
 
-_FAILURES_BY_STATUS = {"success": False, "error": True, "failed": True}
-
-
-def _result_of(value: dict[str, Any], key: Any, output: Any) -> Call:
-    """Return a result.
+def _make_result(value: dict[str, Any], *, call_id: Any, output: Any) -> Call:
+    """Return the result of a call, without its arguments.
 
     Args:
-        value: the block or message. A mark, a status, an outcome, or an error code in place of the
-            output says whether the call failed.
-        key: id of the call.
+        value: the block or message that holds the result. It says whether the call failed by a
+            mark, an outcome, a status, or an error code in place of the output.
+        call_id: id of the call.
         output: what the tool returned.
     """
     failed: bool | None
@@ -336,15 +460,19 @@ def _result_of(value: dict[str, Any], key: Any, output: Any) -> Call:
     else:
         failed = _FAILURES_BY_STATUS.get(str(value.get("status")))
 
-    # Of tools that run on servers of Anthropic.
+    # Tools that run on servers of Anthropic return an error code.
     if isinstance(output, dict) and output.get("error_code") is not None:
         output = output["error_code"]
         failed = True
-    return call_of(first(value, "name", "tool_name"), key).end(output, failed)
+    name = first_value(value, "name", "tool_name")
+    return make_call(name, call_id).set_result(output, failed)
 
 
-def tool_message(value: Any) -> dict[str, Any] | None:
-    """Return the message of a tool that a tool of LangChain returned, also in a `Command`."""
+def find_tool_message(value: Any) -> dict[str, Any] | None:
+    """Return the message in what a tool of LangChain returned; None if it returned no message.
+
+    The message may also stand in the update of a `Command`.
+    """
     candidates = [value]
     if isinstance(value, dict) and isinstance(value.get("update"), dict):
         messages = value["update"].get("messages")
@@ -352,23 +480,26 @@ def tool_message(value: Any) -> dict[str, Any] | None:
             candidates = messages
     for candidate in candidates:
         if isinstance(candidate, dict):
-            message = opened_message(candidate)
+            message = unwrap_message(candidate)
             if "tool_call_id" in message:
                 return message
     return None
 
 
-def output_of(message: dict[str, Any]) -> Any:
-    """Return the output of a tool of LangChain: the artifact if only that has rows."""
+def rows_or_content(message: dict[str, Any]) -> Any:
+    """Return the output of a tool from its message: the content or, of LangChain, the artifact.
+
+    The artifact is the output only if it has rows of a table, and the content has none.
+    """
     content = message.get("content")
     artifact = message.get("artifact")
     if artifact is not None and _has_rows(artifact) and not _has_rows(content):
-        return documents_of(artifact)
+        return convert_documents(artifact)
     return content
 
 
 def _has_rows(value: Any) -> bool:
-    """Return whether a value is results of SPARQL or a list of objects, in any form."""
+    """Return whether a value, or its JSON text, is results of SPARQL or a list of objects."""
     if isinstance(value, list):
         value = text_of(value)
     rows = unwrapped(value)
@@ -377,15 +508,18 @@ def _has_rows(value: Any) -> bool:
     return isinstance(rows, dict) and "head" in rows
 
 
-def documents_of(output: Any) -> Any:
-    """Return documents of LangChain as `retrieval` steps have them; all else as it is."""
+def convert_documents(output: Any) -> Any:
+    """Convert a list of documents of LangChain to objects with id, text and metadata.
+
+    Outputs of `retrieval` steps have such objects. Any other output is returned unchanged.
+    """
     if not isinstance(output, list) or not output:
         return output
     documents = []
     for value in output:
         document = value
         if isinstance(value, dict):
-            document = dict_at(value, "kwargs") or value
+            document = dict_at(value, "kwargs") or value  # Serialised documents have an envelope.
         if not isinstance(document, dict) or "page_content" not in document:
             return output
         documents.append(
@@ -398,169 +532,210 @@ def documents_of(output: Any) -> Any:
     return documents
 
 
-def histories_of(span: Span) -> list[Trace]:
-    """Return the histories that the attributes and events of a span have."""
+def read_histories(span: Span) -> list[Trace]:
+    """Return the histories in the attributes and events of a span, each read as a trace."""
     attributes = span.attributes
-    sources = [_inputs_and_outputs(attributes), _messages_of_ai_sdk(attributes)]
+    messages_by_source = [
+        _messages_of_attributes(attributes, (*_GENERAL_ATTRIBUTES, *_ADK_ATTRIBUTES)),
+        _messages_of_ai_sdk(attributes),
+    ]
     if span.kind == "model":
-        sources.append(_messages_of_mlflow(attributes))
-    for key in _HISTORIES:
-        value = structure(attributes.get(key))
-        if value is not None and (key != "events" or _has_event_names(value)):
-            sources.append([(key, "", value)])
-    sources.append(_indexed_messages(attributes))
-    if span.kind != "tool":  # Strands writes arguments and result of a tool as events, too.
-        sources.append(_messages_of_events(span))
-    return [_history(messages) for messages in sources if messages]
+        messages_by_source.append(_messages_of_mlflow(attributes))
+    for key in _HISTORY_ATTRIBUTES:
+        value = decode_object_or_list(attributes.get(key))
+        if value is None or (key == "events" and not _has_message_events(value)):
+            continue
+        messages_by_source.append([SpanMessages(key, "", value)])
+    messages_by_source.append(_messages_of_indexed_attributes(attributes))
+    if span.kind != "tool":
+        # Events of tools' spans are no messages: Strands writes arguments and result there.
+        messages_by_source.append(_messages_of_events(span))
+    return [_read_history(messages) for messages in messages_by_source if messages]
 
 
-def _has_event_names(value: Any) -> bool:
-    """Return whether any object in a list is an event of a message."""
+def _has_message_events(value: Any) -> bool:
+    """Return whether any object in a list has a name of an event, as Pydantic AI's messages do."""
     events = value if isinstance(value, list) else []
     return any(isinstance(event, dict) and "event.name" in event for event in events)
 
 
-def _indexed_messages(attributes: dict[str, Any]) -> Messages:
-    """Return the messages in attributes that have an index, such as ``gen_ai.prompt.0.role``."""
-    messages: Messages = []
-    for role, _, prefixes in _GIVEN_AND_MADE:
-        for prefix in prefixes:
-            values = indexed(attributes, prefix)
-            if values:
-                messages.append((prefix, role, values))
-    return messages
-
-
-def _messages_of_events(span: Span) -> Messages:
-    """Return the messages in the events of a span."""
-    messages: Messages = []
-    for name, attributes in span.events:
-        if name not in _EVENTS:
-            messages += _inputs_and_outputs(attributes)
-            continue
-        body = structure(attributes.get("gen_ai.event.content"))
-        if not isinstance(body, dict):
-            body = attributes
-        messages.append((name, "", {"event.name": name, **body}))
-    return messages
-
-
-def _inputs_and_outputs(attributes: dict[str, Any]) -> Messages:
-    """Return the messages in attributes that hold all inputs or outputs of a model."""
-    messages: Messages = []
-    for role, keys, _ in (*_GIVEN_AND_MADE, *_OF_ADK):
+def _messages_of_attributes(
+    attributes: dict[str, Any], model_attributes: Iterable[_ModelAttributes]
+) -> list[SpanMessages]:
+    """Return the messages in attributes that hold all inputs or outputs of a model as JSON."""
+    messages: list[SpanMessages] = []
+    for role, keys, _ in model_attributes:
         for key in keys:
             value = attributes.get(key)
             # ADK writes empty objects into spans that are not of models.
             if value not in (None, "{}"):
-                messages.append((key, role, structure(value)))
+                messages.append(SpanMessages(key, role, decode_object_or_list(value)))
     return messages
 
 
-def _messages_of_ai_sdk(attributes: dict[str, Any]) -> Messages:
-    """Return the messages in the attributes that Vercel's AI SDK writes."""
-    messages: Messages = []
-    prompt = structure(first(attributes, "ai.prompt.messages", "ai.prompt"))
+def _messages_of_indexed_attributes(attributes: dict[str, Any]) -> list[SpanMessages]:
+    """Return the messages in attributes with an index, such as ``gen_ai.prompt.0.role``."""
+    messages: list[SpanMessages] = []
+    for role, _, prefixes in _GENERAL_ATTRIBUTES:
+        for prefix in prefixes:
+            values = collect_indexed(attributes, prefix)
+            if values:
+                messages.append(SpanMessages(prefix, role, values))
+    return messages
+
+
+def _messages_of_events(span: Span) -> list[SpanMessages]:
+    """Return the messages in the events of a span.
+
+    An event is a message, which its name tells, or has all inputs or outputs of a model.
+    """
+    messages: list[SpanMessages] = []
+    for name, attributes in span.events:
+        if name not in _EVENT_ROLES:
+            all_attributes = (*_GENERAL_ATTRIBUTES, *_ADK_ATTRIBUTES)
+            messages += _messages_of_attributes(attributes, all_attributes)
+            continue
+        message = decode_object_or_list(attributes.get("gen_ai.event.content"))
+        if not isinstance(message, dict):
+            message = attributes
+        messages.append(SpanMessages(name, "", {"event.name": name, **message}))
+    return messages
+
+
+def _messages_of_ai_sdk(attributes: dict[str, Any]) -> list[SpanMessages]:
+    """Return the messages in the attributes that Vercel's AI SDK writes: prompt and response."""
+    messages: list[SpanMessages] = []
+    prompt = decode_object_or_list(first_value(attributes, "ai.prompt.messages", "ai.prompt"))
     if isinstance(prompt, dict) and isinstance(prompt.get("prompt"), str):
         prompt = [{"role": "user", "content": prompt["prompt"]}]
     if prompt is not None:
-        messages.append(("ai.prompt", "user", prompt))
+        messages.append(SpanMessages("ai.prompt", "user", prompt))
 
-    calls = structure(attributes.get("ai.response.toolCalls"))
+    calls = decode_object_or_list(attributes.get("ai.response.toolCalls"))
     content: Any = attributes.get("ai.response.text")
     if isinstance(calls, list) and calls:
         content = [{"type": "tool-call", **call} for call in calls if isinstance(call, dict)]
     if content:
-        answer = {"role": "assistant", "content": content}
-        messages.append(("ai.response", "assistant", [answer]))
+        response = [{"role": "assistant", "content": content}]
+        messages.append(SpanMessages("ai.response", "assistant", response))
     return messages
 
 
-def _messages_of_mlflow(attributes: dict[str, Any]) -> Messages:
-    """Return the messages in what MLflow records of a call to a model."""
-    inputs = structure(attributes.get("mlflow.spanInputs"))
-    outputs = structure(attributes.get("mlflow.spanOutputs"))
-    messages: Messages = []
+def _messages_of_mlflow(attributes: dict[str, Any]) -> list[SpanMessages]:
+    """Return the messages in the inputs and outputs that MLflow records of a call to a model."""
+    messages: list[SpanMessages] = []
+    inputs = decode_object_or_list(attributes.get("mlflow.spanInputs"))
     if isinstance(inputs, dict) and isinstance(inputs.get("messages"), list):
-        messages.append(("mlflow.spanInputs", "user", inputs["messages"]))
+        messages.append(SpanMessages("mlflow.spanInputs", "user", inputs["messages"]))
+
+    outputs = decode_object_or_list(attributes.get("mlflow.spanOutputs"))
     if isinstance(outputs, dict):
-        answers = outputs["choices"] if isinstance(outputs.get("choices"), list) else [outputs]
-        messages.append(("mlflow.spanOutputs", "assistant", answers))
+        choices = outputs.get("choices")
+        answers = choices if isinstance(choices, list) else [outputs]
+        messages.append(SpanMessages("mlflow.spanOutputs", "assistant", answers))
     return messages
 
 
-def _history(messages: Messages) -> Trace:
-    """Return the history that messages of a span make."""
+def _read_history(messages: Iterable[SpanMessages]) -> Trace:
+    """Return the trace that the messages of a span make, read in their order.
+
+    What cannot be read is noted as a problem of the trace.
+    """
     history = Trace("otlp", "all")
-    for key, role, value in messages:
-        listed = value
+    for source, default_role, value in messages:
+        listed_messages = value
         if isinstance(value, dict):
-            listed = first(value, "messages", "contents")
-            if not isinstance(listed, list):
-                listed = [value]
-        if not isinstance(listed, list):
-            history.problem(f"{key}: no list of messages, perhaps cut: {json_of(listed)}")
+            listed_messages = first_value(value, "messages", "contents")
+            if not isinstance(listed_messages, list):
+                listed_messages = [value]  # The object is a message itself.
+        if not isinstance(listed_messages, list):
+            cut_text = json_of(listed_messages)
+            history.add_problem(f"{source}: no list of messages, perhaps cut: {cut_text}")
             continue
-        for message in listed:
+
+        for message in listed_messages:
             if isinstance(message, dict):
-                _read_message_of_span(message, role, history)
+                _read_message_of_span(message, default_role, history)
             else:
-                history.problem(f"a message that is no object: {json_of(message)}")
+                history.add_problem(f"a message that is no object: {json_of(message)}")
     return history
 
 
-def _read_message_of_span(value: dict[str, Any], role: str, history: Trace) -> None:
-    """Add one message, whose lists and objects may be JSON text, to a history."""
-    is_new = role == "assistant"
-    event = value.get("event.name")
+def _read_message_of_span(value: dict[str, Any], default_role: str, history: Trace) -> None:
+    """Add one message of a span to a history.
+
+    Args:
+        value: the message, whose lists and objects may be JSON text.
+        default_role: role of a message that has none. Messages of the assistant are the output of
+            the span, so their calls were made in this trace.
+        history: also gets problems with the message.
+    """
+    role = default_role
+    is_made = default_role == "assistant"
+    event_name = value.get("event.name")
     if isinstance(value.get("parts"), list):
-        message = opened_message(value)
+        message = unwrap_message(value)
     else:
-        if isinstance(event, str):
-            role = _EVENTS.get(event, role)
-            is_new = event == "gen_ai.choice"
-        message = opened_message(_decoded_message(value, role))
+        if isinstance(event_name, str):
+            role = _EVENT_ROLES.get(event_name, default_role)
+            is_made = event_name == "gen_ai.choice"
+        message = unwrap_message(_decoded_message(value, role))
 
     layout = layout_of_message_in_span(message)
     if layout is None:
-        read_message(message, history, role, is_new=is_new)
+        read_message(message, history, role, is_made=is_made)
         return
     try:
         layout.read_message({"role": role, **message}, history)
     except TraceError as error:
-        history.problem(str(error))
+        history.add_problem(str(error))
 
 
-def _decoded_message(value: dict[str, Any], role: str) -> dict[str, Any]:
-    """Return a message of a span with what `read_message` reads at the usual keys, decoded."""
-    inner = structure(value.get("message"))  # Of a choice, or of OpenInference.
-    if isinstance(inner, dict):
-        message = dict(inner)
-    elif isinstance(inner, str | list):
-        message = {"content": inner, **value}
-        if isinstance(inner, list):
-            del message["message"]
-    else:
-        message = dict(value)
+def _decoded_message(value: dict[str, Any], default_role: str) -> dict[str, Any]:
+    """Return a copy of a message of a span, in the form that `read_message` reads.
 
+    JSON text is decoded, and keys of OpenInference and of events are replaced by the usual ones.
+    """
+    message = _copy_inner_message(value)
     for key in ("parts", "tool_calls", "function_call"):
         if key in message:
-            message[key] = structure(message[key])
+            message[key] = decode_object_or_list(message[key])
     # What a tool returned stays as it is.
-    if "content" in message and role_of(message, role) != "tool":
-        content = structure(message["content"])
+    if "content" in message and role_of(message, default_role) != "tool":
+        content = decode_object_or_list(message["content"])
         if isinstance(content, list):
             message["content"] = content
 
     _rename_keys_of_openinference(message)
     if value.get("event.name") == "gen_ai.tool.message":
+        # The event has the id of the call as its own.
         message.setdefault("tool_call_id", message.get("id"))
-    message.pop("tool.result", None)  # Of Strands, which repeats it in the next message.
+    message.pop("tool.result", None)  # Strands repeats it in the next message.
+    return message
+
+
+def _copy_inner_message(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of the message inside a choice or a message of OpenInference.
+
+    If the field ``message`` is no object, it is the content, and `value` is the message.
+    """
+    inner_message = decode_object_or_list(value.get("message"))
+    if isinstance(inner_message, dict):
+        return dict(inner_message)
+    message = dict(value)
+    if isinstance(inner_message, str):
+        return {"content": inner_message, **value}
+    if isinstance(inner_message, list):
+        del message["message"]
+        return {"content": inner_message, **message}
     return message
 
 
 def _rename_keys_of_openinference(message: dict[str, Any]) -> None:
-    """Put the blocks and the old kind of call of a message where `read_message` reads them."""
+    """Change a message of OpenInference in place, so that its keys are the usual ones.
+
+    Its blocks become the content, and the older kind of call becomes ``function_call``.
+    """
     blocks = message.get("contents")
     if "content" not in message and isinstance(blocks, list):
         texts = [dict_at(block, "message_content") for block in blocks if isinstance(block, dict)]
@@ -572,31 +747,60 @@ def _rename_keys_of_openinference(message: dict[str, Any]) -> None:
         }
 
 
-def indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:
-    """What attributes such as `prefix` ``0.message.role`` hold: ``[{"message": {"role":
-    ...}}]``.
+_MAX_PATH_KEYS = 8
+"""How many keys of an attribute's name are split; the last has the rest of the name."""
+
+_MAX_INDEX_DIGITS = 9
+"""Longer numbers in the name of an attribute are no indices of a list."""
+
+
+def collect_indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:
+    """Return the list that attributes with a prefix and an index spell, one field each.
+
+    The attributes ``a.0.message.role`` and ``a.1.message.role`` with the prefix ``a.`` are the
+    list ``[{"message": {"role": ...}}, {"message": {"role": ...}}]``. Without any, the list is
+    empty.
     """
     root: dict[str, Any] = {}
-    for key, value in attributes.items():
-        if key.startswith(prefix):
-            *path, last = key[len(prefix) :].split(".", 7)
-            here: Any = root
-            for part in path:
-                here = here.setdefault(part, {}) if isinstance(here, dict) else None
-            if path and isinstance(here, dict):
-                here.setdefault(last, value)
-    found = _with_lists({key: each for key, each in root.items() if _is_index(key)})
-    return found if isinstance(found, list) else []
+    for name, value in attributes.items():
+        if name.startswith(prefix):
+            keys = name.removeprefix(prefix).split(".", _MAX_PATH_KEYS - 1)
+            _set_at_path(root, keys, value)
+    items = {key: value for key, value in root.items() if _is_index(key)}
+    collected = _convert_to_lists(items)
+    return collected if isinstance(collected, list) else []
 
 
-def _with_lists(value: Any) -> Any:
-    """Objects whose keys are all indices as lists."""
+def _set_at_path(root: dict[str, Any], keys: list[str], value: Any) -> None:
+    """Store a value in nested objects, which are made where they are missing.
+
+    Nothing is stored at the top level, in place of another value, or inside a value that is no
+    object.
+    """
+    *path, last_key = keys
+    if not path:
+        return
+    holder: Any = root
+    for key in path:
+        if not isinstance(holder, dict):
+            return
+        holder = holder.setdefault(key, {})
+    if isinstance(holder, dict):
+        holder.setdefault(last_key, value)
+
+
+def _convert_to_lists(value: Any) -> Any:
+    """Convert objects whose keys are all indices, at any depth, to lists in order of the indices.
+
+    An empty object stays one.
+    """
     if not isinstance(value, dict):
         return value
-    if value and all(map(_is_index, value)):
-        return [_with_lists(value[key]) for key in sorted(value, key=int)]
-    return {key: _with_lists(each) for key, each in value.items()}
+    if value and all(_is_index(key) for key in value):
+        return [_convert_to_lists(value[key]) for key in sorted(value, key=int)]
+    return {key: _convert_to_lists(field) for key, field in value.items()}
 
 
 def _is_index(key: str) -> bool:
-    return key.isdecimal() and key.isascii() and len(key) < 10
+    """Return whether a part of an attribute's name is an index, in decimal digits of ASCII."""
+    return key.isdecimal() and key.isascii() and len(key) <= _MAX_INDEX_DIGITS

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -18,22 +18,19 @@ from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.records.line import repr_of
 from graphrag_eval_async.records.outputs import decoded
 
-MAX_DEPTH = 200  # How deep a trace may nest; deeper parts are cut off as text.
-# How deep JSON text in an attribute of a span may nest; deeper text stays text.
+MAX_DEPTH = 200
+"""How deep a trace may nest; deeper parts are cut off as text."""
+
 MAX_ATTRIBUTE_DEPTH = 100
+"""How deep JSON text in an attribute of a span may nest; deeper text stays text."""
 
+_LISTED_KEYS = 10
+"""How many keys of an object an error message lists."""
 
-def history_of(value: Any) -> Any:
-    """A history as plain JSON values: of objects, or of JSON text."""
-    if isinstance(value, bytes | bytearray | str):
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise TraceError(f"a trace that is text must be JSON: {error}") from None
-    return as_json(value)
+_KEY_CHARACTERS = 50
+"""How many characters of a key an error message shows."""
 
-
-_GIVEN = (
+_REQUEST_KEYS = (
     "messages",
     "original_input",
     "request",
@@ -43,101 +40,197 @@ _GIVEN = (
     "events",
     "items",
 )
-_MADE = ("generated_items", "output", "response", "completion", "choices")
+"""Keys at which objects hold what a model or agent was asked, in order of preference."""
+
+_ANSWER_KEYS = ("generated_items", "output", "response", "completion", "choices")
+"""Keys at which objects hold what a model or agent answered, in order of preference."""
+
+_MESSAGE_KEYS = {"role", "type", "parts"}
+"""Keys of messages: an object with one of them is a message, and holds no history."""
+
+_CONVERTING_METHODS = (
+    "export",  # Traces and spans of the OpenAI Agents SDK.
+    "model_dump",  # Models of Pydantic.
+    "tolist",  # Arrays of NumPy.
+    "isoformat",  # Dates and times.
+)
+"""Methods that convert an object of a framework to plain values, in order of preference."""
 
 
-_OF_MESSAGES = {"role", "type", "parts"}
-"""Keys of messages: an object with one of them holds no history, but is a part of one."""
+def load_history(value: Any) -> Any:
+    """Return a history as plain JSON values, from objects of a framework or from JSON text.
 
-
-def opened(value: Any) -> tuple[list[Any], list[str]]:
-    """Return the messages, items or events of a history, and the keys of its holder that have them.
-
-    The object that holds a history may have two halves: what was asked for, and what came back.
-    Each may be text.
+    Raises:
+        TraceError: text or bytes are not JSON.
     """
-    messages = _messages_of_updates(value)
-    if messages:
-        return messages, []
+    if isinstance(value, bytes | bytearray | str):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise TraceError(f"a trace that is text must be JSON: {error}") from None
+    return as_json(value)
+
+
+class OpenedHistory(NamedTuple):
+    """The messages, items or events of a history, in order.
+
+    Attributes:
+        messages: the messages, items or events.
+        holder_keys: the keys at which the object that holds the history has them; none if a list
+            or a single message is the history.
+    """
+
+    messages: list[Any]
+    holder_keys: list[str]
+
+
+def open_history(value: Any) -> OpenedHistory:
+    """Find the messages, items or events of a history.
+
+    The object that holds a history may have two halves, a request and an answer, and each may be
+    text. A value that holds no history is itself the only message.
+    """
+    streamed_messages = _messages_of_stream(value)
+    if streamed_messages:
+        return OpenedHistory(streamed_messages, [])
     if isinstance(value, list):
-        return value, []
+        return OpenedHistory(value, [])
     if not isinstance(value, dict):
-        return [value], []
+        return OpenedHistory([value], [])
 
-    asked = _find_items(value, _GIVEN, _items_of)
-    answered = _find_items(value, _MADE, _items_of)
-    if asked is None and answered is None and not _is_pair_of_texts(value):
-        return [value], []
-    if asked is None:
-        asked = _find_items(value, _GIVEN, partial(_text_as_items, role="user"))
-    if answered is None:
-        answered = _find_items(value, _MADE, partial(_text_as_items, role="assistant"))
+    request = _find_messages(value, _REQUEST_KEYS, _messages_in_half)
+    answer = _find_messages(value, _ANSWER_KEYS, _messages_in_half)
+    if request is None and answer is None and not _is_pair_of_texts(value):
+        return OpenedHistory([value], [])
 
-    items: list[Any] = []
-    keys = []
-    if asked is not None:
-        key, items = asked
-        keys.append(key)
-    if answered is not None:
-        key, answer_items = answered
-        keys.append(key)
-        repeats_the_question = answer_items[: len(items)] == items
-        items = answer_items if repeats_the_question else items + answer_items
-    return items, keys
+    # A half without messages may be text.
+    if request is None:
+        request = _find_messages(value, _REQUEST_KEYS, partial(_text_as_messages, role="user"))
+    if answer is None:
+        answer = _find_messages(value, _ANSWER_KEYS, partial(_text_as_messages, role="assistant"))
+    return _join_halves(request, answer)
+
+
+def _join_halves(
+    request: tuple[str, list[Any]] | None, answer: tuple[str, list[Any]] | None
+) -> OpenedHistory:
+    """Join the two halves of a history, each given as its key and its messages, or None."""
+    messages: list[Any] = []
+    holder_keys = []
+    if request is not None:
+        key, messages = request
+        holder_keys.append(key)
+    if answer is not None:
+        key, answer_messages = answer
+        holder_keys.append(key)
+        repeats_request = answer_messages[: len(messages)] == messages
+        if repeats_request:
+            # Some agents answer with the whole conversation.
+            return OpenedHistory(answer_messages, holder_keys)
+        messages = messages + answer_messages
+    return OpenedHistory(messages, holder_keys)
 
 
 def _is_pair_of_texts(holder: dict[str, Any]) -> bool:
-    """Return whether an object has a question and an answer as text, and is nothing else."""
-    asked = first(holder, *_GIVEN)
-    answered = first(holder, *_MADE)
-    if not isinstance(asked, str) or not isinstance(answered, str):
+    """Return whether an object has a question and an answer as text.
+
+    A message, or an answer of an API, may have such keys, too, but is no pair.
+    """
+    question = first_value(holder, *_REQUEST_KEYS)
+    answer = first_value(holder, *_ANSWER_KEYS)
+    if not isinstance(question, str) or not isinstance(answer, str):
         return False
-    return (_OF_MESSAGES | {"object"}).isdisjoint(holder)
+    return not _has_message_key(holder) and "object" not in holder
 
 
-def _find_items(
-    holder: dict[str, Any], keys: Iterable[str], read: Callable[[Any], list[Any]]
+def _find_messages(
+    holder: dict[str, Any], keys: Iterable[str], read_half: Callable[[Any], list[Any]]
 ) -> tuple[str, list[Any]] | None:
-    """Return the first key of an object whose value has items, and these; None if none has."""
+    """Return the first key of `holder` at which `read_half` reads messages, and these messages.
+
+    The result is None if it reads none at any key.
+    """
     for key in keys:
         if holder.get(key):
-            items = read(holder[key])
-            if items:
-                return key, items
+            messages = read_half(holder[key])
+            if messages:
+                return key, messages
     return None
 
 
-def _messages_of_updates(value: Any) -> list[Any]:
-    """Return the messages in what a graph of LangGraph streams with the mode "updates".
+def _messages_of_stream(value: Any) -> list[Any]:
+    """Return the messages in what a graph of LangGraph streams in the modes "updates" or "values".
 
-    Each chunk is an object from the name of a node to what it added to the state. With several
-    modes, or subgraphs, chunks are lists that end with this object; the last of the mode "values"
-    has all messages. The list is empty if the value is something else.
+    A chunk of "updates" is an object from the name of a node to what the node added to the state;
+    a chunk of "values" is the state so far. The result is empty if the value is something else.
     """
     if not isinstance(value, list):
         return []
     messages: list[Any] = []
     for chunk in value:
-        update = chunk
-        if isinstance(chunk, list) and len(chunk) > 1:
-            update = chunk[-1]
-        if not isinstance(update, dict) or not _OF_MESSAGES.isdisjoint(update):
+        mode, content = _mode_and_content(chunk)
+        if mode not in (None, "updates", "values"):
+            continue  # Other modes stream no whole messages.
+        if not isinstance(content, dict) or _has_message_key(content):
             return []
-        if isinstance(chunk, list) and "values" in chunk:
-            messages = list(list_at(update, "messages"))
+
+        state_messages = list_at(content, "messages")
+        may_be_state = mode is None and bool(state_messages)
+        if may_be_state and state_messages[: len(messages)] != messages:
+            return []  # A state repeats the messages of the state before.
+        if mode == "values" or may_be_state:
+            messages = list(state_messages)
             continue
-        for change in update.values():
-            if not isinstance(change, dict | list | None):
-                return []
-            parts = change if isinstance(change, list) else [change]
-            for part in parts:
-                added = part.get("messages") if isinstance(part, dict) else None
-                messages += added if isinstance(added, list) else [added]
+
+        changes = content.values()
+        if not all(isinstance(change, dict | list | None) for change in changes):
+            return []
+        for change in changes:
+            messages += _messages_in_change(change)
     return [message for message in messages if isinstance(message, dict)]
 
 
-def whole_answer(value: Any) -> Any:
-    """Return an answer of an API, decoded if it is JSON text; all else as it is."""
+def _mode_and_content(chunk: Any) -> tuple[str | None, Any]:
+    """Return the mode of a chunk that LangGraph streams, and the chunk without it.
+
+    With several modes, or with subgraphs, a chunk is a list that ends with the content, after the
+    path of the subgraph and the mode. The mode is None if the chunk does not name it.
+    """
+    if not isinstance(chunk, list) or len(chunk) < 2:
+        return None, chunk
+    modes = [part for part in chunk[:-1] if isinstance(part, str)]
+    mode = modes[-1] if modes else None
+    return mode, chunk[-1]
+
+
+def _messages_in_change(change: Any) -> list[Any]:
+    """Return the messages that a node of LangGraph added to the state in one update.
+
+    `change` is an object with the key ``messages``, a list of such objects, or None.
+    """
+    parts = change if isinstance(change, list) else [change]
+    messages: list[Any] = []
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        added = part.get("messages")
+        if isinstance(added, list):
+            messages += added
+        elif added is not None:
+            messages.append(added)
+    return messages
+
+
+def _has_message_key(value: dict[str, Any]) -> bool:
+    """Return whether an object has a key that only messages have, such as ``role``."""
+    return not _MESSAGE_KEYS.isdisjoint(value)
+
+
+def decode_api_answer(value: Any) -> Any:
+    """Decode JSON text that is the answer of an API of OpenAI; return anything else unchanged.
+
+    Such an answer is an object with the key ``object``.
+    """
     if isinstance(value, str) and '"object"' in value:
         answer = decoded(value)
         if isinstance(answer, dict) and "object" in answer:
@@ -145,38 +238,43 @@ def whole_answer(value: Any) -> Any:
     return value
 
 
-def _items_of(half: Any) -> list[Any]:
-    """Return the messages, items or events in one half of a history; none if it has none."""
-    half = whole_answer(half)
+def _messages_in_half(half: Any) -> list[Any]:
+    """Return the messages, items or events in a request or an answer; empty if it has none."""
+    half = decode_api_answer(half)
     if isinstance(half, list):
         return half
     if not isinstance(half, dict):
         return []
-    for key in (*_GIVEN, *_MADE):
-        items = list_at(half, key)
-        if items:
-            return items
-    if _OF_MESSAGES.isdisjoint(half):
-        return []
-    return [half]
+    for key in (*_REQUEST_KEYS, *_ANSWER_KEYS):
+        messages = list_at(half, key)
+        if messages:
+            return messages
+    has_inner_message = isinstance(half.get("message"), dict)  # Cohere and Ollama
+    if has_inner_message or _has_message_key(half):
+        return [half]
+    return []
 
 
-def _text_as_items(half: Any, role: str) -> list[Any]:
-    """Return a half that is text, or has nothing but a `content`, as a list of one message."""
-    content = whole_answer(half)
-    if isinstance(content, dict) and _OF_MESSAGES.isdisjoint(content):
+def _text_as_messages(half: Any, role: str) -> list[Any]:
+    """Return a request or an answer that is text as a list of one message with this role.
+
+    The text may be the ``content`` of an object. The list is empty if there is no text.
+    """
+    content = decode_api_answer(half)
+    if isinstance(content, dict) and not _has_message_key(content):
         content = content.get("content")
-    text = said(content)
+    text = visible_text(content)
     if not text:
         return []
     return [{"role": role, "content": text}]
 
 
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """A value of dicts, lists, strings, numbers, booleans and None.
+    """Convert a value to dicts, lists, strings, numbers, booleans and None.
 
     Pydantic models get a key ``class`` with the name of their class if they have none. Exceptions
-    become ``{"type", "message"}``; what has no JSON form, its `repr`.
+    become ``{"type", "message"}``. What has no JSON form, or nests deeper than `depth`, becomes
+    its `repr`.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return value
@@ -189,90 +287,122 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
         return [as_json(child, depth) for child in value]
     if isinstance(value, BaseException):
         return {"type": type(value).__name__, "message": str(value)}
-    return _object(value, depth)
+    return _object_as_json(value, depth)
 
 
-def _object(value: Any, depth: int) -> Any:
-    methods = () if isinstance(value, type) else ("export", "model_dump", "tolist", "isoformat")
-    for method in methods:
+def _object_as_json(value: Any, depth: int) -> Any:
+    """Convert an object of a framework by a method that it has, by its fields, or to its `repr`."""
+    if isinstance(value, type):
+        return repr_of(value)  # The methods of a class need an instance.
+    for method in _CONVERTING_METHODS:
         convert = getattr(value, method, None)
-        with suppress(Exception):  # Whatever a method of a foreign object raises.
-            plain = as_json(convert(), depth) if callable(convert) else None
-            if method == "model_dump" and isinstance(plain, dict):
-                plain.setdefault("class", type(value).__name__)
-            if plain is not None:
-                return plain
-    if methods and is_dataclass(value):
+        if not callable(convert):
+            continue
+        with suppress(Exception):  # Methods of a foreign object may raise anything.
+            converted = as_json(convert(), depth)
+            if method == "model_dump" and isinstance(converted, dict):
+                converted.setdefault("class", type(value).__name__)
+            if converted is not None:
+                return converted
+    if is_dataclass(value):
         return {field.name: as_json(getattr(value, field.name), depth) for field in fields(value)}
     return repr_of(value)
 
 
-def shown(value: Any) -> str:
-    """What a value has, for an error: the keys of an object, or of the first in a list."""
+def describe_keys(value: Any) -> str:
+    """Return a phrase for an error: the keys of an object, or the type of any other value.
+
+    Of a list, its first item is described.
+    """
     if isinstance(value, list):
-        return f"a list, first of {shown(value[0])}" if value else "an empty list"
+        if not value:
+            return "an empty list"
+        return f"a list, first of {describe_keys(value[0])}"
     if not isinstance(value, dict):
         return f"a {type(value).__name__}"
-    return (
-        f"the keys {', '.join(repr(str(key)[:50]) for key in list(value)[:10])}"
-        if value
-        else "no keys"
-    )
+    if not value:
+        return "no keys"
+    keys = list(value)[:_LISTED_KEYS]
+    quoted_keys = ", ".join(repr(str(key)[:_KEY_CHARACTERS]) for key in keys)
+    return f"the keys {quoted_keys}"
 
 
-def first(value: Mapping[str, Any], *keys: str) -> Any:
-    """The value of the first key that has one; None if none has."""
+def first_value(mapping: Mapping[str, Any], *keys: str) -> Any:
+    """Return the value of the first of `keys` whose value is not None; None if all are."""
     for key in keys:
-        if (found := value.get(key)) is not None:
-            return found
+        value = mapping.get(key)
+        if value is not None:
+            return value
     return None
 
 
-def dict_at(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The object at a key; empty if there is none."""
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
+def dict_at(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object at a key; an empty one if something else or nothing is there."""
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
 
 
-def list_at(value: Mapping[str, Any], key: str) -> list[Any]:
-    """The list at a key; empty if there is none."""
-    found = value.get(key)
-    return found if isinstance(found, list) else []
+def list_at(mapping: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the list at a key; an empty one if something else or nothing is there."""
+    value = mapping.get(key)
+    return value if isinstance(value, list) else []
 
 
 def seconds_between(starts: Iterable[Any], ends: Iterable[Any]) -> float | None:
-    """Seconds from the first start to the last end, as far as they are known."""
-    begun = [seconds for value in starts if (seconds := _seconds(value)) is not None]
-    ended = [seconds for value in ends if (seconds := _seconds(value)) is not None]
-    return max(0.0, max(ended) - min(begun)) if begun and ended else None
+    """Return the seconds from the first start to the last end, never below 0.
+
+    Times that cannot be read are ignored. The result is None if no start or no end can be read.
+    """
+    start_seconds = _readable_times(starts)
+    end_seconds = _readable_times(ends)
+    if not start_seconds or not end_seconds:
+        return None
+    return max(0.0, max(end_seconds) - min(start_seconds))
 
 
-def _seconds(value: Any) -> float | None:
-    """Seconds since 1970 of an ISO 8601 text, or of a number of seconds; None if it is neither."""
+def _readable_times(values: Iterable[Any]) -> list[float]:
+    """Return times in seconds since 1970, without those that cannot be read."""
+    times = [_seconds_since_1970(value) for value in values]
+    return [time for time in times if time is not None]
+
+
+def _seconds_since_1970(value: Any) -> float | None:
+    """Return a time, given as ISO 8601 text or a number of seconds; None if it is neither.
+
+    Text without a time zone is in UTC.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     with suppress(TypeError, ValueError):
         time = datetime.fromisoformat(value)
-        return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        return time.timestamp()
     return None
 
 
 def text_of(value: Any) -> str:
-    """What a tool returned as text: text as it is, the texts of blocks, anything else as JSON."""
+    """Return the output of a tool as text.
+
+    Text stays as it is, None is empty, a list of blocks that all have text becomes their lines,
+    and anything else becomes JSON.
+    """
     if isinstance(value, str):
         return value
     if value is None:
         return ""
     if isinstance(value, list) and value:
-        texts = [text for block in value if (text := block_text(block)) is not None]
-        if len(texts) == len(value):
-            return "\n".join(texts)
+        texts = [block_text(block) for block in value]
+        known_texts = [text for text in texts if text is not None]
+        if len(known_texts) == len(value):
+            return "\n".join(known_texts)
     return json_of(value)
 
 
 def json_of(value: Any) -> str:
-    """A value as JSON text; as Python shows it where it nests too deep or has too large an
-    integer.
+    """Return a value as JSON text, or as Python shows it if it has no JSON form.
+
+    A value has none if it nests too deep or has too large an integer.
     """
     try:
         return orjson.dumps(value).decode()
@@ -280,39 +410,51 @@ def json_of(value: Any) -> str:
         return repr(as_json(value, MAX_ATTRIBUTE_DEPTH))
 
 
-def structure(value: Any) -> Any:
-    """An object or list for its JSON text; anything else, and what nests too deep, as it is."""
+def decode_object_or_list(value: Any) -> Any:
+    """Decode JSON text that is an object or a list; return anything else unchanged.
+
+    Text that nests deeper than `MAX_ATTRIBUTE_DEPTH` is also returned unchanged.
+    """
     if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
         with suppress(orjson.JSONDecodeError, UnicodeEncodeError):
-            found = orjson.loads(value)
-            return value if nests_deeper(found, MAX_ATTRIBUTE_DEPTH) else found
+            structure = orjson.loads(value)
+            if not nests_deeper(structure, MAX_ATTRIBUTE_DEPTH):
+                return structure
     return value
 
 
-def said(content: Any) -> str:
-    """What a message says: text, or the blocks of it that are text, without calls, thoughts and
-    images.
+def visible_text(content: Any) -> str:
+    """Return the text that a reader of a message sees: without calls, thoughts and images.
+
+    `content` is text, a block, or a list of texts and blocks, whose texts become lines.
     """
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else [content]
-    texts = (block if isinstance(block, str) else block_text(block) for block in blocks)
-    return "\n".join(text for text in texts if text)
+    texts = []
+    for block in blocks:
+        text = block if isinstance(block, str) else block_text(block)
+        if text:
+            texts.append(text)
+    return "\n".join(texts)
 
 
 def block_text(block: Any) -> str | None:
-    """The text of a block of content; None if it is of another kind."""
+    """Return the text of a block of a message's content; None if it is no block of text."""
     if not isinstance(block, dict):
         return None
-    kind = first(block, "type", "part_kind")
-    if kind == "resource" and isinstance(block.get("resource"), dict):  # Of MCP.
-        kind, block = "text", block["resource"]
-    if kind == "user-prompt":
-        return said(block.get("content"))
-    if kind == "document" and isinstance(block.get("document"), dict):  # Of Cohere.
+    kind = first_value(block, "type", "part_kind")
+    if kind == "user-prompt":  # Pydantic AI
+        return visible_text(block.get("content"))
+    if kind == "document" and isinstance(block.get("document"), dict):  # Cohere
         data = block["document"].get("data")
         return data if isinstance(data, str) else json_of(data)
-    if kind in ("text", "input_text", "output_text", "refusal"):
-        text = first(block, "text", "refusal", "content")
+
+    text_block = block
+    is_resource = kind == "resource" and isinstance(block.get("resource"), dict)  # MCP
+    if is_resource:
+        text_block = block["resource"]
+    if is_resource or kind in ("text", "input_text", "output_text", "refusal"):
+        text = first_value(text_block, "text", "refusal", "content")
         return text if isinstance(text, str) else None
     return None

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import TraceError
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.traces.messages import (
-    documents_of,
+    call_in_block,
+    convert_documents,
+    find_tool_message,
     is_message,
-    opened_message,
-    output_of,
-    part_of,
     read_message,
     role_of,
-    tool_message,
+    rows_or_content,
+    unwrap_message,
 )
 from graphrag_eval_async.traces.plain import (
     MAX_DEPTH,
     as_json,
+    decode_api_answer,
+    describe_keys,
     dict_at,
-    first,
+    first_value,
     json_of,
     list_at,
-    opened,
-    said,
+    open_history,
     seconds_between,
-    shown,
     text_of,
-    whole_answer,
+    visible_text,
 )
-from graphrag_eval_async.traces.trace import Call, Trace, call_of, to_response
+from graphrag_eval_async.traces.trace import Call, Trace, make_call, to_response
 from graphrag_eval_async.traces.unread import check_holder, check_keys, check_message
 
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.layouts import Layout
     from graphrag_eval_async.traces.trace import TraceOptions
 
-_SILENT = (
+_SKIPPED_KINDS = (
     "reasoning",
     "compaction",
     "item_reference",
@@ -49,8 +49,18 @@ _SILENT = (
 """Kinds of items of OpenAI that are neither calls nor results nor messages."""
 
 _LOOKED_FOR = "the formats openai, responses, agents, langchain, anthropic and pydantic-ai"
+"""The formats that this module reads, for errors."""
 
-_BLOCK_KEYS = frozenset(
+_AGENTS_SDK_OBJECTS = ("trace", "trace.span")
+"""Values of ``object`` in what the OpenAI Agents SDK exports."""
+
+_USAGE_HOLDER_KEYS = ("response", "output", "completion")
+"""Keys at which the object that holds a history may have an answer of an API, with its usage."""
+
+_UNTYPED_MESSAGE_KEYS = {"content", "data", "kwargs", "tool_calls"}
+"""Keys by which an object without a role, or of an unknown type, is taken for a message."""
+
+_HARMLESS_BLOCK_KEYS = frozenset(
     {
         "retry-prompt",  # Of Pydantic AI: without the name of a tool, it is about the answer.
         "tool_call_id",
@@ -60,245 +70,415 @@ _BLOCK_KEYS = frozenset(
 
 
 def convert(
-    value: Any, name: str, options: TraceOptions, layout: Layout | None = None
+    history: Any, name: str, options: TraceOptions, layout: Layout | None = None
 ) -> dict[str, Any]:
-    """Return the response that a history of JSON values makes, whose format has that name.
+    """Return the response that a history of JSON values makes.
 
-    It is read by its layout if it has one, else as messages, items or events of the frameworks that
-    this module knows.
+    Args:
+        history: the history.
+        name: name of its format.
+        options: see `TraceOptions`.
+        layout: how the history is laid out; None if it has messages, items or events of the
+            frameworks that this module knows.
+
+    Raises:
+        TraceError: the history has nothing of the format, or has calls that cannot be read.
     """
-    if nests_deeper(value, MAX_DEPTH):
-        value = as_json(value)
+    if nests_deeper(history, MAX_DEPTH):
+        history = as_json(history)
     trace = Trace(name, options.get("turn", "last"))
     if layout is None:
-        read(value, trace)
+        read_history(history, trace)
     else:
-        layout.read(value, trace)
+        layout.read(history, trace)
     if trace.times:
         trace.elapsed_sec = seconds_between(trace.times, trace.times)
-    if isinstance(value, dict) and not trace.finished():
-        check_holder(value, opened(value)[1] if layout is None else layout.holder_keys)
-    is_read = trace.question or trace.answer or trace.more
-    if value and not is_read and not trace.finished():
-        raise TraceError(f"nothing of the format {name} is in it; it has {shown(value)}")
+
+    # A history in which nothing happens is refused, since its calls may be elsewhere.
+    has_calls = bool(trace.collect_calls())
+    if isinstance(history, dict) and not has_calls:
+        holder_keys = open_history(history).holder_keys
+        if layout is not None:
+            holder_keys = layout.holder_keys
+        check_holder(history, holder_keys)
+    is_answered = has_calls or trace.answer or trace.extra_fields
+    if history and not is_answered:
+        if not trace.question:
+            keys = describe_keys(history)
+            raise TraceError(f"nothing of the format {name} is in it; it has {keys}")
+        _check_holds_more_than_one_message(history, layout)
     return to_response(trace, **options)
 
 
-def read(value: Any, trace: Trace) -> None:
-    """Add the messages, items, events or spans of a history of JSON values to a trace."""
-    items, keys = opened(value)
+def _check_holds_more_than_one_message(history: Any, layout: Layout | None) -> None:
+    """Check that a history with a question, but without calls and answer, is no bare message.
+
+    In a log with a message a line, the question would score 0 without its answer.
+
+    Raises:
+        TraceError: the history is a message itself, and neither a list nor an object that holds
+            messages.
+    """
+    messages = open_history(history).messages
+    if layout is not None:
+        messages = layout.list_messages(history)
+    is_bare_message = len(messages) == 1 and messages[0] is history
+    if is_bare_message:
+        raise TraceError(
+            "it is one message of the user, not a history; a line holds all messages of a trace"
+        )
+
+
+def read_history(history: Any, trace: Trace) -> None:
+    """Add the messages, items, events or spans of a history of JSON values to a trace.
+
+    What cannot be read is noted as a problem of the trace.
+
+    Raises:
+        TraceError: a message has calls or results that cannot be read.
+    """
+    items, holder_keys = open_history(history)
     objects = [item for item in items if isinstance(item, dict)]
-    if any(item.get("object") in ("trace", "trace.span") for item in objects):
-        _read_spans(objects, trace)
+    if any(item.get("object") in _AGENTS_SDK_OBJECTS for item in objects):
+        _read_agents_sdk_export(objects, trace)
     else:
-        reader = _Reader(trace)
+        reader = _ItemReader(trace)
         for number, item in enumerate(items, start=1):
             if isinstance(item, dict):
-                _check_calls(item, f"message {number}")
+                _check_message_is_readable(item, f"message {number}")
                 reader.read(item)
             else:
-                trace.problem(f"a message that is no object: {json_of(item)}")
-    if keys:
-        answers = [whole_answer(value.get(key)) for key in ("response", "output", "completion")]
-        run_state_responses = list_at(value, "model_responses")
-        for holder in (value, *answers, *run_state_responses):
-            if isinstance(holder, dict) and "role" not in holder:
-                trace.use(holder.get("usage"))
+                trace.add_problem(f"a message that is no object: {json_of(item)}")
+    if holder_keys:
+        _add_usage_of_holder(history, trace)
 
 
-def _check_calls(item: dict[str, Any], place: str) -> None:
-    """Raise a `TraceError` if a message has a call or result that `read_message` would not find."""
+def _add_usage_of_holder(holder: dict[str, Any], trace: Trace) -> None:
+    """Add the tokens that the object with a history tells to a trace.
+
+    They are its own, those of its answer, or those of the responses in a `RunState`.
+    """
+    answers = [decode_api_answer(holder.get(key)) for key in _USAGE_HOLDER_KEYS]
+    for value in (holder, *answers, *list_at(holder, "model_responses")):
+        # The tokens of a message are added when it is read.
+        if isinstance(value, dict) and "role" not in value:
+            trace.add_token_usage(value.get("usage"))
+
+
+def _check_message_is_readable(item: dict[str, Any], place: str) -> None:
+    """Check that `read_message` finds all calls and results of an item, if it is a message.
+
+    Raises:
+        TraceError: it would not find one; the error begins with `place`.
+    """
     if not is_message(item):
         return
-    message = opened_message(item)
+    message = unwrap_message(item)
     check_message(message, place=place, looked_for=_LOOKED_FOR)
     for key in ("content", "parts"):
         for block in list_at(message, key):
-            if isinstance(block, dict) and part_of(block) is None:
-                check_keys(block, _BLOCK_KEYS, place=place, looked_for=_LOOKED_FOR)
+            if isinstance(block, dict) and call_in_block(block) is None:
+                check_keys(block, _HARMLESS_BLOCK_KEYS, place=place, looked_for=_LOOKED_FOR)
 
 
-class _Reader:
-    """Reads one item after another, with what has to be remembered of those before."""
+class _ToolResult(NamedTuple):
+    """What an event of LangChain tells of the end of a tool.
+
+    Attributes:
+        call_id: id that the model gave the call; None if no model asked for it.
+        output: what the tool returned, or the message of its error.
+        failed: whether the call failed; None if the event does not say.
+    """
+
+    call_id: str | None
+    output: Any
+    failed: bool | None
+
+
+class _ItemReader:
+    """Adds the items of a history to a trace one after another.
+
+    It remembers what later events of LangChain refer to.
+    """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        # By name, calls of models that have not started.
-        self.asked: Counter[str | None] = Counter()
-        # Of LangChain; those that no model asked for are calls.
-        self.runs: dict[str, Call | None] = {}
-        self.root: Any = None  # The run that everything is a part of, as long as it lasts.
+        self._trace = trace
+        # How many calls models asked for that no tool has started, by name.
+        self._requested_calls: Counter[str | None] = Counter()
+        # The calls of tools that started, by id of the run; None if a model asked for the call.
+        self._started_calls: dict[str, Call | None] = {}
+        # Id of the run that all others are parts of; None before its start and after its end.
+        self._root_run_id: Any = None
 
     def read(self, item: dict[str, Any]) -> None:
-        item = dict_at(item, "raw_item") or item  # Of a `RunState`.
+        """Add an item, which may be a message, an event, a call, a result or an API's answer.
+
+        An item of an unknown kind is noted as a problem.
+        """
+        item = dict_at(item, "raw_item") or item  # A `RunState` wraps each item.
         kind = item.get("type")
         if is_message(item):
-            self.read_message(item)
-        elif isinstance(item.get("event"), str):
-            self.read_event(item, item["event"], dict_at(item, "data"), item.get("run_id"))
-        elif (part := part_of(item)) is not None:
-            self.trace.part(part)
-        elif kind is None and (
-            isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)
-        ):
-            read(item, self.trace)  # A whole answer of an API.
-        elif kind not in _SILENT and not {"content", "data", "kwargs", "tool_calls"}.isdisjoint(
-            item
-        ):
-            self.read_message(item)  # Of an unknown type, or without a role.
-        elif kind not in _SILENT:
-            self.trace.problem(f"an item of the unknown kind {text_of(kind) or 'none'}")
-
-    def read_message(self, item: dict[str, Any]) -> None:
-        trace, item = self.trace, opened_message(item)
-        if "parts" in item and not isinstance(item["parts"], list):
-            trace.problem("a message without parts")
+            self._read_message(item)
             return
-        read_message(item, trace)
-        if "parts" in item:
-            parts = [part for part in item["parts"] if isinstance(part, dict)]
-            trace.times += [
-                time for each in (item, *parts) if (time := each.get("timestamp")) is not None
-            ]
-        trace.use(first(item, "usage", "usage_metadata"))
+        if isinstance(item.get("event"), str):
+            self._read_event(item)
+            return
+        call = call_in_block(item)
+        if call is not None:
+            self._trace.add_part(call)
+            return
 
-    def read_event(self, event: dict[str, Any], kind: str, data: dict[str, Any], run: Any) -> None:
-        """An event of LangChain: a call is what a model asked for, or a tool that something else
-        started.
+        has_outputs = isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)
+        if kind is None and has_outputs:
+            read_history(item, self._trace)  # It is a whole answer of an API.
+        elif kind in _SKIPPED_KINDS:
+            return
+        elif not _UNTYPED_MESSAGE_KEYS.isdisjoint(item):
+            self._read_message(item)
+        else:
+            name = text_of(kind) or "none"
+            self._trace.add_problem(f"an item of the unknown kind {name}")
+
+    def _read_message(self, item: dict[str, Any]) -> None:
+        """Add a message, which may have an envelope, with its times and tokens."""
+        message = unwrap_message(item)
+        if "parts" in message:
+            if not isinstance(message["parts"], list):
+                self._trace.add_problem("a message without parts")
+                return
+            read_message(message, self._trace)
+            # Pydantic AI writes times.
+            parts = [part for part in message["parts"] if isinstance(part, dict)]
+            times = [holder.get("timestamp") for holder in (message, *parts)]
+            self._trace.times += [time for time in times if time is not None]
+        else:
+            read_message(message, self._trace)
+        self._trace.add_token_usage(first_value(message, "usage", "usage_metadata"))
+
+    def _read_event(self, event: dict[str, Any]) -> None:
+        """Add an event of LangChain's `astream_events`.
+
+        A call is what a model asked for, or a tool that something else started.
+
+        Raises:
+            TraceError: the event is of version 1, which has no calls of models.
         """
-        trace, is_root = self.trace, not event.get("parent_ids")
-        if (
-            is_root
-            and self.root not in (None, run)
-            and kind.startswith(("on_chat_model_", "on_tool_"))
-        ):
+        kind = event["event"]
+        data = dict_at(event, "data")
+        run_id = event.get("run_id")
+        is_root = not event.get("parent_ids")
+        is_of_model_or_tool = kind.startswith(("on_chat_model_", "on_tool_"))
+        if is_root and is_of_model_or_tool and self._root_run_id not in (None, run_id):
+            # Version 1 does not name the runs above, so that all are roots.
             raise TraceError('events of astream_events with version="v1"; use version="v2"')
+
         if kind == "on_chain_start" and is_root:
-            self.root = run
+            self._root_run_id = run_id
             self._read_input(data.get("input"))
         elif kind == "on_chain_end" and is_root:
-            self.root = None
-            self._read_output(data.get("output"))
-        elif kind == "on_chat_model_end" and isinstance(data.get("output"), dict):
-            answer, count = opened_message(data["output"]), len(trace.calls)
-            read_message(answer, trace, "assistant")
-            trace.use(answer.get("usage_metadata"))
-            self.asked.update(call.name for call in trace.calls[count:])
+            self._root_run_id = None
+            self._read_final_state(data.get("output"))
+        elif kind == "on_chat_model_end":
+            self._read_model_output(data.get("output"))
         elif kind == "on_retriever_end":
-            given, output = data.get("input"), data.get("output")
-            query = given.get("query") if isinstance(given, dict) else given
-            output = output.get("documents", output) if isinstance(output, dict) else output
-            trace.call("retrieval", {"query": query}, run).end(documents_of(output))
+            self._read_retrieval(data, run_id)
         elif kind == "on_tool_start":
-            self._start(call_of(event.get("name"), run, data.get("input") or {}), str(run))
+            self._start_tool(event.get("name"), data.get("input"), run_id)
         elif kind in ("on_tool_end", "on_tool_error"):
-            call = call_of(event.get("name"), run, data.get("input") or {})
-            self._end(call, str(run), data, failed=True if kind == "on_tool_error" else None)
+            result = _read_tool_result(kind, data)
+            self._end_tool(event.get("name"), data.get("input"), run_id, result)
 
-    def _read_input(self, given: Any) -> None:
-        asked = Trace(self.trace.format)
-        if isinstance(given, dict):
-            for item in opened(given)[0]:
-                if isinstance(item, dict) and role_of(message := opened_message(item)) == "user":
-                    read_message(message, asked)
-            given = given.get("input", given.get("question"))
-        text = given if isinstance(given, str) else asked.question
-        if text is not None:
-            self.trace.ask(text)
-            self.asked.clear()
+    def _read_input(self, graph_input: Any) -> None:
+        """Start a turn with the question in the input of a graph or chain, if it has one.
 
-    def _read_output(self, given: Any) -> None:
-        """The final state, which may have calls and results whose events are missing."""
-        trace = self.trace
-        if not isinstance(given, dict) or not isinstance(given.get("messages"), list):
-            text = said(given.get("output") if isinstance(given, dict) else given)
-            trace.answer = trace.answer or text or None
+        The question is the text of the input, of its ``input`` or ``question``, or of the user's
+        last message there.
+        """
+        text = graph_input
+        messages = Trace(self._trace.format)
+        if isinstance(graph_input, dict):
+            for item in open_history(graph_input).messages:
+                if not isinstance(item, dict):
+                    continue
+                message = unwrap_message(item)
+                if role_of(message) == "user":
+                    read_message(message, messages)
+            text = graph_input.get("input", graph_input.get("question"))
+
+        question = text if isinstance(text, str) else messages.question
+        if question is not None:
+            self._trace.start_turn(question)
+            self._requested_calls.clear()
+
+    def _read_model_output(self, output: Any) -> None:
+        """Add the message that a model returned, and remember the calls that it asked for."""
+        if not isinstance(output, dict):
             return
-        state = Trace(trace.format, trace.turn)
-        read(given["messages"], state)
-        answer = state.answer or trace.answer
-        for call in state.finished():
-            if not trace.knows(call.id):
+        message = unwrap_message(output)
+        count_before = len(self._trace.calls)
+        read_message(message, self._trace, "assistant")
+        self._trace.add_token_usage(message.get("usage_metadata"))
+        for call in self._trace.calls[count_before:]:
+            self._requested_calls[call.name] += 1
+
+    def _read_retrieval(self, data: dict[str, Any], run_id: Any) -> None:
+        """Add the call of a retriever with the documents that it returned."""
+        query = data.get("input")
+        if isinstance(query, dict):
+            query = query.get("query")
+        documents = data.get("output")
+        if isinstance(documents, dict):
+            documents = documents.get("documents", documents)
+        call = self._trace.add_call("retrieval", {"query": query}, run_id)
+        call.set_result(convert_documents(documents))
+
+    def _read_final_state(self, state: Any) -> None:
+        """Add the answer in the output of a graph or chain.
+
+        If it has messages, also add the calls and results whose events are missing.
+        """
+        trace = self._trace
+        if not isinstance(state, dict) or not isinstance(state.get("messages"), list):
+            output = state.get("output") if isinstance(state, dict) else state
+            trace.answer = trace.answer or visible_text(output) or None
+            return
+
+        state_trace = Trace(trace.format, trace.turn)
+        read_history(state["messages"], state_trace)
+        answer = state_trace.answer or trace.answer
+        for call in state_trace.collect_calls():
+            if not trace.has_call_with_id(call.id):
                 trace.calls.append(call)
-            elif call.ended and (mine := trace.waiting(call.id)) is not None:
-                mine.end(call.output, call.failed)
-        trace.problems |= state.problems
-        trace.question, trace.answer = trace.question or state.question, answer
+                continue
+            waiting_call = trace.first_waiting_call(call.id)
+            if call.has_result and waiting_call is not None:
+                waiting_call.set_result(call.output, call.failed)
+        trace.problems |= state_trace.problems
+        trace.question = trace.question or state_trace.question
+        trace.answer = answer
 
-    def _start(self, call: Call, run: str) -> None:
-        if run in self.runs:
-            self.trace.problem(f"{run}: started more than once; the first counts")
-        elif self.asked[call.name] > 0:
-            self.asked[call.name] -= 1
-            self.runs[run] = None
+    def _start_tool(self, name: Any, args: Any, run_id: Any) -> None:
+        """Remember that a tool started; add its call, unless a model asked for it."""
+        run_key = str(run_id)
+        call = make_call(name, run_id, args or {})
+        if run_key in self._started_calls:
+            self._trace.add_problem(f"{run_key}: started more than once; the first counts")
+        elif self._requested_calls[call.name] > 0:
+            self._requested_calls[call.name] -= 1
+            self._started_calls[run_key] = None
         else:
-            self.runs[run] = self.trace.call(call.name, call.args, call.id)
+            added_call = self._trace.add_call(call.name, call.args, call.id)
+            self._started_calls[run_key] = added_call
 
-    def _end(self, call: Call, run: str, data: dict[str, Any], *, failed: bool | None) -> None:
-        trace, output = self.trace, data.get("output")
-        message = tool_message(output) or {}
-        key = call_of(None, first(message, "tool_call_id") or data.get("tool_call_id")).id
-        if failed:
-            error = data.get("error")
-            output = error.get("message", error) if isinstance(error, dict) else error
-        elif "content" in message:
-            output = output_of(message)
-            failed = (
-                message["status"] == "error" if isinstance(message.get("status"), str) else None
-            )
-        started = self.runs.get(run)
-        if started is not None and not started.ended:
-            trace.identify(started, key)
-            started.end(output, failed)
+    def _end_tool(self, name: Any, args: Any, run_id: Any, result: _ToolResult) -> None:
+        """Add the result of a tool to its call: the one that started, or that a model asked for.
+
+        Without such a call, the call is added, too.
+        """
+        trace = self._trace
+        started_call = self._started_calls.get(str(run_id))
+        if started_call is not None and not started_call.has_result:
+            trace.set_call_id(started_call, result.call_id)
+            started_call.set_result(result.output, result.failed)
             return
-        if key is not None or trace.waiting(None, call.name) is not None:
-            call.id = key
-        call.end(output, failed)
-        if trace.knows(call.id) or trace.waiting(call.id, call.name) is not None:
-            call.args = None  # The call is there already; this is its result alone.
-        trace.part(call)
+
+        call = make_call(name, run_id, args or {})
+        has_waiting_call = trace.first_waiting_call(None, call.name) is not None
+        if result.call_id is not None or has_waiting_call:
+            # The id of the run is that of no call of a model.
+            call.id = result.call_id
+        call.set_result(result.output, result.failed)
+        is_in_trace = (
+            trace.has_call_with_id(call.id)
+            or trace.first_waiting_call(call.id, call.name) is not None
+        )
+        if is_in_trace:
+            call.args = None  # Without arguments, it is a result alone.
+        trace.add_part(call)
 
 
-def _read_spans(objects: list[dict[str, Any]], trace: Trace) -> None:
-    """What a `TracingProcessor` of the Agents SDK exports of one trace."""
-    ids = [each.get("id") for each in objects if each.get("object") == "trace"]
-    if ids:
-        trace.more["trace_id"] = ids[-1]
-    if len(ids) > 1:
-        trace.problem(f"{len(ids)} traces, read as one; pass the objects of one trace at a time")
-    spans = [each for each in objects if each.get("object") == "trace.span"]
+def _read_tool_result(kind: str, data: dict[str, Any]) -> _ToolResult:
+    """Return the result that the data of an event of LangChain tells.
+
+    `kind` is "on_tool_end" or "on_tool_error".
+    """
+    output = data.get("output")
+    message = find_tool_message(output) or {}
+    call_id = make_call(None, message.get("tool_call_id") or data.get("tool_call_id")).id
+    failed = None
+    if kind == "on_tool_error":
+        failed = True
+        output = data.get("error")
+        if isinstance(output, dict):
+            output = output.get("message", output)
+    elif "content" in message:
+        output = rows_or_content(message)
+        if isinstance(message.get("status"), str):
+            failed = message["status"] == "error"
+    return _ToolResult(call_id=call_id, output=output, failed=failed)
+
+
+def _read_agents_sdk_export(objects: list[dict[str, Any]], trace: Trace) -> None:
+    """Add what a `TracingProcessor` of the OpenAI Agents SDK exports of one trace.
+
+    `objects` are the exported traces and spans, in any order.
+    """
+    trace_ids = [value.get("id") for value in objects if value.get("object") == "trace"]
+    if trace_ids:
+        trace.extra_fields["trace_id"] = trace_ids[-1]
+    if len(trace_ids) > 1:
+        count = len(trace_ids)
+        trace.add_problem(f"{count} traces, read as one; pass the objects of one trace at a time")
+
+    spans = [value for value in objects if value.get("object") == "trace.span"]
     spans.sort(key=lambda span: str(span.get("started_at")))
     for span in spans:
-        _read_span(span, trace)
-    for span in spans if not trace.tokens else ():
-        turn = dict_at(dict_at(span, "span_data"), "data")
-        if turn.get("sdk_span_type") == "turn":
-            trace.use(turn.get("usage"))
-    started = [span.get("started_at") for span in spans]
-    trace.elapsed_sec = seconds_between(started, [span.get("ended_at") for span in spans])
+        _read_agents_sdk_span(span, trace)
+
+    if not trace.tokens:
+        # Without spans of models, the spans of turns tell the tokens.
+        for span in spans:
+            turn = dict_at(dict_at(span, "span_data"), "data")
+            if turn.get("sdk_span_type") == "turn":
+                trace.add_token_usage(turn.get("usage"))
+    starts = [span.get("started_at") for span in spans]
+    ends = [span.get("ended_at") for span in spans]
+    trace.elapsed_sec = seconds_between(starts, ends)
 
 
-def _read_span(span: dict[str, Any], trace: Trace) -> None:
-    data, error = dict_at(span, "span_data"), span.get("error")
+def _read_agents_sdk_span(span: dict[str, Any], trace: Trace) -> None:
+    """Add one exported span of the OpenAI Agents SDK: a call, a request to a model, or an agent."""
+    data = dict_at(span, "span_data")
     kind = data.get("type")
-    if isinstance(error, dict):  # In most detail.
+    error = span.get("error")
+    if isinstance(error, dict):
+        # The message is general; the data say what happened.
         error = dict_at(error, "data").get("error") or error.get("message") or error
+
     if not data:
-        trace.problem("a span without span_data")
+        trace.add_problem("a span without span_data")
     elif kind == "function":
-        call = trace.call(data.get("name"), data.get("input"), span.get("id"))
+        call = trace.add_call(data.get("name"), data.get("input"), span.get("id"))
         if span.get("ended_at") is not None or data.get("output") is not None:
-            call.end(data.get("output") or error, error is not None)
+            call.set_result(data.get("output") or error, error is not None)
     elif kind in ("response", "generation"):
-        trace.use(data.get("usage"))
-        # The question and the answer; the calls are spans of their own.
-        seen = Trace("openai", "all")
-        for value in (data.get("input"), data.get("output")):
-            if isinstance(value, list | dict):
-                read(value, seen)
-            elif isinstance(value, str) and seen.question is None:
-                seen.ask(value)
-        trace.question = seen.question if trace.question is None else trace.question
-        trace.answer = seen.answer
+        trace.add_token_usage(data.get("usage"))
+        _read_question_and_answer(data, trace)
     elif kind == "agent" and error is not None:
         trace.error = text_of(error)
+
+
+def _read_question_and_answer(data: dict[str, Any], trace: Trace) -> None:
+    """Store the first question and the last answer of requests to a model in a trace.
+
+    `data` is that of one request. Its calls are spans of their own, and are not read here.
+    """
+    conversation = Trace("openai", "all")
+    for value in (data.get("input"), data.get("output")):
+        if isinstance(value, list | dict):
+            read_history(value, conversation)
+        elif isinstance(value, str) and conversation.question is None:
+            conversation.start_turn(value)
+    if trace.question is None:
+        trace.question = conversation.question
+    trace.answer = conversation.answer

@@ -13,7 +13,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.records.aliases import UNNAMED
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.records.outputs import decoded
-from graphrag_eval_async.traces.plain import MAX_DEPTH, first, text_of
+from graphrag_eval_async.traces.plain import MAX_DEPTH, first_value, text_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records import Question
@@ -26,16 +26,26 @@ FAILURES = (
 )
 """How the output of a failed call begins where its format has no other way to tell: by default."""
 
-ANSWERED = "Final result processed."
-"""What the tool returns by which Pydantic AI's agents give an answer that is no text: its
-arguments.
+OUTPUT_OF_ANSWER_TOOL = "Final result processed."
+"""What a tool of Pydantic AI returns if the agent calls it to give an answer that is no text.
+
+The answer is the arguments of the call.
 """
 
-# How many problems a response lists, and how long the text of one is.
-MAX_PROBLEMS, MAX_CHARACTERS = (
-    20,
-    200,
-)
+MAX_PROBLEMS = 20
+"""How many problems a response lists."""
+
+MAX_PROBLEM_CHARACTERS = 200
+"""How many characters the text of one problem has."""
+
+_MAX_TOKENS = 2**53
+"""Larger counts are not exact in readers of JSON that take all numbers for doubles."""
+
+_SHOWN_CHARACTERS = 100
+"""How many characters of a question or a dataset a problem shows."""
+
+_SHOWN_QUESTIONS = 5
+"""How many ids of questions with the same text a problem shows."""
 
 _INPUT_TOKENS = (
     "input_tokens",
@@ -46,6 +56,8 @@ _INPUT_TOKENS = (
     "prompt_token_count",
     "promptTokenCount",
 )
+"""Keys of the count of input tokens in a usage, in order of preference."""
+
 _OUTPUT_TOKENS = (
     "output_tokens",
     "completion_tokens",
@@ -55,8 +67,12 @@ _OUTPUT_TOKENS = (
     "candidates_token_count",
     "candidatesTokenCount",
 )
+"""Keys of the count of output tokens in a usage, in order of preference."""
 
-Failed = Callable[[str, str], bool] | Sequence[str]
+FailureRule = Callable[[str, str], bool] | Sequence[str]
+"""A function of a step's name and output that says whether its call failed, or how outputs of
+failed calls begin.
+"""
 
 
 class TraceOptions(TypedDict, total=False):
@@ -70,188 +86,268 @@ class TraceOptions(TypedDict, total=False):
 
     question_id: str | None
     questions: Iterable[Question] | QuestionTexts | None
-    failed: Failed
+    failed: FailureRule
     step_names: Mapping[str, str]
     turn: Literal["last", "all"]
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call of a tool, its result, or both."""
+    """One call of a tool, its result, or both.
+
+    Attributes:
+        name: name of the tool.
+        id: id by which calls and results are paired.
+        args: arguments: a JSON value, or text that is no JSON; None if this is a result alone.
+        output: what the tool returned.
+        failed: whether the call failed; None if the trace does not say.
+        has_result: whether the trace has the result, even an empty one.
+        turn: number of the user's message that the call follows.
+        is_made_in_trace: whether a span of the trace made the call; else, histories only repeat it.
+        precedes_question: whether a history in a span has the call before the user's last message.
+        sort_key: a time and a number, which order the calls of spans.
+    """
 
     name: str | None
     id: str | None = None
-    args: Any = None  # JSON, or text that is no object; None of a result alone.
+    args: Any = None
     output: Any = None
-    failed: bool | None = None  # None if the trace does not say.
-    ended: bool = False
-    turn: int = 0  # Number of the user's message that it follows.
-    # Whether the span that tells of it is about its making, not passing it on.
-    is_new: bool = False
-    is_before: bool = False  # Whether a history of a span has it before the user's last message.
-    place: tuple[float, float] = (inf, 0)  # Orders calls of spans: a time, and a number.
+    failed: bool | None = None
+    has_result: bool = False
+    turn: int = 0
+    is_made_in_trace: bool = False
+    precedes_question: bool = False
+    sort_key: tuple[float, float] = (inf, 0)
 
     @property
     def label(self) -> str:
-        """Its name and id, for a problem."""
-        return (
-            " ".join(str(each) for each in (self.name, self.id) if each not in (None, ""))
-            or "a call"
-        )
+        """The name and id of the call, for the text of a problem."""
+        parts = [str(part) for part in (self.name, self.id) if part not in (None, "")]
+        return " ".join(parts) or "a call"
 
     @property
-    def is_old(self) -> bool:
-        """Whether it belongs to an earlier turn of the user: no span of the trace made it."""
-        return self.is_before and not self.is_new
+    def is_of_earlier_turn(self) -> bool:
+        """Whether the call belongs to an earlier turn of the user, in another trace."""
+        return self.precedes_question and not self.is_made_in_trace
 
-    def end(self, output: Any, failed: bool | None = None) -> Self:
-        """Give it its result."""
-        self.output, self.failed, self.ended = text_of(output), failed, True
+    def set_result(self, output: Any, failed: bool | None = None) -> Self:
+        """Store what the tool returned, as text, and whether the call failed; return the call."""
+        self.output = text_of(output)
+        self.failed = failed
+        self.has_result = True
         return self
 
 
-def call_of(name: Any, id: Any, args: Any = None) -> Call:  # noqa: A002  (as formats name it)
-    """A call whose name and id may be of any type."""
-    name = name if isinstance(name, str) or name is None else str(name)
-    return Call(name, None if id is None else str(id), args)
+def make_call(name: Any, id: Any, args: Any = None) -> Call:  # noqa: A002  (as formats name it)
+    """Return a call whose name and id, which may be of any type, are text or None."""
+    if name is not None and not isinstance(name, str):
+        name = str(name)
+    if id is not None:
+        id = str(id)  # noqa: A001
+    return Call(name, id, args)
 
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """Collects what is read, in the order of the trace."""
+    """Collects what is read, in the order of the trace.
+
+    Attributes:
+        format: name of the format.
+        turn: which calls count: those since the user's last message, or all.
+        calls: calls of the current turn, or of all turns.
+        question: text of the user's last message.
+        dataset: the benchmark that the question is of, which tells apart equal questions.
+        answer: last text of the agent that came without calls.
+        error: why the agent failed.
+        tokens: tokens of all requests to models.
+        times: times of the messages.
+        elapsed_sec: how long the agent took.
+        extra_fields: fields for the response as they are.
+        problems: what is wrong with the trace, and how often.
+        turn_count: how many messages the user sent.
+        repeated_results: results of calls that have a result already.
+        early_results: results that came before their calls, by the id and a number that counts
+            results with this id.
+    """
 
     format: str
     turn: Literal["last", "all"] = "last"
-    calls: list[Call] = field(default_factory=list)  # Of the current turn, or of all turns.
+    calls: list[Call] = field(default_factory=list)
     question: str | None = None
-    dataset: Any = None  # Of a benchmark, to tell equal questions of several apart.
-    answer: str | None = None  # The last text of the agent that came without calls.
+    dataset: Any = None
+    answer: str | None = None
     error: str | None = None
     tokens: Counter[str] = field(default_factory=Counter)
-    times: list[Any] = field(default_factory=list)  # Of messages.
+    times: list[Any] = field(default_factory=list)
     elapsed_sec: float | None = None
-    more: dict[str, Any] = field(default_factory=dict)  # Keys for the response as they are.
+    extra_fields: dict[str, Any] = field(default_factory=dict)
     problems: Counter[str] = field(default_factory=Counter)
-    turns: int = 0  # How often the user spoke.
-    repeated: list[Call] = field(default_factory=list)  # Results of calls that have one.
-    # Results before calls, by id and number.
-    early: dict[Hashable, Call] = field(default_factory=dict)
-    _came: Counter[Hashable] = field(default_factory=Counter)  # By id, how many of these came.
-    _taken: Counter[Hashable] = field(default_factory=Counter)  # And for how many the call came.
-    _waiting: dict[Hashable, deque[Call]] = field(default_factory=dict)
+    turn_count: int = 0
+    repeated_results: list[Call] = field(default_factory=list)
+    early_results: dict[tuple[str | None, int], Call] = field(default_factory=dict)
+    # By id, how many results came before their calls, and how many of these the calls took.
+    _early_counts: Counter[str | None] = field(default_factory=Counter)
+    _taken_counts: Counter[str | None] = field(default_factory=Counter)
+    # Calls that may wait for their results: by id, by ("name", name), and all of them by None.
+    _waiting_calls: dict[Hashable, deque[Call]] = field(default_factory=dict)
 
-    def problem(self, text: str) -> None:
-        """Note what is wrong with the trace, once more if it is so again."""
-        self.problems[text[:MAX_CHARACTERS]] += 1
+    def add_problem(self, text: str) -> None:
+        """Note something that is wrong with the trace, and count how often it is noted."""
+        self.problems[text[:MAX_PROBLEM_CHARACTERS]] += 1
 
-    def ask(self, text: str) -> None:
-        """The user says something, which begins a turn."""
-        self.question, self.answer = text, None
-        self.turns += 1
-        if self.turn == "last":
-            self.tokens.clear()
-            self.times.clear()
-            if count := len(self.finished()):
-                calls = f"{count} call{'s' * (count > 1)}"
-                self.problem(f"{calls} of earlier turns skipped; turn='all' keeps them")
-                self.calls = []
-                self._waiting.clear()
+    def start_turn(self, question: str) -> None:
+        """Begin a turn with a message of the user.
 
-    def part(self, part: Call) -> None:
-        """A call, or a result: of the first call without one that has its id or, without an id,
-        its name.
+        If only the last turn counts, what was read of earlier turns is dropped.
         """
-        if part.args is not None or not part.ended:
-            call = self.call(part.name, part.args, part.id)
-            call.is_new = part.is_new
-            if part.ended:
-                call.end(part.output, part.failed)
-        elif (waiting := self.waiting(part.id, part.name)) is not None:
-            waiting.end(part.output, part.failed)
-        elif self.knows(part.id):
-            self.repeated.append(part)
-        else:
-            part.turn = self.turns
-            self.early[part.id, self._came[part.id]] = part
-            self._came[part.id] += 1
-
-    def call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
-        """The agent calls a tool; `args` that are text are JSON, if they can be."""
-        call = call_of(name, id)
-        call.turn = self.turns
-        if call.name is None:
-            self.problem("a call without a name")
-        if isinstance(args, str) and args.strip():
-            value = decoded(args)
-            if value is args:
-                self.problem(f"{call.label}: arguments are not JSON")
-            elif nests_deeper(value, MAX_DEPTH):
-                self.problem(f"{call.label}: arguments nest more than {MAX_DEPTH} levels deep")
-            else:
-                args = value
-        call.args = {} if args is None or args == "" else args
+        self.question = question
         self.answer = None
+        self.turn_count += 1
+        if self.turn == "all":
+            return
+
+        self.tokens.clear()
+        self.times.clear()
+        skipped = len(self.collect_calls())
+        if skipped:
+            noun = "call" if skipped == 1 else "calls"
+            self.add_problem(f"{skipped} {noun} of earlier turns skipped; turn='all' keeps them")
+            self.calls = []
+            self._waiting_calls.clear()
+
+    def add_part(self, part: Call) -> None:
+        """Add a call, or a result to its call.
+
+        A result belongs to the first call without a result that has its id; without an id, that
+        has its name.
+        """
+        is_result_alone = part.has_result and part.args is None
+        if not is_result_alone:
+            call = self.add_call(part.name, part.args, part.id)
+            call.is_made_in_trace = part.is_made_in_trace
+            if part.has_result:
+                call.set_result(part.output, part.failed)
+            return
+
+        waiting_call = self.first_waiting_call(part.id, part.name)
+        if waiting_call is not None:
+            waiting_call.set_result(part.output, part.failed)
+        elif self.has_call_with_id(part.id):
+            self.repeated_results.append(part)
+        else:
+            # Results with the same id are numbered, so that each is found by its call.
+            part.turn = self.turn_count
+            self.early_results[part.id, self._early_counts[part.id]] = part
+            self._early_counts[part.id] += 1
+
+    def add_call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
+        """Add the call of a tool without its result, and return it.
+
+        Arguments that are text are decoded if they are JSON. A result that came before the call is
+        given to it.
+        """
+        call = make_call(name, id)
+        call.turn = self.turn_count
+        if call.name is None:
+            self.add_problem("a call without a name")
+        call.args = self._decoded_args(args, call.label)
+        self.answer = None  # What came before a call was not the answer.
         self.calls.append(call)
-        for key in (None, ("name", call.name)):
-            self._waiting.setdefault(key, deque()).append(call)
-        self.identify(call, call.id)
-        if call.id is not None and self.early:
-            result = self.early.pop((call.id, self._taken[call.id]), None)
+
+        self._add_waiting_call(None, call)
+        self._add_waiting_call(("name", call.name), call)
+        self.set_call_id(call, call.id)
+        # A result that came before is the call's own.
+        if call.id is not None and self.early_results:
+            result = self.early_results.pop((call.id, self._taken_counts[call.id]), None)
             if result is not None:
-                self._taken[call.id] += 1
-                call.end(result.output, result.failed)
+                self._taken_counts[call.id] += 1
+                call.set_result(result.output, result.failed)
         return call
 
-    def identify(self, call: Call, id: str | None) -> None:  # noqa: A002
-        """Give a call its id, which may become known later."""
+    def _decoded_args(self, args: Any, label: str) -> Any:
+        """Return the arguments of a call, decoded if they are JSON text; none are an empty object.
+
+        Text that cannot be decoded stays as it is, and is noted as a problem with the call's label.
+        """
+        if args is None or args == "":
+            return {}
+        if not isinstance(args, str) or not args.strip():
+            return args
+
+        value = decoded(args)
+        if value is args:
+            self.add_problem(f"{label}: arguments are not JSON")
+            return args
+        if nests_deeper(value, MAX_DEPTH):
+            self.add_problem(f"{label}: arguments nest more than {MAX_DEPTH} levels deep")
+            return args
+        if value is None or value == "":
+            return {}
+        return value
+
+    def set_call_id(self, call: Call, id: str | None) -> None:  # noqa: A002
+        """Store the id of a call, by which its result is found; do nothing if it is None."""
         if id is not None:
             call.id = id
-            self._waiting.setdefault(id, deque()).append(call)
+            self._add_waiting_call(id, call)
 
-    def waiting(self, id: str | None, name: str | None = None) -> Call | None:  # noqa: A002
-        """The first call without a result that has this id or, without an id, this name if there
-        is one.
+    def _add_waiting_call(self, key: Hashable, call: Call) -> None:
+        """Store a call under a key by which a result finds it: None, an id, or a name."""
+        self._waiting_calls.setdefault(key, deque()).append(call)
+
+    def first_waiting_call(self, id: str | None, name: str | None = None) -> Call | None:  # noqa: A002
+        """Return the first call without a result that has this id, or None.
+
+        Without an id, it is the first that has this name; without either, the first of all.
         """
-        calls = self._waiting.get(("name", name) if id is None and name is not None else id)
-        while calls and calls[0].ended:
+        key: Hashable = id
+        if id is None and name is not None:
+            key = ("name", name)
+        calls = self._waiting_calls.get(key)
+        while calls and calls[0].has_result:
             calls.popleft()
         return calls[0] if calls else None
 
-    def knows(self, id: str | None) -> bool:  # noqa: A002
-        """Whether a call has this id, also if it has ended."""
-        return id is not None and id in self._waiting
+    def has_call_with_id(self, id: str | None) -> bool:  # noqa: A002
+        """Return whether a call has this id, with or without a result; False for None."""
+        return id is not None and id in self._waiting_calls
 
-    def finished(self) -> list[Call]:
-        """The calls, after the last has been read; results whose calls never came are steps,
-        too.
+    def collect_calls(self) -> list[Call]:
+        """Return the calls, after the last part of a turn has been added.
+
+        Results whose calls never came are added to the calls. These, and repeated results, are
+        noted as problems.
         """
-        for result in self.repeated:
-            self.problem(f"{result.id}: more than one result; the first counts")
-        for result in self.early.values():
-            self.problem(f"{result.label}: a result without a call")
+        for result in self.repeated_results:
+            self.add_problem(f"{result.id}: more than one result; the first counts")
+        for result in self.early_results.values():
+            self.add_problem(f"{result.label}: a result without a call")
             self.calls.append(result)
-        for kept in (self.repeated, self.early, self._came, self._taken):
-            kept.clear()
+        self.repeated_results.clear()
+        self.early_results.clear()
+        self._early_counts.clear()
+        self._taken_counts.clear()
         return self.calls
 
-    def use(self, usage: Any) -> None:
-        """Add the tokens of one request, where they are numbers, as any of the formats has them."""
+    def add_token_usage(self, usage: Any) -> None:
+        """Add the tokens of one request to a model, from an object in any of the formats.
+
+        What is no object, or has no counts, adds nothing.
+        """
         if not isinstance(usage, dict):
             return
-        # Anthropic counts some of those that it is given apart.
-        apart = (usage.get("cache_creation_input_tokens"), usage.get("cache_read_input_tokens"))
-        given = first(usage, *_INPUT_TOKENS)
-        made = first(usage, *_OUTPUT_TOKENS)
-        for key, count in [
-            ("output_tokens", made),
-            *(("input_tokens", each) for each in (given, *apart)),
-        ]:
-            if (
-                isinstance(count, int | float)
-                and not isinstance(count, bool)
-                and 0 <= count < 2**53
-            ):
-                self.tokens[key] += int(count)
+        self._add_tokens("output_tokens", first_value(usage, *_OUTPUT_TOKENS))
+        self._add_tokens("input_tokens", first_value(usage, *_INPUT_TOKENS))
+        # Anthropic counts input tokens that it writes to its cache, or reads there, apart.
+        self._add_tokens("input_tokens", usage.get("cache_creation_input_tokens"))
+        self._add_tokens("input_tokens", usage.get("cache_read_input_tokens"))
+
+    def _add_tokens(self, key: str, count: Any) -> None:
+        """Add a count of tokens under a key of the response; ignore what is no plausible number."""
+        is_number = isinstance(count, int | float) and not isinstance(count, bool)
+        if is_number and 0 <= count < _MAX_TOKENS:
+            self.tokens[key] += int(count)
 
 
 def to_response(
@@ -259,25 +355,34 @@ def to_response(
     *,
     question_id: str | None = None,
     questions: Iterable[Question] | QuestionTexts | None = None,
-    failed: Failed = FAILURES,
+    failed: FailureRule = FAILURES,
     step_names: Mapping[str, str] | None = None,
     turn: Literal["last", "all"] = "last",  # noqa: ARG001  (`Trace` heeds it)
 ) -> dict[str, Any]:
-    """The response that a trace makes; see `TraceOptions`."""
-    is_failed = as_function(failed)
-    calls = trace.finished()
-    answers = [call for call in calls if call.output == ANSWERED]
-    steps = [
-        _step(call, trace, is_failed, step_names or {}) for call in calls if call.output != ANSWERED
-    ]
-    if answers and trace.answer is None:
-        trace.answer = text_of(answers[-1].args)
+    """Return the response that a trace makes; the options are those of `TraceOptions`."""
+    # Most calls are steps, but the call of one tool is the answer.
+    has_failed = as_failure_test(failed)
+    answer_calls = []
+    steps = []
+    for call in trace.collect_calls():
+        if call.output == OUTPUT_OF_ANSWER_TOOL:
+            answer_calls.append(call)
+        else:
+            steps.append(_make_step(call, trace, has_failed, step_names or {}))
+
+    if answer_calls and trace.answer is None:
+        trace.answer = text_of(answer_calls[-1].args)
+
+    # The text of a question whose id is not found stays in the response.
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
-        question_id = texts.find(trace.question, trace.problem, trace.dataset)
+        question_id = texts.find(trace.question, trace.add_problem, trace.dataset)
+    unmatched_question = trace.question if question_id is None else None
+
     tokens = trace.tokens
     if tokens and "total_tokens" not in tokens:
         tokens["total_tokens"] = tokens["input_tokens"] + tokens["output_tokens"]
+
     response: dict[str, Any] = {
         "question_id": question_id,
         "error": trace.error,
@@ -286,40 +391,53 @@ def to_response(
         **tokens,
         "elapsed_sec": trace.elapsed_sec,
         "trace_format": trace.format,
-        **trace.more,
-        "question": trace.question if question_id is None else None,
-        "trace_problems": listed(trace.problems) or None,
+        **trace.extra_fields,
+        "question": unmatched_question,
+        "trace_problems": list_problems(trace.problems) or None,
     }
     return {key: value for key, value in response.items() if value is not None}
 
 
-def _step(
-    call: Call, trace: Trace, failed: Callable[[str, str], bool], names: Mapping[str, str]
+def _make_step(
+    call: Call, trace: Trace, has_failed: Callable[[str, str], bool], step_names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the step that a call makes; a call without a result is a failed step."""
+    """Return the step of a response that a call makes.
+
+    A call without a result is a failed step, and a problem of the trace.
+
+    Args:
+        call: the call.
+        trace: gets the problem.
+        has_failed: says by a step's name and output whether the call failed, if the trace does not.
+        step_names: names of steps by names of tools.
+    """
     name = call.name
     if name is None:
         name = UNNAMED
-    step: dict[str, Any] = {"name": names.get(name, name)}
+    step: dict[str, Any] = {"name": step_names.get(name, name)}
     if call.id is not None:
         step["id"] = call.id
     if call.args is not None:
         step["args"] = call.args
-    if not call.ended:
-        trace.problem(f"{call.label}: no result")
+    if not call.has_result:
+        trace.add_problem(f"{call.label}: no result")
         return step | {"status": "error", "error": "the trace has no result of this call"}
 
     output = call.output or ""
     is_error = call.failed
     if is_error is None:
-        is_error = bool(failed(step["name"], output))
+        is_error = bool(has_failed(step["name"], output))
     step["status"] = "error" if is_error else "success"
     step["output"] = output
     return step
 
 
-def as_function(failed: Failed) -> Callable[[str, str], bool]:
+def as_failure_test(failed: FailureRule) -> Callable[[str, str], bool]:
     """Return a function of a step's name and output that says whether the call failed.
+
+    Args:
+        failed: such a function, which is returned, or texts that outputs of failed calls begin
+            with.
 
     Raises:
         UsageError: `failed` is neither a function nor a list of texts.
@@ -331,15 +449,24 @@ def as_function(failed: Failed) -> Callable[[str, str], bool]:
             f"failed: expected a list of texts, or a function of name and text, got {failed!r}"
         )
     beginnings = tuple(failed)
-    return lambda _, output: output.lstrip().startswith(beginnings)
+
+    def begins_like_failure(_name: str, output: str) -> bool:
+        return output.lstrip().startswith(beginnings)
+
+    return begins_like_failure
 
 
-def listed(problems: Counter[str]) -> list[str]:
-    """Return problems as a list, with how often each was seen."""
+def list_problems(problems: Counter[str]) -> list[str]:
+    """Return the texts of problems, each with how often it was noted, and at most 20 of them.
+
+    If there are more, the last text says how many.
+    """
     texts = []
     for text, count in problems.items():
-        times = f" ({count} times)" if count > 1 else ""
-        texts.append(text + times)
+        if count > 1:
+            texts.append(f"{text} ({count} times)")
+        else:
+            texts.append(text)
     unlisted = len(texts) - MAX_PROBLEMS
     if unlisted <= 0:
         return texts
@@ -350,51 +477,60 @@ class QuestionTexts:
     """Finds questions by their texts; built once for many traces."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
-        self._normalised: dict[str, list[Question]] = {}
+        self._questions_by_words: dict[str, list[Question]] = {}
         for question in questions:
-            self._normalised.setdefault(_normalised(question.text), []).append(question)
+            words = _words_of(question.text)
+            self._questions_by_words.setdefault(words, []).append(question)
 
     def find(
-        self, question: str | None, problem: Callable[[str], None], dataset: Any = None
+        self, text: str | None, report_problem: Callable[[str], None], dataset: Any = None
     ) -> str | None:
-        """Return the id of the question that the user asked.
+        """Return the id of the question with a text.
 
         Args:
-            question: its text.
-            problem: called with what is unclear.
-            dataset: the benchmark that it is of, if it is known.
+            text: what the user asked; None if it is not known.
+            report_problem: called with a text that says what is unclear.
+            dataset: the benchmark that the question is of, if it is known.
 
         Returns:
             the id; None if no question has this text, or several have.
         """
-        if question is None:
-            problem("no question id, and no text of a question")
+        if text is None:
+            report_problem("no question id, and no text of a question")
             return None
 
-        asked = question.strip()
-        alike = self._normalised.get(_normalised(asked), [])
-        exact = [candidate for candidate in alike if candidate.text.strip() == asked]
-        candidates = exact or alike
-        where = ""
+        asked = text.strip()
+        candidates = self._questions_like(asked)
+        description = f"the text {asked[:_SHOWN_CHARACTERS]!r}"
         if candidates and dataset is not None:
             candidates = _questions_of_dataset(candidates, dataset)
-            where = f" in the dataset {str(dataset)[:100]!r}"
+            description += f" in the dataset {str(dataset)[:_SHOWN_CHARACTERS]!r}"
 
-        if len(candidates) == 1:
-            if candidates[0].text.strip() != asked:
-                problem("the question was found by its text, ignoring case, blanks and punctuation")
-            return candidates[0].id
-        text = f"the text {asked[:100]!r}{where}"
         if not candidates:
-            problem(f"no question has {text}")
+            report_problem(f"no question has {description}")
             return None
-        ids = ", ".join(repr(candidate.id) for candidate in candidates[:5])
-        problem(f"{len(candidates)} questions of the reference set have {text}: {ids}")
-        return None
+        if len(candidates) > 1:
+            ids = ", ".join(repr(question.id) for question in candidates[:_SHOWN_QUESTIONS])
+            count = len(candidates)
+            report_problem(f"{count} questions of the reference set have {description}: {ids}")
+            return None
+
+        [question] = candidates
+        if question.text.strip() != asked:
+            report_problem(
+                "the question was found by its text, ignoring case, blanks and punctuation"
+            )
+        return question.id
+
+    def _questions_like(self, asked: str) -> list[Question]:
+        """Return the questions with exactly this text or, if none has, with the same words."""
+        similar = self._questions_by_words.get(_words_of(asked), [])
+        exact = [question for question in similar if question.text.strip() == asked]
+        return exact or similar
 
 
 def _questions_of_dataset(questions: list[Question], dataset: Any) -> list[Question]:
-    """Return the questions of a dataset or, if none is of it, those of no dataset."""
+    """Return the questions of a dataset or, if none is of it, the questions of no dataset."""
     datasets = [dict(question.tags).get("dataset") for question in questions]
     wanted = dataset if dataset in datasets else None
     return [
@@ -404,5 +540,6 @@ def _questions_of_dataset(questions: list[Question], dataset: Any) -> list[Quest
     ]
 
 
-def _normalised(text: str) -> str:
+def _words_of(text: str) -> str:
+    """Return the words of a text, without case, punctuation and repeated blanks."""
     return " ".join(re.findall(r"\w+", text.casefold()))

@@ -11,14 +11,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError
-from graphrag_eval_async.traces.plain import dict_at, first, shown, structure
+from graphrag_eval_async.traces.plain import (
+    decode_object_or_list,
+    describe_keys,
+    dict_at,
+    first_value,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
-_find_call_word = re.compile(r"tool|function", re.IGNORECASE).search
-
-_KNOWN_KEYS = frozenset(
+_MESSAGE_KEYS = frozenset(
     {
         "tool_calls",
         "invalid_tool_calls",
@@ -33,52 +36,78 @@ _KNOWN_KEYS = frozenset(
         "functions",
     }
 )
-"""Keys of messages that the readers of messages know, or that have no calls."""
+"""Keys of messages that look like calls, and that the readers of messages know."""
+
+_RESULT_ROLES = ("tool", "function")
+"""Roles of messages that hold the result of a tool."""
+
+_LISTED_KEYS = 10
+"""How many keys of a call without a name an error lists."""
+
+_KEY_CHARACTERS = 50
+"""How many characters of a key an error shows."""
+
+_find_call_word = re.compile(r"tool|function", re.IGNORECASE).search
+
+_find_list_of_calls = re.compile(
+    # toolCalls, function_responses and the like; also intermediate_steps and actions.
+    r"(tool|function)_?(calls|uses|results|responses|invocations)$|steps$|actions$",
+    re.IGNORECASE,
+).search
 
 
 @lru_cache(maxsize=1024)  # Most messages have the same few keys.
-def _is_call_like(name: str) -> bool:
+def _looks_like_call(name: str) -> bool:
+    """Return whether a key, kind or role has "tool" or "function" in it."""
     return _find_call_word(name) is not None
 
 
 @lru_cache(maxsize=1024)
-def _is_list_of_calls(key: str) -> bool:
+def _looks_like_list_of_calls(key: str) -> bool:
+    """Return whether a key is like ``tool_results`` or ``steps``, which hold lists of calls."""
     return _find_list_of_calls(key) is not None
 
 
 def check_keys(
-    value: dict[str, Any], known: frozenset[str], *, place: str, looked_for: str
+    value: dict[str, Any], known: Collection[str], *, place: str, looked_for: str
 ) -> None:
-    """Check that no key or kind of an object looks like a call, apart from known ones.
+    """Check that no key or kind of an object looks like a call that cannot be read.
+
+    Args:
+        value: a message, or a block of one.
+        known: keys and kinds that look like calls, but can be read or are not needed.
+        place: where the object stands, for the error.
+        looked_for: formats that were looked for, for the error.
 
     Raises:
-        TraceError: one does.
+        TraceError: a key or kind looks like a call, and is not known.
     """
-    for key, inner in value.items():
-        if _is_call_like(key) and key not in known and inner not in (None, [], {}, ""):
+    for key, field in value.items():
+        has_value = field not in (None, [], {}, "")
+        if has_value and key not in known and _looks_like_call(key):
             raise TraceError(
                 f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
             )
-    kind = first(value, "type", "part_kind")
-    if isinstance(kind, str) and _is_call_like(kind) and kind not in known:
+    kind = first_value(value, "type", "part_kind")
+    if isinstance(kind, str) and kind not in known and _looks_like_call(kind):
         raise TraceError(
             f"{place} has the type {kind!r}, which is neither a call nor a result in {looked_for}"
         )
 
 
-_find_list_of_calls = re.compile(
-    r"(tool|function)_?(calls|uses|results|responses|invocations)$|steps$|actions$", re.IGNORECASE
-).search
+def check_holder(holder: dict[str, Any], holder_keys: Collection[str]) -> None:
+    """Check that an object that holds a history without calls has no calls beside the history.
 
-
-def check_holder(holder: dict[str, Any], read_keys: Iterable[str]) -> None:
-    """Check that an object that holds a history without calls has none beside it.
+    Args:
+        holder: the object.
+        holder_keys: the keys at which the history was read.
 
     Raises:
-        TraceError: a key that is not among `read_keys` has what looks like a list of calls.
+        TraceError: another key has what looks like a list of calls.
     """
     for key, value in holder.items():
-        if key not in read_keys and _is_list_of_calls(key) and isinstance(value, list) and value:
+        is_filled_list = isinstance(value, list) and bool(value)
+        if is_filled_list and key not in holder_keys and _looks_like_list_of_calls(key):
             raise TraceError(
                 f"its history has no calls, but it has the key {key!r}, which no format has beside "
                 "a history"
@@ -88,53 +117,87 @@ def check_holder(holder: dict[str, Any], read_keys: Iterable[str]) -> None:
 def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> None:
     """Check that all calls and results of a message can be read and paired.
 
-    `message` has no envelope. Blocks of its content are checked by `check_keys`.
+    The blocks of its content are not checked here, but by `check_keys`.
+
+    Args:
+        message: a message without an envelope.
+        place: where the message stands, for the error.
+        looked_for: formats that were looked for, for the error.
 
     Raises:
         TraceError: a key or kind is unknown, a call has no name, or a result has no content.
     """
+    known = _MESSAGE_KEYS
     kind = message.get("type")
-    known = _KNOWN_KEYS
     if isinstance(kind, str):
-        known |= {kind}  # Those of messages are roles.
+        known |= {kind}  # The kind of a message is its role, such as LangChain's "tool".
     check_keys(message, known, place=place, looked_for=looked_for)
-
-    role = message.get("role")
-    if isinstance(role, str) and _is_call_like(role) and role not in ("tool", "function"):
-        raise TraceError(
-            f"{place} has the role {role!r}, which is neither a call nor a result in {looked_for}"
-        )
+    _check_role(message, place=place, looked_for=looked_for)
 
     for key, value in message.items():
-        if _is_list_of_calls(key) and key not in known and isinstance(value, list) and value:
+        is_filled_list = isinstance(value, list) and bool(value)
+        if is_filled_list and key not in known and _looks_like_list_of_calls(key):
             raise TraceError(
                 f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
             )
 
     for key in ("tool_calls", "invalid_tool_calls"):
-        calls = structure(message.get(key))
-        if calls and not isinstance(calls, list):
-            raise TraceError(
-                f"{place} has no list at {key!r}, where calls are in {looked_for}: {shown(calls)}"
-            )
-        for call in calls or []:
-            if isinstance(call, dict):
-                _check_name(call, key, place=place, looked_for=looked_for)
+        _check_listed_calls(message, key, place=place, looked_for=looked_for)
 
-    is_result = message.get("role") == "tool"
-    if is_result and message.keys().isdisjoint({"content", "parts"}):
+    has_content = "content" in message or "parts" in message
+    if message.get("role") == "tool" and not has_content:
         raise TraceError(
             f"{place} is the result of a tool without the key 'content', which results have in "
             f"{looked_for}"
         )
 
 
-def _check_name(call: dict[str, Any], key: str, *, place: str, looked_for: str) -> None:
-    inner = dict_at(call, "tool_call") or call
-    named = (inner, dict_at(inner, "function"), dict_at(inner, "custom"))
-    if all(value.get("name") is None for value in named):
-        keys = ", ".join(repr(name[:50]) for name in list(inner)[:10]) or "no keys"
+def _check_role(message: dict[str, Any], *, place: str, looked_for: str) -> None:
+    """Check that the role of a message is not a framework's own word for a call or result.
+
+    Raises:
+        TraceError: the role has "tool" or "function" in it, but is neither of these words.
+    """
+    role = message.get("role")
+    if isinstance(role, str) and role not in _RESULT_ROLES and _looks_like_call(role):
         raise TraceError(
-            f"{place} has a call in {key!r} without a name, which calls have at 'function.name' or "
-            f"'name' in {looked_for}; it has {keys}"
+            f"{place} has the role {role!r}, which is neither a call nor a result in {looked_for}"
         )
+
+
+def _check_listed_calls(message: dict[str, Any], key: str, *, place: str, looked_for: str) -> None:
+    """Check that a key of a message, if it has a value, has a list of calls with names.
+
+    Raises:
+        TraceError: the value is no list, or a call has no name.
+    """
+    calls = decode_object_or_list(message.get(key))
+    if not calls:
+        return
+    if not isinstance(calls, list):
+        raise TraceError(
+            f"{place} has no list at {key!r}, where calls are in {looked_for}: "
+            f"{describe_keys(calls)}"
+        )
+    for call in calls:
+        if isinstance(call, dict):
+            _check_name(call, key, place=place, looked_for=looked_for)
+
+
+def _check_name(value: dict[str, Any], key: str, *, place: str, looked_for: str) -> None:
+    """Check that a call that is listed at a key of a message has a name.
+
+    Raises:
+        TraceError: it has none.
+    """
+    call = dict_at(value, "tool_call") or value  # OpenInference wraps each call.
+    holders_of_name = (call, dict_at(call, "function"), dict_at(call, "custom"))
+    if any(holder.get("name") is not None for holder in holders_of_name):
+        return
+
+    names = [repr(name[:_KEY_CHARACTERS]) for name in list(call)[:_LISTED_KEYS]]
+    keys = ", ".join(names) or "no keys"
+    raise TraceError(
+        f"{place} has a call in {key!r} without a name, which calls have at 'function.name' or "
+        f"'name' in {looked_for}; it has {keys}"
+    )

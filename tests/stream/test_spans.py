@@ -165,6 +165,16 @@ async def test_a_span_of_an_agent_that_comes_later_makes_a_result_and_no_reject(
     assert stream.rejects.total == 0
 
 
+async def test_a_file_with_an_empty_list_of_spans_is_a_reject(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b'{"resourceSpans": []}\n\n')
+    async with evaluate_stream(REFERENCE, path, format=QUICK) as stream:
+        assert [result async for result in stream] == []
+    [reject] = stream.rejects
+    assert (reject.reason, reject.line) == ("not_a_trace", 1)
+    assert reject.message == "no line has spans (resourceSpans); in this one, they are empty"
+
+
 @pytest.mark.parametrize("kind", ["resourceLogs", "resourceMetrics"])
 async def test_a_file_without_any_span_is_a_reject(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "spans.jsonl"

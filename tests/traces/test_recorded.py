@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,18 @@ UNKNOWN = {
         {"input": QUESTION, "output": ANSWER, "intermediate_steps": [["AgentAction()", "rows"]]},
         "its history has no calls, but it has the key 'intermediate_steps'",
     ),
+    "a message alone, as in a log with a message a line": (
+        ASKED,
+        "it is one message of the user, not a history",
+    ),
+    "an event of ADK alone": (
+        {"author": "user", "content": {"role": "user", "parts": [{"text": QUESTION}]}},
+        "it is one message of the user, not a history",
+    ),
+    "several conversations in a list": (
+        [{"messages": [ASKED, ANSWERED]}, {"messages": [ANSWERED, ASKED]}],
+        "no known format; it has a list, first of the keys 'messages'",
+    ),
     "nothing of any format": ({"x": 1}, "no known format; it has the keys 'x'. Known are openai, "),
     "several calls in a step of smolagents": (
         [
@@ -217,6 +230,77 @@ OTHER_FORMS: dict[str, Any] = {
         },
         "response": {"output": {"message": {"role": "assistant", "content": [{"text": ANSWER}]}}},
     },
+    "what onFinish of the AI SDK gets, beside the prompt": {
+        "messages": [ASKED],
+        "response": {
+            "content": [{"type": "text", "text": ANSWER}],
+            "finishReason": "stop",
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {
+                            "type": "tool-call",
+                            "toolCallId": "a",
+                            "toolName": "sparql_query",
+                            "input": QUERY,
+                        }
+                    ],
+                },
+                {
+                    "role": "tool",
+                    "content": [
+                        {
+                            "type": "tool-result",
+                            "toolCallId": "a",
+                            "toolName": "sparql_query",
+                            "output": {"type": "text", "value": "rows"},
+                        }
+                    ],
+                },
+                {"role": "assistant", "content": [{"type": "text", "text": ANSWER}]},
+            ],
+        },
+    },
+    "messages of Ollama and its response": {
+        "messages": [
+            ASKED,
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"function": {"name": "sparql_query", "arguments": QUERY}}],
+            },
+            {"role": "tool", "tool_name": "sparql_query", "content": "rows"},
+        ],
+        "response": {"model": "m", "done": True, "message": ANSWERED},
+    },
+    "a log of invocations of Bedrock": {
+        "schemaType": "ModelInvocationLog",
+        "input": {
+            "inputBodyJson": {
+                "messages": [
+                    {"role": "user", "content": [{"text": QUESTION}]},
+                    {
+                        "role": "assistant",
+                        "content": [
+                            {"toolUse": {"toolUseId": "a", "name": "sparql_query", "input": QUERY}}
+                        ],
+                    },
+                    {
+                        "role": "user",
+                        "content": [
+                            {"toolResult": {"toolUseId": "a", "content": [{"text": "rows"}]}}
+                        ],
+                    },
+                ]
+            }
+        },
+        "output": {
+            "outputBodyJson": {
+                "output": {"message": {"role": "assistant", "content": [{"text": ANSWER}]}}
+            }
+        },
+    },
     "messages in a session of Strands": [
         {"message_id": 0, "message": {"role": "user", "content": [{"text": QUESTION}]}},
         {
@@ -281,7 +365,8 @@ def test_failures_in_responses_of_gemini(response: dict[str, str], output: str |
     )
 
 
-REFUSED = {
+CALL_PART = {"toolCallId": "c", "toolName": "sparql_query", "args": QUERY, "input": QUERY}
+REFUSED: dict[str, tuple[Any, str]] = {
     "a whole log of Inspect": ({"eval": {"task": "t"}, "samples": [{}]}, "jq -c"),
     "an output of CrewAI": (
         {"raw": ANSWER, "tasks_output": [{"raw": ANSWER}]},
@@ -299,14 +384,147 @@ REFUSED = {
         [{"id": "o", "traceId": "t", "type": "TOOL", "startTime": "2026-11-29T09:00:00Z"}],
         "otlp",
     ),
+    "observations of Langfuse: as its API lists them": (
+        {
+            "data": [
+                {"id": "o", "traceId": "t", "type": "TOOL", "startTime": "2026-11-29T09:00:00Z"}
+            ]
+        },
+        "otlp",
+    ),
+    "observations of Langfuse: in an export to files": (
+        {
+            "id": "o",
+            "trace_id": "t",
+            "type": "AGENT",
+            "start_time": "2026-11-29T09:00:00Z",
+            "input": [ASKED],
+            "output": ANSWERED,
+        },
+        "otlp",
+    ),
     "a trace of Langfuse": ({"id": "t", "projectId": "p", "observations": [{}]}, "otlp"),
+    "the output of a task of CrewAI": (
+        {
+            "raw": ANSWER,
+            "agent": "grid",
+            "output_format": "raw",
+            "messages": [ASKED, ANSWERED],
+            "tool_failures": [],
+        },
+        "openinference-instrumentation-crewai",
+    ),
+    "the output of an agent of CrewAI": (
+        {"raw": ANSWER, "agent_role": "grid", "messages": [ASKED, ANSWERED], "plan": None},
+        "openinference-instrumentation-crewai",
+    ),
+    "events of CrewAI": (
+        [{"type": "tool_usage_finished", "event_id": "e", "tool_name": "sparql_query"}],
+        "openinference-instrumentation-crewai",
+    ),
+    "one run of LangSmith": (
+        {
+            "id": "r",
+            "run_type": "chain",
+            "inputs": {"messages": [ASKED]},
+            "outputs": {"messages": [ASKED, ANSWERED]},
+            "events": [{"name": "start", "time": "2026-11-29T09:00:00Z"}],
+        },
+        "load_child_runs",
+    ),
+    "a result of Strands": (
+        {
+            "type": "agent_result",
+            "message": {"role": "assistant", "content": [{"text": ANSWER}]},
+            "stop_reason": "end_turn",
+        },
+        "agent.messages",
+    ),
+    "parts of a stream of the AI SDK": (
+        [{"type": "start"}, {"type": "start-step"}, {"type": "tool-input-available", **CALL_PART}],
+        "response.messages",
+    ),
+    "parts of a stream of the AI SDK: version 4": (
+        [
+            {"type": "step-start", "messageId": "m", "request": {}},
+            {"type": "tool-call", **CALL_PART},
+        ],
+        "response.messages",
+    ),
+    "steps of the AI SDK": (
+        [{"stepType": "initial", "text": "", "toolCalls": [{"type": "tool-call", **CALL_PART}]}],
+        "response.messages",
+    ),
+    "steps of the AI SDK: from version 5 on": (
+        [
+            {
+                "content": [
+                    {"type": "tool-call", "toolCallId": "c", "toolName": "s", "input": {}},
+                    {"type": "tool-result", "toolCallId": "c", "toolName": "s", "output": "rows"},
+                ],
+                "finishReason": "tool-calls",
+                "response": {"messages": [ANSWERED]},
+            }
+        ],
+        "response.messages",
+    ),
+    "intermediate steps of LangChain": (
+        [[{"tool": "sparql_query", "tool_input": "ASK {}", "log": ""}, "rows"]],
+        "whole result",
+    ),
+    "chunks of an AgentExecutor": (
+        [{"actions": [{"tool": "sparql_query"}], "messages": []}, {"output": ANSWER}],
+        "return_intermediate_steps",
+    ),
+    "chunks of LangGraph in the mode messages": (
+        [[{"type": "ai", "content": "Feed"}, {"langgraph_node": "model", "langgraph_step": 1}]],
+        "updates",
+    ),
+    "chunks of LangGraph in the mode debug": (
+        [{"step": 1, "type": "task", "timestamp": "2026-11-29T09:00:00Z", "payload": {"id": "t"}}],
+        "updates",
+    ),
+    "chunks of LangGraph in the mode tasks": (
+        [{"id": "t", "name": "model", "input": {"messages": []}, "triggers": ["start"]}],
+        "updates",
+    ),
+    "events of Inspect": (
+        [{"event": "sample_init", "uuid": "u", "working_start": 1.5, "state": {"tools": ["x"]}}],
+        "whole sample",
+    ),
+    "messages of smolagents": (
+        [ASKED, {"role": "tool-call", "content": [{"type": "text", "text": "Calling tools"}]}],
+        "get_full_steps",
+    ),
+    "a history of AutoGen 0.2 or AG2": (
+        [
+            {"role": "assistant", "name": "user", "content": QUESTION},
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "s"}}]},
+            {"role": "tool", "content": "rows", "tool_responses": [{"tool_call_id": "c"}]},
+        ],
+        "openinference-instrumentation-ag2",
+    ),
+    "a trace of MLflow": ({"info": {"trace_id": "t"}, "data": {"spans": [{}]}}, "otlp"),
+    "events of a stream of Bedrock": (
+        [{"messageStart": {"role": "assistant"}}, {"contentBlockStart": {"start": {}}}],
+        "messages",
+    ),
+    "a history of Cohere's API version 1: with results": (
+        [
+            {"role": "USER", "message": QUESTION},
+            {"role": "CHATBOT", "message": "", "tool_calls": [{"name": "s", "parameters": {}}]},
+            {"role": "TOOL", "tool_results": [{"call": {"name": "s"}, "outputs": [{}]}]},
+        ],
+        "ClientV2",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_formats_are_refused_by_name_with_what_to_export(name: str) -> None:
     history, cure = REFUSED[name]
-    with pytest.raises(TraceError, match=f"no known format; it is {name}.*{cure}"):
+    kind = name.partition(":")[0]
+    with pytest.raises(TraceError, match=f"no known format; it is {kind}.*{cure}"):
         response_from_trace(history)
 
 
@@ -334,6 +552,17 @@ def test_spans_of_each_framework(lines: list[dict[str, Any]]) -> None:
     [result] = run_evaluation_sync(REFERENCE, lines, format="otlp")
     assert result["question_id"] == "q1"
     assert result["steps_score"] == 1
+
+
+async def test_a_log_of_inspect_in_its_own_file_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    async with evaluate_stream(REFERENCE, path, format="auto") as stream:
+        assert [result async for result in stream] == []
+    first_reject = stream.rejects[0]
+    assert first_reject.reason == "invalid_utf8"
+    assert re.search(r"a ZIP archive.*inspect log dump", first_reject.message)
 
 
 @settings(max_examples=300)

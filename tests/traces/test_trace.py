@@ -39,7 +39,7 @@ def test_a_question_is_found_by_its_words_or_not_guessed(
 ) -> None:
     trace = Trace("chat")
     if text is not None:
-        trace.ask(text)
+        trace.start_turn(text)
     response = to_response(trace, questions=QuestionTexts(load_reference(SET)))
     assert response.get("question_id") == found
     assert response["trace_problems"] == [problem]

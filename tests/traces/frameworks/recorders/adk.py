@@ -86,9 +86,18 @@ async def record() -> list[Recording]:
     contents = [content.model_dump(mode="json", exclude_none=True) for content in model.contents]
     contents.append({"role": "model", "parts": [{"text": ANSWER}]})
     whole = session.model_dump(mode="json", exclude_none=True)
+    # What the SDK of Gemini returns if it calls the functions itself.
+    response = types.GenerateContentResponse(
+        candidates=[
+            types.Candidate(content=types.Content(role="model", parts=[types.Part(text=ANSWER)]))
+        ],
+        automatic_function_calling_history=model.contents,
+    )
+    called_by_sdk = json.loads(response.model_dump_json(by_alias=True, exclude_none=True))
     return [
         *recordings,
         Recording(name, "gemini", "session of ADK", whole),
         Recording(name, "gemini", "events of ADK", events),
         Recording(name, "gemini", "contents of Gemini", contents),
+        Recording(name, "gemini", "response with called functions", called_by_sdk),
     ]

@@ -49,5 +49,9 @@ async def record() -> list[Recording]:
         reflect_on_tool_use=True,
     )
     result = await agent.run(task=QUESTION)
+    state = json.loads(json.dumps(await agent.save_state()))
     name = framework("autogen-agentchat")
-    return [Recording(name, "autogen", "task result", result.model_dump(mode="json"))]
+    return [
+        Recording(name, "autogen", "task result", result.model_dump(mode="json")),
+        Recording(name, "autogen", "saved state of an agent", state),
+    ]

@@ -6,12 +6,15 @@ import json
 
 from cohere import (
     AssistantChatMessageV2,
+    AssistantMessageResponse,
     Document,
     DocumentToolContent,
+    TextAssistantMessageResponseContentItem,
     ToolCallV2,
     ToolCallV2Function,
     ToolChatMessageV2,
     UserChatMessageV2,
+    V2ChatResponse,
 )
 
 from tests.traces.frameworks.recorders.scenario import CALLS, Recording, framework
@@ -39,4 +42,16 @@ async def record() -> list[Recording]:
         AssistantChatMessageV2(content=ANSWER),
     ]
     dumped = [json.loads(message.json()) for message in messages]
-    return [Recording(framework("cohere"), "openai", "messages of Cohere's API 2", dumped)]
+    answer = V2ChatResponse(
+        id="1",
+        finish_reason="COMPLETE",
+        message=AssistantMessageResponse(
+            content=[TextAssistantMessageResponseContentItem(text=ANSWER)]
+        ),
+    )
+    answered = {"messages": dumped[:-1], "response": json.loads(answer.json())}
+    name = framework("cohere")
+    return [
+        Recording(name, "openai", "messages of Cohere's API 2", dumped),
+        Recording(name, "openai", "messages of Cohere's API 2 and its response", answered),
+    ]

@@ -24,6 +24,7 @@ OF_RUNS = (
     "run_type",
     "start_time",
     "end_time",
+    "events",
     "error",
     "inputs",
     "outputs",
@@ -125,7 +126,12 @@ async def record() -> list[Recording]:
     """Return the recorded histories."""
     retrieval_search.handle_tool_error = False
     name = framework("langgraph")
-    modes: dict[str, Any] = {"updates": "updates", "updates and values": ["updates", "values"]}
+    modes: dict[str, Any] = {
+        "updates": "updates",
+        "updates and values": ["updates", "values"],
+        "values": "values",
+        "values and messages": ["values", "messages"],
+    }
     recordings = []
     for form, mode in modes.items():
         chunks = [chunk async for chunk in graph().astream(asked(), stream_mode=mode)]

@@ -60,22 +60,26 @@ class Scripted(Model):
         )
 
 
-def steps(turns: list[Any]) -> Any:
-    """Run the agent with what the model calls in each turn; return its steps without prompts."""
+def result(turns: list[Any]) -> Any:
+    """Run the agent with what the model calls in each turn; return its result without prompts."""
     agent = ToolCallingAgent(
         tools=[sparql_query, retrieval_search], model=Scripted(turns), verbosity_level=0
     )
-    agent.run(QUESTION)
-    return [
-        {key: value for key, value in plain(step).items() if key != "model_input_messages"}
-        for step in agent.memory.get_full_steps()
+    whole = plain(agent.run(QUESTION, return_full_result=True).dict())
+    whole["steps"] = [
+        {key: value for key, value in step.items() if key != "model_input_messages"}
+        for step in whole["steps"]
         if "system_prompt" not in step
     ]
+    return whole
 
 
 async def record() -> list[Recording]:
     """Return the recorded histories."""
     name = framework("smolagents")
     answer = [("call_3", "final_answer", {"answer": ANSWER})]
-    one_by_one = steps([[CALLS[0]], [CALLS[1]], answer])
-    return [Recording(name, "smolagents", "steps", one_by_one)]
+    one_by_one = result([[CALLS[0]], [CALLS[1]], answer])
+    return [
+        Recording(name, "smolagents", "steps", one_by_one["steps"]),
+        Recording(name, "smolagents", "result", one_by_one),
+    ]
