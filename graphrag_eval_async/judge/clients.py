@@ -454,8 +454,12 @@ def address_of(client: Any) -> str:
 
 
 def provider_of(client: Any) -> Literal["openai", "azure"]:
-    """Return the provider that a configuration would have for a client."""
-    openai = import_openai()
-    if isinstance(client, openai.AsyncAzureOpenAI):
+    """Return the provider that a configuration would have for a client.
+
+    A wrapper hides the class of the SDK's client for Azure, but not its API version, which no other
+    client has.
+    """
+    api_version = getattr(client, "_api_version", None)
+    if isinstance(api_version, str):
         return "azure"
     return "openai"

@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import structs
 
 from graphrag_eval_async.catalogue.sections import GENERATION
-from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.load import check_config, parse_model, read_config, wrong_with_url
-from graphrag_eval_async.config.reading import members_of
+from graphrag_eval_async.config import Config, EmbeddingConfig, GenerationConfig, LLMConfig
+from graphrag_eval_async.config.load import (
+    OF_THE_REQUEST,
+    check_config,
+    parse_model,
+    read_config,
+    wrong_with_url,
+)
+from graphrag_eval_async.config.reading import Reader, members_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.judge.clients import address_of, is_client, provider_of
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
+from graphrag_eval_async.judge.setting_names import OF_JUDGE, OF_JUDGE_EMBEDDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.config import RagasMetricConfig
+    from graphrag_eval_async.config.llm import ModelConfig
+    from graphrag_eval_async.judge.setting_names import SettingNames
 
 EMBEDDING = "embedding"
 
@@ -95,7 +104,19 @@ class GivenJudges(NamedTuple):
             values = read_config(path)
         if isinstance(values, Mapping | Config):
             values = self._add_models(values)
-        return check_config(values, path, judge=self.has_own, ragas=ragas)
+        return check_config(
+            values, path, judge=self.has_own, ragas=ragas, alternatives=self._alternatives
+        )
+
+    @property
+    def _alternatives(self) -> dict[str, str]:
+        """What the user can give in code in place of models of the configuration, by their keys."""
+        alternatives = {}
+        if isinstance(self.judge, Mapping):
+            alternatives["llm.generation"] = 'judge={"generation": ...}'
+        if isinstance(self.by_name.get(GENERATION), OpenAIJudge):
+            alternatives["llm.embedding"] = "OpenAIJudge.embedding_model"
+        return alternatives
 
     def _add_models(self, values: Mapping[str, Any] | Config) -> Mapping[str, Any] | Config:
         """Return a configuration with the models of these judges in its section `llm`.
@@ -159,15 +180,22 @@ class Models:
         """Replace the section of a judge's model by the settings of an `OpenAIJudge`.
 
         If it is the first judge and has an embedding model, that is replaced, too.
+
+        Raises:
+            UsageError: a setting is not valid.
         """
         connection = _connection_settings(judge.client)
-        self.put(name, {**connection, "model": judge.model, **judge.settings})
+        generation = {**connection, "model": judge.model, **judge.settings}
+        check_settings(GenerationConfig, generation, OF_JUDGE)
+        self.put(name, generation)
         if name == GENERATION and judge.embedding_model is not None:
-            self.sections[EMBEDDING] = {
+            embedding = {
                 **connection,
                 "model": judge.embedding_model,
                 **judge.embedding_settings,
             }
+            check_settings(EmbeddingConfig, embedding, OF_JUDGE_EMBEDDINGS)
+            self.sections[EMBEDDING] = embedding
 
     def put_client(self, name: str, client: Any) -> None:
         """Set the provider and address of a judge's model to those of a client.
@@ -181,6 +209,12 @@ class Models:
         else:
             key = f"llm.judges.{name}"
             section = self._other_judges().get(name)
+        if not section and name == EMBEDDING:
+            raise UsageError(
+                "judge: the embedding model is no judge: give "
+                "OpenAIJudge(client, model=..., embedding_model=...), or llm.embedding in the "
+                "configuration"
+            )
         if not section:
             raise UsageError(
                 "judge: a client needs the name of a model: give OpenAIJudge(client, model=...), "
@@ -196,6 +230,34 @@ class Models:
         if embedding:
             settings = members_of(embedding)
             self.sections[EMBEDDING] = {**settings, **_connection_settings(client)}
+
+
+def check_settings(
+    kind: type[ModelConfig], section: Mapping[str, Any], names: SettingNames
+) -> None:
+    """Check the settings of an `OpenAIJudge` as those of the configuration are checked.
+
+    Args:
+        kind: the class of the section that has the same settings.
+        section: the settings, as that section has them.
+        names: what to call the settings in the error.
+
+    Raises:
+        UsageError: a setting is not valid.
+    """
+    reader = Reader()
+    reader.section(kind, section)
+    for parameter in OF_THE_REQUEST:
+        if parameter in section["parameters"]:
+            problem = "may not be given: each request has its own"
+            reader.problem(f"parameters.{parameter}", problem)
+
+    for key, problem in reader.problems.items():
+        if key == "model":
+            raise UsageError(f"{names.model}: {problem}")
+        # The parameters are arguments beside the other settings.
+        setting = names.parameter(key.removeprefix("parameters."))
+        raise UsageError(f"{setting}: {problem}")
 
 
 def _connection_settings(client: Any) -> dict[str, Any]:

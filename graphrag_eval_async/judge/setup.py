@@ -17,7 +17,7 @@ from graphrag_eval_async.judge.clients import (
     is_client,
     warn_of_retries,
 )
-from graphrag_eval_async.judge.dialect import DEFAULT_MAX_TOKENS
+from graphrag_eval_async.judge.dialect import DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.prices import check_budget
 
@@ -206,5 +206,12 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None, show: Callable[[
     # Results show the name of the model, too, so that it is no secret.
     identity["model"] = str(model.model)
     if isinstance(model, GenerationConfig):
-        identity.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+        # Whether a default is written makes no difference to replies.
+        if identity.get("temperature") == DEFAULT_TEMPERATURE:
+            del identity["temperature"]
+        max_tokens = identity.get("max_tokens", DEFAULT_MAX_TOKENS)
+        if max_tokens == DEFAULT_MAX_TOKENS:
+            # The hash `judge.prompts` depends on the order, in which a default comes last.
+            identity.pop("max_tokens", None)
+            identity["max_tokens"] = DEFAULT_MAX_TOKENS
     return identity
