@@ -81,9 +81,11 @@ class Calls:
         """
         await self.session.throttle.turn()
         messages = prompt()
-        texts = [text for message in messages for text in (message["role"], message["content"])]
+        texts = [str(repeat)]
+        for message in messages:
+            texts += (message["role"], message["content"])
         call = Call(
-            key=self.sender.key(form.schema, str(repeat), *texts),
+            key=self.sender.key(form.schema, *texts),
             inputs=messages,
             schema=form.schema,
             check=partial(check_reply, form),
@@ -116,7 +118,7 @@ class Calls:
     async def _answer(self, sender: Sender, call: Call) -> Any:
         """Return the value of the reply to a call; an equal call for the result shares its reply.
 
-        Adds the departures of its request to those of the result.
+        Adds to `departures` how its request differed from the default.
 
         Raises:
             JudgeError: there is no usable reply.

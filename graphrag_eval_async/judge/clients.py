@@ -273,7 +273,7 @@ def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
         max_reply_bytes: reading a longer reply raises a `JudgeError`.
     """
 
-    async def bound_body(response: Any) -> None:
+    async def bound_long_body(response: Any) -> None:
         if not _is_short(response, max_reply_bytes):
             response.stream = _bound_body(response, max_reply_bytes)
 
@@ -286,7 +286,7 @@ def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
         "follow_redirects": False,
         # `_bound_body` decompresses it.
         "headers": {"Accept-Encoding": "gzip"},
-        "event_hooks": {"response": [bound_body]},
+        "event_hooks": {"response": [bound_long_body]},
     }
     _ignore_deprecations()
     try:

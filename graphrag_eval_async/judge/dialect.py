@@ -213,8 +213,8 @@ class Parameters:
             dialect: how it was written.
 
         Returns:
-            the name of the parameter here, not under which it was sent; None if the error is about
-            no parameter.
+            the name of the parameter before it was renamed; None if the error is about no
+            parameter.
         """
         if not error.may_name_parameter:
             return None
@@ -232,10 +232,14 @@ class Parameters:
         return None
 
     def rename(self, parameter: str, dialect: Dialect) -> Dialect | None:
-        """Return the dialect with the newer name of a refused parameter, or without the parameter.
+        """Return a dialect in which a refused parameter has its newer name, or is left out.
 
         The result is None if neither is possible: the parameter has no newer name, and the user
         configured it.
+
+        Args:
+            parameter: the name of the parameter.
+            dialect: how the refused request was written.
         """
         newer_name = RENAMED.get(dialect.sent_name(parameter) or "")
         can_be_renamed = parameter in self.defaults and newer_name is not None

@@ -35,7 +35,8 @@ class DryJudge:
         """Return a value that fits the schema, and an estimate of the tokens.
 
         The input tokens are those of the messages and the schema; the output tokens are
-        `ASSUMED_OUTPUT_TOKENS`. A list of documents has those in the messages.
+        `ASSUMED_OUTPUT_TOKENS`. Lists of objects with an "id" get the ids of the documents that
+        the messages hold.
         """
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
         document_ids: list[int] = []

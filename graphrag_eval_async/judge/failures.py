@@ -114,6 +114,7 @@ class ServerError(NamedTuple):
     def of_exception(cls, error: openai.APIStatusError) -> ServerError:
         """Return the server's error from the exception that the SDK raises for its status."""
         # The SDK has decoded the body, and has taken the object `error` out of it if there is one.
+        # Each pattern that matches sets `details`.
         match error.body:
             case [{"error": {} as details}, *_] | {"error": {} as details}:
                 # Gemini puts the error into a list.
@@ -344,8 +345,11 @@ def _was_not_connected(causes: list[BaseException]) -> bool:
     if isinstance(causes[-1], ConnectionRefusedError | gaierror | SSLError):
         return True
     # The classes are of packages that need not be installed, so that they are told by their names.
-    class_names = {base.__name__ for cause in causes for base in type(cause).__mro__}
-    return not UNCONNECTED.isdisjoint(class_names)
+    for cause in causes:
+        for base in type(cause).__mro__:
+            if base.__name__ in UNCONNECTED:
+                return True
+    return False
 
 
 def _guess_status(error: Mapping[str, Any]) -> int:

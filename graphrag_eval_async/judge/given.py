@@ -110,7 +110,10 @@ class GivenJudges(NamedTuple):
 
     @property
     def _alternatives(self) -> dict[str, str]:
-        """What the user can give in code in place of models of the configuration, by their keys."""
+        """What the user can give in code in place of a model of the configuration.
+
+        The keys are those of the models, such as "llm.embedding".
+        """
         alternatives = {}
         if isinstance(self.judge, Mapping):
             alternatives["llm.generation"] = 'judge={"generation": ...}'
@@ -253,6 +256,7 @@ def check_settings(
             reader.problem(f"parameters.{parameter}", problem)
 
     for key, problem in reader.problems.items():
+        # The first problem is enough.
         if key == "model":
             raise UsageError(f"{names.model}: {problem}")
         # The parameters are arguments beside the other settings.

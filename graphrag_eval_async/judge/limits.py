@@ -49,10 +49,14 @@ class TokenBucket:
         else:
             self._capacity = max(1.0, per_minute / 60)
             self._seconds_per_unit = 60 / per_minute
+        # The time when the bucket will be full again, or was.
         self._full_at = -inf
 
     def wait(self, now: float, amount: float) -> float:
-        """Return the seconds until the bucket holds `amount` or is full; 0 or less if it does."""
+        """Return the seconds until the bucket holds `amount` or is full; 0 or less if it does.
+
+        The bucket fills steadily, and is full at the time `_full_at`.
+        """
         seconds_before_full = 0.0
         is_limited = self._seconds_per_unit > 0
         if is_limited:
@@ -253,7 +257,7 @@ class Breaker:
         self._change = asyncio.Event()
 
     def _is_full(self) -> bool:
-        """Whether no further call is admitted now."""
+        """Return whether no further call is admitted now."""
         if not self._has_succeeded:
             return self._in_progress + self._failed_in_a_row >= self._max_failed
         is_outage = self._failed_in_a_row >= self._max_failed
@@ -302,6 +306,7 @@ class Breaker:
         self._failed_in_a_row += 1
         if self._has_succeeded:
             if self._failed_in_a_row == self._max_failed:
+                # An outage begins.
                 self.outages += 1
             return None
         if self._failed_in_a_row < self._max_failed:
@@ -370,9 +375,12 @@ class Clocks:
         self.orders = count(1)
 
     def stop(self, until: float) -> None:
-        """Stop the clocks of all results until a time of the event loop, which moves deadlines.
+        """Move the deadlines of all results, as if their clocks stood still until a time.
 
-        The time during which the clocks are stopped anyway does not count twice.
+        If they stand still already, only the time after that is added.
+
+        Args:
+            until: a time of the event loop.
         """
         now = asyncio.get_running_loop().time()
         seconds = until - max(now, self.stopped_until)

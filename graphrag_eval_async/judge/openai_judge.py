@@ -132,11 +132,11 @@ class OpenAIJudge:
         self._reason_of_format: str | None = None
 
     def name_settings(self, names: SettingNames, secrets: set[str]) -> None:
-        """Let errors name the settings of a model in the configuration, not those of this class.
+        """Set what errors call the settings of the model, and which texts they hide.
 
         Args:
-            names: what errors call the settings.
-            secrets: more texts to hide in what the server says.
+            names: the names of the settings, such as those of a section of the configuration.
+            secrets: texts to hide in what the server says, besides the client's key.
         """
         self.names = names
         self.embedding_names = names
@@ -267,7 +267,8 @@ class OpenAIJudge:
         try:
             completion = read_completion(reply, self._scrub, limit_name)
         except JudgeError as error:
-            is_prose = error.kind == "invalid_reply" and error.reply and "{" not in error.reply
+            text = error.reply or ""
+            is_prose = error.kind == "invalid_reply" and text != "" and "{" not in text
             if is_prose and self._ask_in_words(dialect, error.message):
                 raise _ask_again(error) from None
             raise
@@ -312,7 +313,11 @@ class OpenAIJudge:
     def _learn_from_refusal(self, error: ServerError, sent: SentCompletion) -> JudgeError:
         """Return the exception for a refused request, and learn how to write the next one.
 
-        It is `DialectChanged` if the server may accept the request in another dialect.
+        The exception is `DialectChanged` if the server may accept the request in another form.
+
+        Args:
+            error: the refusal.
+            sent: the request, and how it was written.
         """
         failure = error.failure(self.names, self.where, self._scrub)
         if error.is_too_long:

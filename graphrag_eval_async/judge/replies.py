@@ -212,8 +212,8 @@ def extract_json(text: str) -> tuple[Any, bool]:
     except InvalidRecord as error:
         problem = error
     else:
-        has_fewer_quotes = orjson.dumps(value).count(b'"') != text.count('"')
-        if has_fewer_quotes:
+        has_same_quotes = orjson.dumps(value).count(b'"') == text.count('"')
+        if not has_same_quotes:
             # A quote was escaped, or a key was given twice, which `DECODER` refuses.
             DECODER.decode(text)
         return value, False

@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 from inspect import signature
 from random import uniform
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 from anyio import CancelScope
@@ -79,6 +79,14 @@ def advice(kind: str, names: SettingNames | None) -> str:
     return f"check {ADVICE[kind].format(model=names.model, base_url=names.base_url)}"
 
 
+class SchemaHash(NamedTuple):
+    """A hash of a judge and a schema, to which the texts of a call are added."""
+
+    hash: Any
+    schema: Any
+    """Kept so that no other schema gets the same id."""
+
+
 class Sender:
     """Sends the calls of one kind, "completion" or "embedding", to one model.
 
@@ -118,8 +126,8 @@ class Sender:
         self._identity = setup.identities[METHODS[kind]]
         self._cache: CallCache | None = None
         # Hashes of what all calls with a schema share, by the id of the schema. There are few
-        # schemas; keeping a reference to each prevents reuse of its id.
-        self._hashes: dict[int, tuple[Any, Any]] = {}
+        # schemas.
+        self._hashes: dict[int, SchemaHash] = {}
         self._takes_variation = False
         # Once it is set, every call fails with the error that it makes.
         self._make_final_error: Callable[[], JudgeError] | None = None
@@ -160,10 +168,10 @@ class Sender:
         """
         cached = self._hashes.get(id(schema))
         if cached is None:
-            hash_of_schema = sha256(digest(METHODS[self.kind], self._identity, schema))
-            cached = (hash_of_schema, schema)
+            judge_and_schema = digest(METHODS[self.kind], self._identity, schema)
+            cached = SchemaHash(sha256(judge_and_schema), schema)
             self._hashes[id(schema)] = cached
-        hash_of_call = cached[0].copy()
+        hash_of_call = cached.hash.copy()
         for text in texts:
             data = text.encode(errors="surrogatepass")
             # With its length before each text, the texts "ab", "c" and "a", "bc" differ.
@@ -261,18 +269,19 @@ class Sender:
             JudgeError: the reply is unusable, or a request failed and another attempt is not worth
                 it.
         """
-        self._check_budget()  # Results restored from a journal may have spent it.
+        # Results restored from a journal may have spent the budget.
+        self._check_budget()
         tokens = call.estimate_tokens()
         failures = 0
         while True:
             outages_before = call.outages_at_admission
-            overloads = await self._wait_for_turn(call, tokens)
+            overloads_when_sent = await self._wait_for_turn(call, tokens)
             was_admitted_before = outages_before is not None
             if was_admitted_before and outages_before != call.outages_at_admission:
                 # It has waited for the end of an outage: earlier failed attempts no longer count.
                 failures = 0
             try:
-                completion = await self._attempt(call, tokens, overloads)
+                completion = await self._attempt(call, tokens, overloads_when_sent)
             except DialectChanged as error:
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
@@ -306,7 +315,7 @@ class Sender:
             tokens: the estimated tokens of the request.
 
         Returns:
-            the number of overloads that the limiter has seen until then.
+            how often the server has reported overload until then, for the limiter.
         """
         self._usage.waiting += 1
         try:
@@ -342,26 +351,27 @@ class Sender:
             self.breaker.leave()
         call.outages_at_admission = await self.breaker.admit()
 
-    async def _attempt(self, call: Call, tokens: int, overloads: int) -> Completion:
+    async def _attempt(self, call: Call, tokens: int, overloads_when_sent: int) -> Completion:
         """Send a request once; count and price its reply, and free its slot of the limiter.
 
         Args:
             call: what to send.
             tokens: the estimated tokens of the request.
-            overloads: the number of overloads that the limiter had seen when it gave the slot.
+            overloads_when_sent: how often the server had reported overload before; the limiter
+                compares it.
 
         Raises:
             JudgeError: the attempt failed.
         """
         try:
             completion = await self._request(call)
-            self._limiter.succeeded(overloads)
+            self._limiter.succeeded(overloads_when_sent)
             self.breaker.attempt_answered()
             self._account(call, tokens, completion.usage, completion.value)
         except Exception as error:
             # A judge may raise anything.
             failure = self._as_judge_error(error)
-            self._react(failure, overloads)
+            self._react(failure, overloads_when_sent)
             if isinstance(error, TimeoutError | ConnectionLost):
                 self._account_lost_reply(tokens)
             if failure.usage is not None or failure.reply is not None:
@@ -434,17 +444,18 @@ class Sender:
         is_connection_error = isinstance(error, OSError)
         return JudgeError("unavailable", description, final=not is_connection_error)
 
-    def _react(self, failure: JudgeError, overloads: int) -> None:
+    def _react(self, failure: JudgeError, overloads_when_sent: int) -> None:
         """Slow down, pause or end later requests after a failed attempt, if that is needed.
 
         Args:
             failure: why the attempt failed.
-            overloads: the number of overloads that the limiter had seen when the request was sent.
+            overloads_when_sent: how often the server had reported overload before the request was
+                sent; the limiter compares it.
         """
         if isinstance(failure, JudgeUnavailable):
             self._session.end_model(self, failure)
         if failure.kind == "rate_limited":
-            self._limiter.slow_down(overloads)
+            self._limiter.slow_down(overloads_when_sent)
         if failure.kind in {"refused", "invalid_reply"}:
             # The server accepts the key and knows the model.
             self.breaker.attempt_answered()
@@ -495,7 +506,7 @@ class Sender:
 
         seconds = 0.0
         if pause == 0:
-            # The limiter waits for other pauses. Full jitter:
+            # Otherwise, the limiter lets all requests wait. "Full jitter" is described in
             # https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
             longest = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** max(0, failures - 1))
             seconds = max(error.retry_after or 0.0, uniform(0, longest))  # noqa: S311
@@ -570,7 +581,7 @@ class Sender:
 
         The error is another one, a `JudgeUnavailable`, if the breaker ends all calls of the model.
         """
-        if _is_of_working_judge(error):
+        if _is_no_fault(error):
             return error
         reason = self.breaker.call_failed()
         if reason is None:
@@ -582,7 +593,7 @@ class Sender:
 
         The error is another one, a `JudgeUnavailable`, if the breaker ends all calls of the model.
         """
-        if _is_of_working_judge(error):
+        if _is_no_fault(error):
             return error
         reason = self.breaker.attempt_failed(error.retry_after or 0.0)
         if reason is None:
@@ -608,6 +619,6 @@ class Sender:
             scope.cancel()
 
 
-def _is_of_working_judge(error: JudgeError) -> bool:
-    """Return whether a failure says nothing against the judge, or its model has ended already."""
+def _is_no_fault(error: JudgeError) -> bool:
+    """Return whether the breaker ignores a failure: the judge works, or its calls have ended."""
     return error.kind in FAILURES_OF_WORKING_JUDGES or isinstance(error, JudgeUnavailable)
