@@ -217,8 +217,8 @@ class OpenAIJudge:
 
         Args:
             create: the method.
-            arguments: the names of its arguments; other fields of the request go into the body.
-            request: the fields of the body, and perhaps other arguments.
+            arguments: the names of its arguments.
+            request: the arguments, and fields that the method does not know, for the body.
 
         Raises:
             JudgeError: there is no reply. It does not chain the SDK's exception, whose request has
@@ -226,13 +226,10 @@ class OpenAIJudge:
         """
         import openai
 
-        named = {name: value for name, value in request.items() if name in arguments}
-        unnamed = {name: value for name, value in request.items() if name not in arguments}
-        if unnamed:
-            named["extra_body"] = {**named.get("extra_body", {}), **unnamed}
-
+        if not request.keys() <= arguments:
+            request = _move_into_extra_body(request, arguments)
         try:
-            reply = await create(**named)
+            reply = await create(**request)
         except openai.APIStatusError as error:
             return ServerError.of_exception(error)
         except openai.APIConnectionError as error:
@@ -431,6 +428,19 @@ class OpenAIJudge:
         """Warn that requests to the model are written differently."""
         text = f"judge {self.where}: {change} ({reason})"
         warn(text, GraphragEvalWarning, stacklevel=2)
+
+
+def _move_into_extra_body(request: Mapping[str, Any], arguments: frozenset[str]) -> dict[str, Any]:
+    """Return a request in which the SDK's argument `extra_body` holds the fields that it lacks.
+
+    Args:
+        request: the fields of the request, by name.
+        arguments: the names of the SDK's arguments.
+    """
+    named = {name: value for name, value in request.items() if name in arguments}
+    unnamed = {name: value for name, value in request.items() if name not in arguments}
+    named["extra_body"] = {**named.get("extra_body", {}), **unnamed}
+    return named
 
 
 def _ask_again(error: JudgeError) -> DialectChanged:
