@@ -271,17 +271,20 @@ class Sender:
         """
         # Results restored from a journal may have spent the budget.
         self._check_budget()
-        tokens = call.estimate_tokens()
+        charged_tokens = 0
+        if self._limits.tokens_per_minute is not None:
+            # Only this limit needs an estimate before the reply.
+            charged_tokens = call.estimate_tokens()
         failures = 0
         while True:
             outages_before = call.outages_at_admission
-            overloads_when_sent = await self._wait_for_turn(call, tokens)
+            overloads_when_sent = await self._wait_for_turn(call, charged_tokens)
             was_admitted_before = outages_before is not None
             if was_admitted_before and outages_before != call.outages_at_admission:
                 # It has waited for the end of an outage: earlier failed attempts no longer count.
                 failures = 0
             try:
-                completion = await self._attempt(call, tokens, overloads_when_sent)
+                completion = await self._attempt(call, charged_tokens, overloads_when_sent)
             except DialectChanged as error:
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
@@ -307,32 +310,32 @@ class Sender:
         assert self._make_final_error is not None  # noqa: S101
         raise self._make_final_error()
 
-    async def _wait_for_turn(self, call: Call, tokens: int) -> int:
+    async def _wait_for_turn(self, call: Call, charged_tokens: int) -> int:
         """Wait until a request may be sent, and take its slot of the limiter.
 
         Args:
             call: the call of the request.
-            tokens: the estimated tokens of the request.
+            charged_tokens: the tokens to charge to the rate limit.
 
         Returns:
             how often the server has reported overload until then, for the limiter.
         """
         self._usage.waiting += 1
         try:
-            return await self._wait_unless_ended(partial(self._take_slot, call, tokens))
+            return await self._wait_unless_ended(partial(self._take_slot, call, charged_tokens))
         except JudgeUnavailable as error:
             self._session.end_model(self, error)
             raise
         finally:
             self._usage.waiting -= 1
 
-    async def _take_slot(self, call: Call, tokens: int) -> int:
+    async def _take_slot(self, call: Call, charged_tokens: int) -> int:
         """Wait until the breakers and then the limiter let a request go; see `_wait_for_turn`."""
         while True:
             await self._wait_for_admission(call)
             if self._prerequisite is not None:
                 await self._prerequisite.wait_while_doubtful()
-            overloads = await self._limiter.acquire(call.clock.order, tokens)
+            overloads = await self._limiter.acquire(call.clock.order, charged_tokens)
 
             # While this call waited for its slot, other calls may have failed.
             is_admitted = call.outages_at_admission == self.breaker.outages
@@ -351,12 +354,14 @@ class Sender:
             self.breaker.leave()
         call.outages_at_admission = await self.breaker.admit()
 
-    async def _attempt(self, call: Call, tokens: int, overloads_when_sent: int) -> Completion:
+    async def _attempt(
+        self, call: Call, charged_tokens: int, overloads_when_sent: int
+    ) -> Completion:
         """Send a request once; count and price its reply, and free its slot of the limiter.
 
         Args:
             call: what to send.
-            tokens: the estimated tokens of the request.
+            charged_tokens: the tokens that were charged to the rate limit.
             overloads_when_sent: how often the server had reported overload before; the limiter
                 compares it.
 
@@ -367,15 +372,16 @@ class Sender:
             completion = await self._request(call)
             self._limiter.succeeded(overloads_when_sent)
             self.breaker.attempt_answered()
-            self._account(call, tokens, completion.usage, completion.value)
+            self._account(call, charged_tokens, completion.usage, completion.value)
         except Exception as error:
             # A judge may raise anything.
             failure = self._as_judge_error(error)
             self._react(failure, overloads_when_sent)
             if isinstance(error, TimeoutError | ConnectionLost):
-                self._account_lost_reply(tokens)
+                self._account_lost_reply(call)
             if failure.usage is not None or failure.reply is not None:
-                self._account(call, tokens, failure.usage, failure.reply)
+                usage = read_token_usage(failure.usage)
+                self._account(call, charged_tokens, usage, failure.reply)
 
             # If the failure ends the run, no other request may be admitted: the slot is not
             # released yet.
@@ -417,15 +423,16 @@ class Sender:
         if call.schema is None:
             # The inputs are texts to embed.
             vectors, usage = await judge.embed(call.inputs)
-            return Completion(vectors, usage)
+            return Completion(vectors, read_token_usage(usage))
 
         options = {}
         if call.repeat and self._takes_variation:
             options["variation"] = call.repeat
         if isinstance(judge, OpenAIJudge):
             return await judge.request_completion(call.inputs, call.schema, **options)
+        # A judge of the user's class may return its counts of tokens in any form.
         reply, usage = await judge.complete(call.inputs, call.schema, **options)
-        return Completion(reply, usage)
+        return Completion(reply, read_token_usage(usage))
 
     def _as_judge_error(self, error: Exception) -> JudgeError:
         """Return the exception that ended an attempt as a `JudgeError`.
@@ -534,35 +541,37 @@ class Sender:
             text += f"; {advice(error.kind, self._names)}"
         return JudgeError(error.kind, text)
 
-    def _account(self, call: Call, estimate: int, reported: Any, reply: Any) -> None:
+    def _account(
+        self, call: Call, charged_tokens: int, usage: TokenUsage | None, reply: Any
+    ) -> None:
         """Count and price the tokens of a reply, or estimate them; end all calls at the budget.
 
         Args:
             call: gets the cost.
-            estimate: the estimated tokens of the request.
-            reported: the tokens that the judge says it used, in any form.
-            reply: the reply, to estimate its tokens if the judge reports none.
+            charged_tokens: the tokens that were charged to the rate limit before.
+            usage: the tokens that the judge reports; None if it reports none.
+            reply: the reply, to estimate its tokens then.
         """
-        usage = read_token_usage(reported)
         if usage is not None:
-            self._limiter.correct(usage.input_tokens + usage.output_tokens - estimate)
+            self._limiter.correct(usage.input_tokens + usage.output_tokens - charged_tokens)
             call.costs.append(self._usage.add(self.kind, usage, self.prices))
         else:
             self._usage.unmetered += 1
             output_tokens = 0
             if self.kind == "completion":
                 output_tokens = estimate_reply(reply)
-            self._usage.add(self.kind, TokenUsage(estimate, output_tokens), self.prices)
+            estimate = TokenUsage(call.estimate_tokens(), output_tokens)
+            self._usage.add(self.kind, estimate, self.prices)
             # An estimate counts for the budget, but is no cost of the call.
             call.costs.append(None)
         self._check_budget()
 
-    def _account_lost_reply(self, estimate: int) -> None:
+    def _account_lost_reply(self, call: Call) -> None:
         """Price the estimated tokens of a request whose reply was lost; end calls at the budget.
 
         The request may be billed, but nobody says so.
         """
-        cost = self.prices.cost(self.kind, TokenUsage(estimate))
+        cost = self.prices.cost(self.kind, TokenUsage(call.estimate_tokens()))
         if cost is not None:
             self._usage.timed_out_dollars += cost
         self._check_budget()
