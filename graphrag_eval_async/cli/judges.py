@@ -174,6 +174,7 @@ def nothing_judged(
 def _all_failed(usage: JudgeUsage) -> JudgeUnavailable:
     """Return the error of a run in which all judged metrics failed."""
     from graphrag_eval_async.judge.sender import ADVICE, advice
+    from graphrag_eval_async.judge.setting_names import SettingNames
 
     number = sum(usage.errors.values())
     kind, message = next(iter(usage.examples.items()))
@@ -182,7 +183,7 @@ def _all_failed(usage: JudgeUsage) -> JudgeUnavailable:
     else:
         text = f"all {number} metrics to judge failed, the first: {kind}: {message}"
     if kind in ADVICE and "; check " not in message:
-        text += f"; {advice(kind, 'llm.generation')}"
+        text += f"; {advice(kind, SettingNames.of_section('llm.generation'))}"
     return JudgeUnavailable(text)
 
 

@@ -86,6 +86,7 @@ def check_config(
     *,
     judge: bool = False,
     ragas: Mapping[str, RagasMetricConfig] = MappingProxyType({}),
+    alternatives: Mapping[str, str] = MappingProxyType({}),
 ) -> Config:
     """Return the configuration that `raw` holds.
 
@@ -94,6 +95,8 @@ def check_config(
         source: the file that it was read from.
         judge: whether the caller brings a judge.
         ragas: metrics of ragas that the caller brings, by name.
+        alternatives: what the caller can give in code in place of a model of the configuration, by
+            the key of the model.
 
     Raises:
         ConfigError: it is invalid; lists the problems, each with its key.
@@ -106,7 +109,7 @@ def check_config(
     except RecursionError:
         reader.problem("", "nests too deeply, or contains itself")
     if reader.problems and isinstance(raw, Mapping):
-        _check_other_sections(raw, reader, judge=judge)
+        _check_other_sections(raw, reader, judge=judge, alternatives=alternatives)
     _stop_at(reader.problems, source)
 
     for name in ragas:
@@ -116,7 +119,7 @@ def check_config(
     effective = _effective(config, judge=judge)
     _check_values(config, reader.problem)
     if not judge:
-        _check_needs(effective, reader.problem)
+        _check_needs(effective, alternatives, reader.problem)
     _stop_at(reader.problems, source)
 
     if config.metrics and not effective.judged:
@@ -136,7 +139,9 @@ def _check_sections_without_value(raw: Mapping[Any, Any], reader: Reader) -> Non
         reader.problem("answer_match", "expected a way to match, such as exact, got nothing")
 
 
-def _check_other_sections(raw: Mapping[Any, Any], reader: Reader, *, judge: bool) -> None:
+def _check_other_sections(
+    raw: Mapping[Any, Any], reader: Reader, *, judge: bool, alternatives: Mapping[str, str]
+) -> None:
     """Report invalid values of the sections that could be read, besides those that could not."""
     unread = {
         name for name in raw if any(key.startswith(join("", name)) for key in reader.problems)
@@ -152,7 +157,7 @@ def _check_other_sections(raw: Mapping[Any, Any], reader: Reader, *, judge: bool
         return
     _check_values(config, reader.problem)
     if not judge and "llm" not in unread:
-        _check_needs(_effective(config, judge=judge), reader.problem)
+        _check_needs(_effective(config, judge=judge), alternatives, reader.problem)
 
 
 def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
@@ -347,10 +352,15 @@ def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
             problem(f"execute.{name}", "is for an endpoint, not for a graph")
 
 
-def _check_needs(config: Config, problem: Problem) -> None:
+def _check_needs(config: Config, alternatives: Mapping[str, str], problem: Problem) -> None:
     """Report the models that are missing for the metrics that are on.
 
     Which models a metric of ragas needs is known when it is made.
+
+    Args:
+        config: the configuration.
+        alternatives: what the caller can give in code in place of a model, by the key of the model.
+        problem: reports a problem at a key.
     """
     judges = {} if config.llm is None else config.llm.judges
     for key, section in config.judged.items():
@@ -361,7 +371,11 @@ def _check_needs(config: Config, problem: Problem) -> None:
         if key in config.embedding_metrics and not has_model(config, "embedding"):
             missing.append("llm.embedding")
         if missing:
-            problem(key, f"needs {' and '.join(missing)}")
+            ways = [
+                f"{model} or {alternatives[model]}" if model in alternatives else model
+                for model in missing
+            ]
+            problem(key, f"needs {' and '.join(ways)}")
 
         for index, name in enumerate(section.judges):
             if name != GENERATION and name not in judges:

@@ -34,8 +34,8 @@ HEADER_BYTES = 100
 
 # Where the header has the version and the id of the application, as big-endian numbers:
 # https://www.sqlite.org/fileformat.html#the_database_header
-USER_VERSION = slice(60, 64)
-APPLICATION = slice(68, 72)
+USER_VERSION_BYTES = slice(60, 64)
+APPLICATION_ID_BYTES = slice(68, 72)
 
 
 def digest(*parts: Any) -> bytes:
@@ -49,6 +49,9 @@ class CallCache:
 
     Once the file is open, errors only count as `failures`: a lookup finds nothing, a write is
     skipped.
+
+    Attributes:
+        failures: lookups and writes that failed.
     """
 
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
@@ -59,7 +62,11 @@ class CallCache:
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str]) -> CallCache:
-        """Open the cache in a file; create the file if it does not exist."""
+        """Open the cache in a file; create the file if it does not exist.
+
+        Raises:
+            ConfigError: the file is no cache, or cannot be written.
+        """
         thread = ThreadPoolExecutor(1, thread_name_prefix="judge-cache")
         try:
             db = await asyncio.get_running_loop().run_in_executor(thread, _connect, path)
@@ -73,8 +80,9 @@ class CallCache:
         return await self._run("SELECT value FROM calls WHERE key = ?", key)
 
     async def put(self, key: bytes, value: bytes) -> None:
-        """Store a value; once this returns, it outlives the process. Cancelling does not undo
-        it.
+        """Store a value; once this returns, the value outlives the process.
+
+        A cancelled call stores the value, too.
         """
         await self._run("INSERT OR REPLACE INTO calls VALUES (?, ?)", key, value)
 
@@ -86,49 +94,64 @@ class CallCache:
         self._thread.shutdown()
 
     async def _run(self, statement: str, *values: bytes) -> bytes | None:
-        """Run a statement in the thread, also to its end if the task is cancelled; return the first
-        value.
+        """Run a statement in the thread of the cache, and return the first value of its result.
+
+        If the task is cancelled, the statement is run all the same.
         """
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._execute, statement, values)
         return await asyncio.shield(running)
 
     def _execute(self, statement: str, values: tuple[bytes, ...]) -> bytes | None:
-        """Return the first value of a statement; None without one, or if it fails."""
+        """Run a statement, and return the first value of its result.
+
+        The result is None if there is no value, or if the statement fails, which is counted.
+        """
         import sqlite3
 
         try:
             row = self._db.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             self.failures += 1
-            # Wait for a locked file once, not for every key.
             if isinstance(error, sqlite3.OperationalError):
+                # Wait for a locked file once, not for every key.
                 self._db.execute("PRAGMA busy_timeout = 0")
             return None
-        if not row or not isinstance(row[0], bytes):
+        if row is None or not isinstance(row[0], bytes):
             return None
         return row[0]
 
 
 def check_cache(path: str | os.PathLike[str]) -> None:
-    """Check that a file is a cache or could be created as one; creates nothing."""
-    with _located(path):
+    """Check that a file is a cache or could be created as one; creates nothing.
+
+    Raises:
+        ConfigError: the file is something else, or cannot be written.
+    """
+    with _errors_of_configuration(path):
         _check_file(Path(path))
 
 
 def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    """Return a connection to the cache in a file, which is created if it does not exist."""
+    """Return a connection to the cache in a file, which is created if it does not exist.
+
+    Raises:
+        ConfigError: the file is no cache, or cannot be written.
+    """
     import sqlite3
 
-    with _located(path):
+    with _errors_of_configuration(path):
         _check_file(Path(path))
+        # Without an isolation level, each statement is committed at once.
         db = sqlite3.connect(Path(path).absolute(), timeout=BUSY_SEC, isolation_level=None)
         try:
             with db:
+                # Several processes may create the table at the same time.
                 db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA:
                     db.execute(statement)
-            # Some file systems lack WAL; the file may be locked.
+            # Readers do not wait for a writer. Some file systems lack it, and the file may be
+            # locked.
             with suppress(sqlite3.OperationalError):
                 db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
@@ -139,33 +162,36 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 
 @contextmanager
-def _located(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn file errors into a `ConfigError` that shows the path as configured."""
+def _errors_of_configuration(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn errors of a file into a `ConfigError` that shows its path as configured."""
     import sqlite3
 
-    shown = repr(os.fspath(path))
+    key = f"llm.cache: {os.fspath(path)!r}"
     try:
         yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ConfigError([f"llm.cache: {shown}: {reason}"]) from None
+        raise ConfigError([f"{key}: {reason}"]) from None
     except (sqlite3.Error, ValueError) as error:
-        raise ConfigError([f"llm.cache: {shown}: {error}"]) from None
+        raise ConfigError([f"{key}: {error}"]) from None
 
 
 def _check_file(path: Path) -> None:
-    """Check that SQLite may open a file: opening a foreign database could repair, and so change,
-    it.
+    """Check that SQLite may open a file as a cache, or create it.
+
+    SQLite opens a foreign database without a word; it could repair, and so change it.
 
     Raises:
-        ValueError: it is something else, or cannot be written.
+        ValueError: the file is something else, or cannot be written.
     """
+    # SQLite creates more files beside the database.
     if not path.parent.is_dir():
         raise ValueError("its directory does not exist")
-    if not os.access(path.parent, os.W_OK | os.X_OK):  # SQLite creates more files beside it.
+    if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ValueError("its directory is not writable")
     if not path.exists():
         return
+
     foreign = ValueError("not a cache of judge calls; the file was not changed")
     if not path.is_file():
         raise foreign
@@ -174,12 +200,13 @@ def _check_file(path: Path) -> None:
 
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
-    if not header:  # Another process is just creating it.
+    if not header:
+        # Another process is just creating the cache.
         return
-    application = int.from_bytes(header[APPLICATION])
-    if not header.startswith(SQLITE_HEADER) or application != APPLICATION_ID:
+    application_id = int.from_bytes(header[APPLICATION_ID_BYTES])
+    if not header.startswith(SQLITE_HEADER) or application_id != APPLICATION_ID:
         raise foreign
-    version = int.from_bytes(header[USER_VERSION])
+    version = int.from_bytes(header[USER_VERSION_BYTES])
     if version != SCHEMA_VERSION:
         raise ValueError(
             f"written by another version of the library (format {version}, this one reads "

@@ -21,17 +21,17 @@ class UsableReply(NamedTuple):
     """A reply that was checked."""
 
     json: Any
-    """What the cache keeps of it."""
+    """The reply as the cache keeps it."""
     value: Any
-    """What the metric reads."""
+    """The reply as the metric reads it."""
 
 
 class Answer(NamedTuple):
-    """What a metric gets for a call."""
+    """A usable reply to a call, and how its request differed from the default."""
 
     value: Any
     departures: list[str]
-    """In what the request differed from those by default, such as
+    """The differences of the request from the default, such as
     "generation completion: temperature as None".
     """
 
@@ -41,14 +41,15 @@ class Call:
     """A call of a model: for a completion, or for the vectors of texts.
 
     Attributes:
-        key: equal for equal calls.
+        key: equal for equal calls; the cache uses it.
         inputs: the messages, or the texts to embed.
-        schema: that of the reply to messages; None for texts.
+        schema: the JSON Schema of the reply to messages; None for texts to embed.
         check: reads a reply; raises `JudgeError` if it is unusable.
-        clock: that of the result, which the first request starts.
+        clock: the clock of the result, which the first request starts.
         costs: gets the cost of each reply in US dollars; None if it is unknown.
         repeat: above 0 for another reply to the same messages.
-        epoch: that of the `Breaker` in which the call was admitted; None before.
+        outages_at_admission: the number of outages of the model when the `Breaker` admitted the
+            call; None before it is admitted.
     """
 
     key: bytes
@@ -58,7 +59,7 @@ class Call:
     clock: Clock
     costs: list[float | None]
     repeat: int = 0
-    epoch: int | None = None
+    outages_at_admission: int | None = None
 
     def estimate_tokens(self) -> int:
         """Estimate the tokens of a request."""
@@ -66,14 +67,17 @@ class Call:
             return sum(map(estimate_tokens, self.inputs))
         return estimate_prompt(self.inputs, self.schema)
 
-    def quote_reply(self, problem: JudgeError) -> None:
-        """Add an unusable reply and its problem to the messages, to get a better one."""
-        if not problem.reply or self.schema is None:
+    def quote_reply(self, error: JudgeError) -> None:
+        """Add an unusable reply to the messages, with the request to correct it.
+
+        Nothing is added if the error has no text of a reply, or if the call is for vectors.
+        """
+        is_for_vectors = self.schema is None
+        if is_for_vectors or not error.reply:
             return
-        problem_text = f"This reply cannot be used: {problem.message}."
-        request = f"{problem_text} Reply once more, whole and mended."
+        request = f"This reply cannot be used: {error.message}. Reply once more, whole and mended."
         self.inputs = [
             *self.inputs,
-            {"role": "assistant", "content": problem.reply[:MAX_QUOTED]},
+            {"role": "assistant", "content": error.reply[:MAX_QUOTED]},
             {"role": "user", "content": request},
         ]

@@ -36,14 +36,14 @@ class Calls:
         session: the judges.
         sender: sends the completions.
         clock: the time for the result.
-        departures: in what requests for the result differed from those by default.
+        departures: how requests for the result differed from the default.
     """
 
     session: JudgeSession
     sender: Sender
     clock: Clock
     departures: set[str] = field(default_factory=set)
-    _answers: dict[bytes, asyncio.Future[Answer]] = field(default_factory=dict)
+    _answers_by_key: dict[bytes, asyncio.Future[Answer]] = field(default_factory=dict)
     _costs: list[float | None] = field(default_factory=list)
 
     @classmethod
@@ -53,13 +53,14 @@ class Calls:
 
     def to(self, sender: Sender) -> Calls:
         """Return calls of a metric to a judge, for the same result."""
-        return Calls(self.session, sender, self.clock, self.departures, self._answers)
+        return Calls(self.session, sender, self.clock, self.departures, self._answers_by_key)
 
     @property
     def cost(self) -> float | None:
         """Total cost in US dollars; None if a price or a count of tokens is unknown."""
         known_costs = [cost for cost in self._costs if cost is not None]
-        if len(known_costs) < len(self._costs) or self.sender.prices.input is None:
+        has_unknown_cost = len(known_costs) < len(self._costs)
+        if has_unknown_cost or self.sender.prices.input is None:
             return None
         return fsum(known_costs)
 
@@ -69,18 +70,22 @@ class Calls:
         """Return the parsed reply of the judge.
 
         Args:
-            prompt: returns the messages. It is called in turn, since long prompts take time.
+            prompt: makes the messages. It is called when it is its turn, since long prompts take
+                time.
             form: the format of the reply.
-            repeat: distinguishes equal calls, of which a result else makes one.
+            repeat: above 0 for another reply to the same messages. Equal calls with the same number
+                are made once.
 
         Raises:
             JudgeError: there is no usable reply.
         """
         await self.session.throttle.turn()
         messages = prompt()
-        texts = [text for message in messages for text in (message["role"], message["content"])]
+        texts = [str(repeat)]
+        for message in messages:
+            texts += (message["role"], message["content"])
         call = Call(
-            key=self.sender.key(form.schema, str(repeat), *texts),
+            key=self.sender.key(form.schema, *texts),
             inputs=messages,
             schema=form.schema,
             check=partial(check_reply, form),
@@ -111,39 +116,50 @@ class Calls:
         return vectors
 
     async def _answer(self, sender: Sender, call: Call) -> Any:
-        """Return the reply to a call, made or shared with an equal one.
+        """Return the value of the reply to a call; an equal call for the result shares its reply.
+
+        Adds to `departures` how its request differed from the default.
 
         Raises:
             JudgeError: there is no usable reply.
         """
-        answer = self._answers.get(call.key)
-        if answer is not None:
-            self.session.usage.shared_calls += 1
-            await asyncio.wait([answer])
+        pending = self._answers_by_key.get(call.key)
+        if pending is None:
+            pending = asyncio.get_running_loop().create_future()
+            self._answers_by_key[call.key] = pending
+            await self._send(sender, call, pending)
         else:
-            answer = asyncio.get_running_loop().create_future()
-            self._answers[call.key] = answer
-            try:
-                answer.set_result(await sender.answer(call))
-            except JudgeError as error:
-                answer.set_exception(error)
-            finally:
-                answer.cancel()  # Has no effect once it is done.
+            self.session.usage.shared_calls += 1
+            await asyncio.wait([pending])
+
         try:
-            value, departures = answer.result()
+            answer = pending.result()
         except JudgeError as error:
             self.departures.update(sender.departures())
-            # Several metrics may raise it.
+            # Several metrics may raise this error, and each would add to its traceback.
             raise error.with_traceback(None) from error.__cause__
-        self.departures.update(departures)
-        return value
+        self.departures.update(answer.departures)
+        return answer.value
+
+    async def _send(self, sender: Sender, call: Call, pending: asyncio.Future[Answer]) -> None:
+        """Send a call, and set its answer or its `JudgeError` as the result of `pending`.
+
+        If anything else is raised, such as a cancellation, `pending` is cancelled.
+        """
+        try:
+            pending.set_result(await sender.answer(call))
+        except JudgeError as error:
+            pending.set_exception(error)
+        finally:
+            # This has no effect on a future that has a result.
+            pending.cancel()
 
 
 def check_reply(form: ResponseFormat[Any], reply: Any) -> UsableReply:
-    """Return a reply that fits a format, and what it says.
+    """Return a judge's reply together with the value that its format reads from it.
 
     Raises:
-        JudgeError: it does not.
+        JudgeError: the reply is not JSON, is too large, or does not fit the format.
     """
     try:
         text = orjson.dumps(reply)
@@ -157,10 +173,11 @@ def check_reply(form: ResponseFormat[Any], reply: Any) -> UsableReply:
 
 
 def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> UsableReply:
-    """Return the vectors if there is one per text, all finite, nonzero, and of one valid length.
+    """Return `count` vectors as lists of floats.
 
     Raises:
-        JudgeError: they are not.
+        JudgeError: there are more or fewer vectors, their lengths differ, or one is zero or has a
+            value that is no finite number.
     """
     try:
         lengths = {len(vector) for vector in vectors}
@@ -169,6 +186,11 @@ def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> UsableReply
         checked = [[float(number) for number in vector] for vector in vectors]
     except (TypeError, ValueError, OverflowError) as error:
         raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None
-    if not all(0 < hypot(*vector) < inf for vector in checked):
-        raise JudgeError("invalid_reply", "a vector is zero or has a number that is not finite")
+
+    for vector in checked:
+        # A vector of zeros has no cosine. If a number is NaN or infinite, the length is, too.
+        is_usable = 0 < hypot(*vector) < inf
+        if not is_usable:
+            problem = "a vector is zero or has a number that is not finite"
+            raise JudgeError("invalid_reply", problem)
     return UsableReply(checked, checked)

@@ -15,12 +15,12 @@ from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.errors import ConfigError, JudgeError, UsageError, needs, warn_caller
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from graphrag_eval_async.config import EmbeddingConfig, GenerationConfig, LLMConfig
 
 OPENAI_URL = "https://api.openai.com/v1"
-AZURE_URL = "AZURE_OPENAI_ENDPOINT"
+AZURE_URL_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 
 NO_KEY = "unused"
 """Sent to servers of one's own: most need no key, but the SDK requires one."""
@@ -55,31 +55,43 @@ class Connection(NamedTuple):
         return f"{self.provider} at {self.base_url}"
 
     def find_problems(self, section: str) -> Iterator[str]:
-        """Yield what prevents calls of the model that is configured at `section`."""
+        """Yield what prevents requests to the server, with the setting to change.
+
+        Args:
+            section: where the model is configured, such as "llm.generation".
+        """
         is_azure = self.provider == "azure"
+        key_variable = "OPENAI_API_KEY"
+        if is_azure:
+            key_variable = "AZURE_OPENAI_API_KEY"
+
+        # The address: only Azure has no default.
         if not self.base_url:
             yield (
                 f"{section}.base_url: missing: set the endpoint of the Azure resource, here or in "
-                f"{AZURE_URL}"
+                f"{AZURE_URL_VARIABLE}"
             )
         else:
             problem = wrong_with_url(self.base_url)
             if problem is not None:
                 yield f"{section}.base_url: {problem}"
+
         if is_azure and not self.api_version:
             yield (
                 f"{section}.api_version: missing: Azure requires it; set it here or in "
                 "OPENAI_API_VERSION"
             )
-        variable = "AZURE_OPENAI_API_KEY" if is_azure else "OPENAI_API_KEY"
+
+        # The key, which goes into a header.
         if not self.api_key:
             yield (
-                f"{section}.api_key: missing: set it here or in the environment variable {variable}"
+                f"{section}.api_key: missing: set it here or in the environment variable "
+                f"{key_variable}"
             )
         elif not re.fullmatch("[!-~]+", self.api_key):
             yield (
                 f"{section}.api_key: expected ASCII characters without white space, here or in "
-                f"{variable}"
+                f"{key_variable}"
             )
 
     def open_client(self, max_reply_bytes: int) -> Any:
@@ -101,6 +113,7 @@ class Connection(NamedTuple):
         except (OSError, ValueError) as error:
             problem = f"llm: the certificates or the proxy of the environment: {error}"
             raise ConfigError([problem]) from None
+
         options: dict[str, Any] = {
             "max_retries": 0,
             "timeout": None,
@@ -109,7 +122,10 @@ class Connection(NamedTuple):
         }
         if self.provider == "openai":
             return openai.AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, **options)
-        options["azure_ad_token" if self.is_token else "api_key"] = self.api_key
+        if self.is_token:
+            options["azure_ad_token"] = self.api_key
+        else:
+            options["api_key"] = self.api_key
         return openai.AsyncAzureOpenAI(
             azure_endpoint=self.base_url, api_version=self.api_version, **options
         )
@@ -121,47 +137,96 @@ def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> 
     A model takes missing settings from `llm.generation` if both have the same provider and base
     URL, so that no key goes to another server. Settings still missing come from the SDK's
     environment variables.
+
+    Args:
+        llm: the whole section `llm`.
+        model: the section of the model.
     """
     sections: list[GenerationConfig | EmbeddingConfig] = [model]
-    generation = llm.generation
-    if (
-        generation is not None
-        and generation.provider == model.provider
-        and model.base_url in {None, generation.base_url}
-    ):
-        sections.append(generation)
+    if llm.generation is not None and _share_server(model, llm.generation):
+        sections.append(llm.generation)
 
-    def first(name: str, *variables: str) -> str:
-        configured = [getattr(section, name) for section in sections]
-        in_environment = [os.environ.get(variable) for variable in variables]
-        return next(filter(None, [*configured, *in_environment]), "")
-
-    headers = next((section.extra_headers for section in sections if section.extra_headers), {})
-    extra_headers = tuple((name, str(value)) for name, value in headers.items())
     if model.provider == "azure":
-        api_key = first("api_key", "AZURE_OPENAI_API_KEY")
-        token = "" if api_key else os.environ.get("AZURE_OPENAI_AD_TOKEN", "")
-        return Connection(
-            provider="azure",
-            base_url=first("base_url", AZURE_URL),
-            api_key=api_key or token,
-            api_version=first("api_version", "OPENAI_API_VERSION"),
-            extra_headers=extra_headers,
-            is_token=bool(token),
-        )
-    base_url = first("base_url", "OPENAI_BASE_URL")
-    default_key = NO_KEY if base_url else ""
+        return _azure_connection(sections)
+    return _openai_connection(sections)
+
+
+def _share_server(model: GenerationConfig | EmbeddingConfig, generation: GenerationConfig) -> bool:
+    """Return whether a model has the same server as `llm.generation`, or names no server."""
+    if model.provider != generation.provider:
+        return False
+    return model.base_url is None or model.base_url == generation.base_url
+
+
+def _openai_connection(sections: Sequence[GenerationConfig | EmbeddingConfig]) -> Connection:
+    """Return how to reach OpenAI, or another server with its protocol.
+
+    Args:
+        sections: the sections of the configuration to take each setting from, the first first.
+    """
+    base_url = _find_setting("base_url", sections, "OPENAI_BASE_URL")
+    api_key = _find_setting("api_key", sections, "OPENAI_API_KEY")
+    is_openai = base_url == ""
+    if is_openai:
+        base_url = OPENAI_URL
+    elif not api_key:
+        api_key = NO_KEY
     return Connection(
         provider="openai",
-        base_url=base_url or OPENAI_URL,
-        api_key=first("api_key", "OPENAI_API_KEY") or default_key,
+        base_url=base_url,
+        api_key=api_key,
         api_version="",
-        extra_headers=extra_headers,
+        extra_headers=_find_headers(sections),
     )
+
+
+def _azure_connection(sections: Sequence[GenerationConfig | EmbeddingConfig]) -> Connection:
+    """Return how to reach an Azure resource, with a key or else a token of Microsoft Entra ID.
+
+    Args:
+        sections: the sections of the configuration to take each setting from, the first first.
+    """
+    api_key = _find_setting("api_key", sections, "AZURE_OPENAI_API_KEY")
+    token = ""
+    if not api_key:
+        token = os.environ.get("AZURE_OPENAI_AD_TOKEN", "")
+    return Connection(
+        provider="azure",
+        base_url=_find_setting("base_url", sections, AZURE_URL_VARIABLE),
+        api_key=api_key or token,
+        api_version=_find_setting("api_version", sections, "OPENAI_API_VERSION"),
+        extra_headers=_find_headers(sections),
+        is_token=token != "",
+    )
+
+
+def _find_setting(
+    name: str, sections: Sequence[GenerationConfig | EmbeddingConfig], variable: str
+) -> str:
+    """Return a setting from the first section that has it, else from the environment, else ""."""
+    for section in sections:
+        value: str | None = getattr(section, name)
+        if value:
+            return value
+    return os.environ.get(variable, "")
+
+
+def _find_headers(
+    sections: Sequence[GenerationConfig | EmbeddingConfig],
+) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of the extra headers in the first section that has any."""
+    for section in sections:
+        if section.extra_headers:
+            return tuple((name, str(value)) for name, value in section.extra_headers.items())
+    return ()
 
 
 def check_connections(llm: LLMConfig, judge: str) -> None:
     """Check that the models of a judge can be called, as far as possible without a request.
+
+    Args:
+        llm: the section `llm` of the configuration.
+        judge: the name of the judge.
 
     Raises:
         ConfigError: the extra is missing, or a key, or the address of a server.
@@ -169,7 +234,8 @@ def check_connections(llm: LLMConfig, judge: str) -> None:
     if find_spec("openai") is None:
         raise ConfigError([f"llm: {needs('llm')}"])
     problems: list[str] = []
-    for section, model in ((llm.key(judge), llm.model(judge)), ("llm.embedding", llm.embedding)):
+    models = {llm.key(judge): llm.model(judge), "llm.embedding": llm.embedding}
+    for section, model in models.items():
         if model is not None:
             problems += connection_of(llm, model).find_problems(section)
     if problems:
@@ -191,96 +257,127 @@ def import_openai() -> Any:
 
 
 def _ignore_deprecations() -> None:
-    """Ignore the deprecation warnings that the SDK's transport causes, such as aiohttp's for the
-    password of a proxy: a user who turns warnings into errors cannot mend them.
+    """Ignore the deprecation warnings that the SDK's transport causes, for the whole process.
 
-    They come with requests, so no context can hold them.
+    One is aiohttp's for the password of a proxy. A user who turns warnings into errors cannot mend
+    them. They come with requests, so no context can hold them.
     """
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=TRANSPORTS)
 
 
 def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
-    """Return the SDK's HTTP client, over aiohttp where it is installed, with bounded replies."""
+    """Return an HTTP client for the SDK, over aiohttp if that is installed, with bounded replies.
 
-    async def bound(response: Any) -> None:
+    Args:
+        openai: the SDK.
+        max_reply_bytes: reading a longer reply raises a `JudgeError`.
+    """
+
+    async def bound_long_body(response: Any) -> None:
         if not _is_short(response, max_reply_bytes):
-            response.stream = _bounded_stream(response, max_reply_bytes)
+            response.stream = _bound_body(response, max_reply_bytes)
 
-    # The class of the SDK's HTTP package, which differs by version.
+    # The class is one of the SDK's HTTP package, which differs by version.
     limits_class = type(openai.DEFAULT_CONNECTION_LIMITS)
     options = {
         "limits": limits_class(max_connections=MAX_CONNECTIONS),
         "timeout": None,
         # A redirected request would arrive without its body.
         "follow_redirects": False,
-        # `_bounded_stream` decompresses it.
+        # `_bound_body` decompresses it.
         "headers": {"Accept-Encoding": "gzip"},
-        "event_hooks": {"response": [bound]},
+        "event_hooks": {"response": [bound_long_body]},
     }
     _ignore_deprecations()
     try:
         return openai.DefaultAioHttpClient(**options)
-    except RuntimeError:  # The SDK was installed without its extra aiohttp.
+    except RuntimeError:
+        # The SDK was installed without its extra aiohttp.
         return openai.DefaultAsyncHttpxClient(**options)
 
 
 def _is_short(response: Any, max_reply_bytes: int) -> bool:
-    """Whether a response says that it is short enough, which its transport checks."""
-    length = response.headers.get("Content-Length", "")
-    is_compressed = "Content-Encoding" in response.headers
-    return length.isdecimal() and int(length) <= max_reply_bytes and not is_compressed
+    """Return whether the headers of a response promise a short, uncompressed body.
 
-
-def _bounded_stream(response: Any, max_reply_bytes: int) -> Any:
-    """Return the body of a response, decompressed; of an error, at most its beginning.
-
-    Reading it raises a `JudgeError` as soon as it is too long, compressed or not.
+    The transport checks that a body has the promised length.
     """
-    package = sys.modules[type(response).__module__.partition(".")[0]]
+    if "Content-Encoding" in response.headers:
+        return False
+    length = response.headers.get("Content-Length", "")
+    return length.isdecimal() and int(length) <= max_reply_bytes
+
+
+def _bound_body(response: Any, max_reply_bytes: int) -> Any:
+    """Return the body of a response as a stream of bounded length, decompressed.
+
+    Reading the stream raises a `JudgeError` as soon as the body is too long, compressed or not. Of
+    the body of an error, it only yields the beginning.
+
+    Args:
+        response: the response; its header for compression is removed, or the client would
+            decompress the body once more.
+        max_reply_bytes: maximum bytes of a body.
+    """
+    read: Callable[[Any, int], AsyncIterator[bytes]] = _read_bounded
+    is_error = response.status_code >= 300
+    if is_error:
+        read = _read_beginning
+    pieces = read(response.stream, max_reply_bytes)
+
     coding = response.headers.get("Content-Encoding", "").lower()
     is_compressed = coding in {"gzip", "x-gzip", "deflate"}
     if is_compressed:
-        # Else the client would decompress it once more.
         del response.headers["Content-Encoding"]
-    read = _read_error if response.status_code >= 300 else _read_bounded
-    pieces = read(response.stream, max_reply_bytes)
-    if is_compressed:
-        pieces = read(_inflate(pieces, max_reply_bytes), max_reply_bytes)
-    return _stream_class(package.AsyncByteStream)(response.stream, pieces)
+        pieces = read(_decompress(pieces, max_reply_bytes), max_reply_bytes)
+
+    # The stream must be of the SDK's HTTP package, which differs by version.
+    package_name = type(response).__module__.partition(".")[0]
+    package = sys.modules[package_name]
+    changed_stream = _make_stream_class(package.AsyncByteStream)
+    return changed_stream(response.stream, pieces)
 
 
 @cache
-def _stream_class(base: type[Any]) -> type[Any]:
-    """Return a class of streams for the HTTP package that has the class `base`."""
+def _make_stream_class(base: type[Any]) -> type[Any]:
+    """Return a subclass of an HTTP package's class of streams that yields changed pieces.
 
-    class BoundedStream(base):  # type: ignore[misc]
-        """Yields other pieces than the stream that it closes."""
+    Args:
+        base: the class of streams, such as `httpx.AsyncByteStream`.
+    """
 
-        def __init__(self, stream: Any, pieces: AsyncIterator[bytes]) -> None:
-            self._stream = stream
+    class ChangedStream(base):  # type: ignore[misc]
+        """A stream that yields the pieces that it is given, and closes the original stream."""
+
+        def __init__(self, original: Any, pieces: AsyncIterator[bytes]) -> None:
+            self._original = original
             self._pieces = pieces
 
         def __aiter__(self) -> AsyncIterator[bytes]:
             return self._pieces
 
         async def aclose(self) -> None:
-            await self._stream.aclose()
+            await self._original.aclose()
 
-    return BoundedStream
+    return ChangedStream
 
 
-async def _inflate(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body decompressed, until they have more than `max_bytes`."""
+async def _decompress(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the decompressed pieces of a body, and stop once they have more than `max_bytes`.
+
+    Raises:
+        JudgeError: the body cannot be decompressed.
+    """
     decompressor = zlib.decompressobj(GZIP_OR_ZLIB)
     remaining = max_bytes + 1
     async for piece in pieces:
         try:
-            inflated = decompressor.decompress(piece, remaining)
+            # A small piece may decompress to gigabytes.
+            decompressed = decompressor.decompress(piece, remaining)
         except zlib.error as error:
             problem = f"the reply cannot be decompressed: {error}"
             raise JudgeError("unavailable", problem) from None
-        yield inflated
-        remaining -= len(inflated)
+        yield decompressed
+        remaining -= len(decompressed)
         if remaining <= 0:
             return
 
@@ -302,8 +399,11 @@ async def _read_bounded(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIt
         yield piece
 
 
-async def _read_error(pieces: AsyncIterator[bytes], _: int) -> AsyncIterator[bytes]:
-    """Yield the first pieces of the body of an error, as far as they can be read."""
+async def _read_beginning(pieces: AsyncIterator[bytes], _: int) -> AsyncIterator[bytes]:
+    """Yield the first pieces of the body of an error, up to `MAX_ERROR_BYTES` and one piece more.
+
+    If the body cannot be decompressed, it ends: the status says enough.
+    """
     size = 0
     try:
         async for piece in pieces:
@@ -311,12 +411,12 @@ async def _read_error(pieces: AsyncIterator[bytes], _: int) -> AsyncIterator[byt
             size += len(piece)
             if size > MAX_ERROR_BYTES:
                 return
-    except JudgeError:  # It cannot be decompressed; the status says enough.
+    except JudgeError:
         return
 
 
 def is_client(judge: object) -> bool:
-    """Whether an object is a client of the package openai, or wraps one."""
+    """Return whether an object is a client of the package openai, or wraps one."""
     return hasattr(getattr(judge, "chat", None), "completions")
 
 
@@ -354,6 +454,12 @@ def address_of(client: Any) -> str:
 
 
 def provider_of(client: Any) -> Literal["openai", "azure"]:
-    """Return the provider that a configuration would have for a client."""
-    openai = import_openai()
-    return "azure" if isinstance(client, openai.AsyncAzureOpenAI) else "openai"
+    """Return the provider that a configuration would have for a client.
+
+    A wrapper hides the class of the SDK's client for Azure, but not its API version, which no other
+    client has.
+    """
+    api_version = getattr(client, "_api_version", None)
+    if isinstance(api_version, str):
+        return "azure"
+    return "openai"

@@ -44,9 +44,11 @@ class Format(Enum):
     @property
     def next(self) -> Format | None:
         """The format to try if the server refuses this one; None after the last."""
-        formats = [*Format]
-        place = formats.index(self) + 1
-        return formats[place] if place < len(formats) else None
+        formats: list[Format] = [*Format]
+        following = formats[formats.index(self) + 1 :]
+        if not following:
+            return None
+        return following[0]
 
     @property
     def is_in_words(self) -> bool:
@@ -77,8 +79,8 @@ class Dialect:
 
     @property
     def departures(self) -> list[str]:
-        """In what requests differ from those by default."""
-        departures = [f"{name} as {sent}" for name, sent in sorted(self.names.items())]
+        """How requests differ from the default, such as "temperature as None"."""
+        departures = [f"{name} as {sent_name}" for name, sent_name in sorted(self.names.items())]
         if self.format is not Format.STRICT_SCHEMA:
             departures.append(self.format.value)
         return departures
@@ -89,9 +91,9 @@ class Parameters:
     """The parameters of the requests to a model.
 
     Attributes:
-        defaults: ours or the user's value of each parameter that is sent unless the server refuses
-            it; by the name that all servers once knew.
-        optional: those that the user did not configure, so that they may be left out.
+        defaults: our value or the user's value of each parameter that is sent unless the server
+            refuses it; by the name that all servers once knew.
+        optional: the parameters that the user did not configure, so that they may be left out.
         fixed: the other parameters, which are sent as they are.
     """
 
@@ -107,48 +109,61 @@ class Parameters:
     def of_completions(
         cls, model: str, temperature: Any, max_tokens: Any, others: Mapping[str, Any]
     ) -> Parameters:
-        """Return the parameters of completions.
+        """Return the parameters of requests for completions.
 
         Args:
             model: the name of the model.
-            temperature: a number; None leaves it to the server, UNSET to us.
-            max_tokens: a number; None leaves it to the server, UNSET to us.
+            temperature: a number; None leaves it to the server, UNSET to our default.
+            max_tokens: a number; None leaves it to the server, UNSET to our default. It is not sent
+                if `others` limits the reply.
             others: fields to add to the body of each request.
         """
-        if MAX_TOKENS in others or MAX_COMPLETION_TOKENS in others:
-            max_tokens = None
         defaults: dict[str, Any] = {}
+        # A seed is sent only with requests for another reply to the same messages.
         optional = {"seed"}
-        for name, configured, default in (
-            ("temperature", temperature, DEFAULT_TEMPERATURE),
-            (MAX_TOKENS, max_tokens, DEFAULT_MAX_TOKENS),
-        ):
-            if configured is UNSET:
-                defaults[name] = default
-                optional.add(name)
-            elif configured is not None:
-                defaults[name] = configured
-        return cls(defaults, optional - others.keys(), {"model": model, **others})
+
+        if temperature is UNSET:
+            defaults["temperature"] = DEFAULT_TEMPERATURE
+            optional.add("temperature")
+        elif temperature is not None:
+            defaults["temperature"] = temperature
+
+        others_limit_reply = MAX_TOKENS in others or MAX_COMPLETION_TOKENS in others
+        if max_tokens is UNSET and not others_limit_reply:
+            defaults[MAX_TOKENS] = DEFAULT_MAX_TOKENS
+            optional.add(MAX_TOKENS)
+        elif max_tokens is not None and not others_limit_reply:
+            defaults[MAX_TOKENS] = max_tokens
+
+        return cls(
+            defaults=defaults,
+            optional=optional - others.keys(),
+            fixed={"model": model, **others},
+        )
 
     @classmethod
     def of_embeddings(cls, model: str, others: Mapping[str, Any]) -> Parameters:
-        """Return the parameters of embeddings."""
+        """Return the parameters of requests for embeddings."""
         # The SDK asks for base64 by default, which not every server knows.
-        return cls({}, set(), {"model": model, "encoding_format": "float", **others})
+        fixed = {"model": model, "encoding_format": "float", **others}
+        return cls(defaults={}, optional=set(), fixed=fixed)
 
     @property
     def reply_limit(self) -> str:
         """The parameter that limits the length of a reply, as the user knows it."""
-        return MAX_COMPLETION_TOKENS if MAX_COMPLETION_TOKENS in self.fixed else MAX_TOKENS
+        if MAX_COMPLETION_TOKENS in self.fixed:
+            return MAX_COMPLETION_TOKENS
+        return MAX_TOKENS
 
     def write(
         self, dialect: Dialect, *, variation: int = 0, prompt_characters: int = 0
     ) -> dict[str, Any]:
-        """Return the parameters of a request.
+        """Return the parameters of one request, by the names under which they are sent.
 
         Args:
-            dialect: how the model's server wants them.
-            variation: above 0 for another reply to the same messages.
+            dialect: which parameters the server wants under other names, or not at all.
+            variation: above 0 for another reply to the same messages, which gets a seed and a
+                higher temperature.
             prompt_characters: the length of the prompt.
         """
         values = dict(self.defaults)
@@ -165,27 +180,41 @@ class Parameters:
             if sent_name is not None:
                 request[sent_name] = value
         request |= self.fixed
-        # A seed of the user is that of the first of several replies.
-        if type(self.fixed.get("seed")) is int:
+        has_user_seed = type(self.fixed.get("seed")) is int
+        if has_user_seed:
+            # The first reply gets the user's seed, and each further one the next.
             request["seed"] += variation
         return request
 
     def shorten(self, request: Mapping[str, Any], dialect: Dialect, prompt_characters: int) -> bool:
-        """Leave the default `max_tokens` out of requests with prompts of this length.
+        """Leave the default `max_tokens` out of requests with prompts of this length, from now on.
+
+        Args:
+            request: the request that was too long.
+            dialect: how it was written.
+            prompt_characters: the length of its prompt.
 
         Returns:
-            Whether the refused request had it, so that another may succeed without it.
+            whether the refused request had the default, so that another may succeed without it.
         """
-        if MAX_TOKENS not in self.optional or dialect.sent_name(MAX_TOKENS) not in request:
-            return False
-        self.shortest_too_long = min(self.shortest_too_long, prompt_characters)
-        return True
+        had_default = MAX_TOKENS in self.optional and dialect.sent_name(MAX_TOKENS) in request
+        if had_default:
+            self.shortest_too_long = min(self.shortest_too_long, prompt_characters)
+        return had_default
 
     def find_refused(
         self, error: ServerError, request: Mapping[str, Any], dialect: Dialect
     ) -> str | None:
-        """Return the name of the parameter that a server refuses; None if it is about no
-        parameter.
+        """Return the name of the parameter that a server refuses.
+
+        Args:
+            error: the server's error.
+            request: the refused request.
+            dialect: how it was written.
+
+        Returns:
+            the name of the parameter before it was renamed; None if the error is about no
+            parameter.
         """
         if not error.may_name_parameter:
             return None
@@ -195,20 +224,29 @@ class Parameters:
                 continue
             if error.mentions(sent_name) or error.mentions(name):
                 return name
+
         for name in sorted(self.fixed.keys() - {"model"}):
             older_names = [older for older, newer in RENAMED.items() if newer == name]
-            if any(error.mentions(each, anywhere=False) for each in (name, *older_names)):
+            if any(error.is_about_parameter(alias) for alias in (name, *older_names)):
                 return name
         return None
 
     def rename(self, parameter: str, dialect: Dialect) -> Dialect | None:
-        """Return the dialect with another name for a refused parameter, or without it; None if it
-        is the user's, and has no other name.
+        """Return a dialect in which a refused parameter has its newer name, or is left out.
+
+        The result is None if neither is possible: the parameter has no newer name, and the user
+        configured it.
+
+        Args:
+            parameter: the name of the parameter.
+            dialect: how the refused request was written.
         """
         newer_name = RENAMED.get(dialect.sent_name(parameter) or "")
-        is_renamable = parameter in self.defaults and newer_name is not None
-        if not is_renamable and parameter not in self.optional:
+        can_be_renamed = parameter in self.defaults and newer_name is not None
+        can_be_left_out = parameter in self.optional
+        if not can_be_renamed and not can_be_left_out:
             return None
+        # Without a newer name, None leaves the parameter out.
         return Dialect(dialect.format, {**dialect.names, parameter: newer_name})
 
 
@@ -217,33 +255,46 @@ def write_messages(
     messages: Sequence[Message],
     schema: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the part of a request that asks for a reply that fits a schema."""
-    title = schema["title"]
-    if format is Format.STRICT_SCHEMA or format is Format.LOOSE_SCHEMA:
-        json_schema: dict[str, Any] = {"name": title, "schema": schema}
-        if format is Format.STRICT_SCHEMA:
-            json_schema["strict"] = True
-        response_format = {"type": "json_schema", "json_schema": json_schema}
-        return {"messages": messages, "response_format": response_format}
-    if format is Format.TOOL_CALL:
-        return {
-            "messages": messages,
-            "tools": [{"type": "function", "function": {"name": title, "parameters": schema}}],
-            "tool_choice": {"type": "function", "function": {"name": title}},
-        }
-    request: dict[str, Any] = {"messages": _with_layout(messages, schema)}
-    if format is Format.JSON_OBJECT:
-        request["response_format"] = {"type": "json_object"}
-    return request
+    """Return the fields of a request that hold its messages and ask for a reply of a format.
 
-
-def _with_layout(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
-    """Return messages that describe the layout of the reply.
-
-    The description joins the first message: not every model knows system messages, or two of them.
+    Args:
+        format: how to ask for the reply.
+        messages: the conversation.
+        schema: the JSON Schema that the reply must fit.
     """
-    text = orjson.dumps(schema).decode()
-    layout = f"Reply with a JSON object that fits this JSON Schema:\n{text}"
+    title = schema["title"]
+    match format:
+        case Format.STRICT_SCHEMA:
+            json_schema = {"name": title, "schema": schema, "strict": True}
+            response_format = {"type": "json_schema", "json_schema": json_schema}
+            return {"messages": messages, "response_format": response_format}
+        case Format.LOOSE_SCHEMA:
+            json_schema = {"name": title, "schema": schema}
+            response_format = {"type": "json_schema", "json_schema": json_schema}
+            return {"messages": messages, "response_format": response_format}
+        case Format.TOOL_CALL:
+            return {
+                "messages": messages,
+                "tools": [{"type": "function", "function": {"name": title, "parameters": schema}}],
+                "tool_choice": {"type": "function", "function": {"name": title}},
+            }
+        case Format.JSON_OBJECT:
+            response_format = {"type": "json_object"}
+            return {
+                "messages": _add_layout(messages, schema),
+                "response_format": response_format,
+            }
+        case Format.TEXT:
+            return {"messages": _add_layout(messages, schema)}
+
+
+def _add_layout(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
+    """Return the messages with the JSON Schema of the reply in the first message.
+
+    It joins the first message because not every model knows system messages, or two of them.
+    """
+    schema_text = orjson.dumps(schema).decode()
+    layout = f"Reply with a JSON object that fits this JSON Schema:\n{schema_text}"
     first, *others = messages
     if first["role"] == "system":
         content = f"{layout}\n\n{first['content']}"

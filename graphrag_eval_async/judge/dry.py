@@ -20,8 +20,8 @@ ASSUMED_OUTPUT_TOKENS = 250
 DOCUMENT_ID = re.compile(r'\{"id":(\d+),')
 """The number of a document in a message; a quote within a text is escaped."""
 
-SCALARS = {"string": "text", "number": 0, "integer": 0, "boolean": False, "null": None}
-"""A value of each type of a schema."""
+VALUES_BY_TYPE = {"string": "text", "number": 0, "integer": 0, "boolean": False, "null": None}
+"""A value of each type of a schema that has no parts."""
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -32,15 +32,16 @@ class DryJudge:
     """
 
     async def complete(self, messages: Sequence[Message], schema: Schema) -> tuple[Any, TokenUsage]:
-        """Return a reply; input tokens count messages and schema, output is
-        `ASSUMED_OUTPUT_TOKENS`.
+        """Return a value that fits the schema, and an estimate of the tokens.
+
+        The input tokens are those of the messages and the schema; the output tokens are
+        `ASSUMED_OUTPUT_TOKENS`. Lists of objects with an "id" get the ids of the documents that
+        the messages hold.
         """
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
-        document_ids = [
-            int(number)
-            for message in messages
-            for number in DOCUMENT_ID.findall(message["content"])
-        ]
+        document_ids: list[int] = []
+        for message in messages:
+            document_ids += map(int, DOCUMENT_ID.findall(message["content"]))
         return fitting(schema, schema, document_ids), usage
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], TokenUsage]:
@@ -55,23 +56,30 @@ def fitting(schema: Schema, root: Schema, document_ids: Sequence[int] = ()) -> A
     Args:
         schema: the schema, a part of `root`.
         root: the whole schema, to which references point.
-        document_ids: the ids of the items of lists whose items have one; other lists have one item.
+        document_ids: a list of objects with an "id" has one for each of these; another list has one
+            item.
     """
     if "$ref" in schema:
+        # Such as "#/$defs/Claim".
         path = schema["$ref"].split("/")[1:]
-        return fitting(reduce(getitem, path, root), root, document_ids)
+        target = reduce(getitem, path, root)
+        return fitting(target, root, document_ids)
     if "anyOf" in schema:
         return fitting(schema["anyOf"][0], root, document_ids)
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
         return schema["enum"][0]
+
     if schema["type"] == "object":
         properties = schema["properties"]
         return {name: fitting(part, root, document_ids) for name, part in properties.items()}
     if schema["type"] == "array":
         item = fitting(schema["items"], root, document_ids)
         if isinstance(item, dict) and "id" in item:
-            return [item | {"id": number} for number in document_ids]
-        return [item] if item != 0 else []  # Numbers are ids of something.
-    return SCALARS[schema["type"]]
+            return [{**item, "id": number} for number in document_ids]
+        if item == 0:
+            # Numbers in lists are ids, and there may be nothing with this one.
+            return []
+        return [item]
+    return VALUES_BY_TYPE[schema["type"]]

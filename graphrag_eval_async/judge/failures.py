@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
-from graphrag_eval_async.judge.members import member, members
+from graphrag_eval_async.judge.fields import all_fields, get_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.errors import Failure
     from graphrag_eval_async.judge.scrubber import Scrubber
+    from graphrag_eval_async.judge.setting_names import SettingNames
 
 RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 """Kinds of failures after which a request is sent again."""
@@ -34,15 +35,19 @@ RETRIED = frozenset({"timeout", "rate_limited", "unavailable"})
 BAD_GATEWAY = 502
 """The status of an error in a reply with a status of success that does not tell its own."""
 
-FILTERED = frozenset({"content_filter", "content_policy_violation"})
+MODERATION_CODES = frozenset({"content_filter", "content_policy_violation"})
 """Codes of errors by which a provider's moderation refuses a request."""
 
-NO_QUOTA = re.compile(
+NO_QUOTA_CODES = re.compile(
     "insufficient_(quota|balance)|quota_exceeded|billing_(hard_limit_reached|not_active)"
     "|account_deactivated"
 )
-NO_MODEL = "model_not_found"
-TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
+"""Codes of errors of an account without quota or money."""
+
+NO_MODEL_CODE = "model_not_found"
+TOO_LONG_CODES = frozenset(
+    {"context_length_exceeded", "string_above_max_length", "request_too_large"}
+)
 TOO_LONG_WORDS = re.compile(
     r"context.(length|window|size)|prompt is too long|too many (input )?tokens", re.IGNORECASE
 )
@@ -53,7 +58,7 @@ FORMAT_WORDS = re.compile(
 )
 """Words of an error about the format of replies, by the servers that we know."""
 
-STATUS_WORDS = {
+WORDS_BY_STATUS = {
     429: "rate_limit|quota|too_many",
     401: "authentication|invalid_api_key|unauthorized",
     403: "permission|forbidden",
@@ -68,13 +73,18 @@ ACCOUNT_STATUSES = frozenset({401, 402, 403, 408, 429})
 UNCLEAR_STATUSES = frozenset({400, 422, 501})
 """Statuses by which a server may refuse the format of replies without saying so."""
 
-AFTER = r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: supplied)?:? )"
-"""What the name of a parameter follows, in messages about one."""
+QUOTE_OR_NOUN = (
+    r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: supplied)?:? )"
+)
+"""What stands before the name of a parameter, in messages about one."""
 
 KIND_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 
-UNSENT = frozenset({"ConnectError", "ProxyError", "ClientConnectorError"})
+UNCONNECTED = frozenset({"ConnectError", "ProxyError", "ClientConnectorError"})
 """Classes of the SDK's transports for connections that were not made: of httpx, and of aiohttp."""
+
+CLOSED_LOOP = "Event loop is closed"
+"""What asyncio says of a connection from an event loop that has ended."""
 
 
 class DialectChanged(JudgeError):  # noqa: N818
@@ -102,11 +112,13 @@ class ServerError(NamedTuple):
 
     @classmethod
     def of_exception(cls, error: openai.APIStatusError) -> ServerError:
-        """Return the error in a response without a status of success."""
-        # The SDK has decoded the body, and read the object `error` in it.
+        """Return the server's error from the exception that the SDK raises for its status."""
+        # The SDK has decoded the body, and has taken the object `error` out of it if there is one.
+        # Each pattern that matches sets `details`.
         match error.body:
             case [{"error": {} as details}, *_] | {"error": {} as details}:
-                pass  # Gemini puts the error into a list.
+                # Gemini puts the error into a list.
+                pass
             case [{} as details, *_] | ({} as details):
                 pass
             case _:
@@ -115,27 +127,30 @@ class ServerError(NamedTuple):
 
     @classmethod
     def in_reply(cls, reply: Any) -> ServerError | None:
-        """Return the error in a reply with a status of success, with its own status; None without
-        an error.
+        """Return the error that a reply with status 200 holds; None if it holds none.
+
+        The error has the status that its code says or its words mean.
         """
-        choices = member(reply, "choices")
+        choices = get_field(reply, "choices")
         if choices and isinstance(choices, list):
-            error = member(choices[0], "error")
+            # Some routers answer with a choice that holds the error.
+            error = get_field(choices[0], "error")
             if not isinstance(error, Mapping):
                 return None
-        elif member(reply, "data"):
+        elif get_field(reply, "data"):
+            # The reply holds embeddings.
             return None
-        elif member(reply, "object") == "error":
-            error = members(reply)
+        elif get_field(reply, "object") == "error":
+            error = all_fields(reply)
         else:
-            error = member(reply, "error")
+            error = get_field(reply, "error")
             if not error or not isinstance(error, Mapping | str):
                 return None
-        details: Mapping[str, Any] = {}
-        if isinstance(error, Mapping):
-            details = error
+
         body = orjson.dumps(error, default=str).decode(errors="replace")
-        return cls(_status_of(error), details, body, {})
+        if isinstance(error, str):
+            return cls(BAD_GATEWAY, {}, body, {})
+        return cls(_guess_status(error), error, body, {})
 
     @property
     def codes(self) -> frozenset[str]:
@@ -147,7 +162,9 @@ class ServerError(NamedTuple):
     def message(self) -> str:
         """The message of the error; if there is none, the body."""
         message = self.details.get("message")
-        return message if isinstance(message, str) else self.body
+        if isinstance(message, str):
+            return message
+        return self.body
 
     @property
     def moderation_reasons(self) -> str:
@@ -170,99 +187,148 @@ class ServerError(NamedTuple):
         """Whether the account has no quota, or no money, left."""
         if self.status >= 500:
             return False
-        return self.status == 402 or any(NO_QUOTA.fullmatch(code) for code in self.codes)
+        if self.status == 402:
+            return True
+        return any(NO_QUOTA_CODES.fullmatch(code) for code in self.codes)
 
     @property
-    def is_filtered(self) -> bool:
+    def is_moderated(self) -> bool:
         """Whether moderation refused the request."""
-        is_moderated = self.status == 403 and self.moderation_reasons != ""
-        return is_moderated or not self.codes.isdisjoint(FILTERED)
+        if self.status == 403 and self.moderation_reasons != "":
+            return True
+        return not self.codes.isdisjoint(MODERATION_CODES)
 
     @property
     def is_about_model(self) -> bool:
         """Whether the server does not know the model, or nothing at its address."""
-        return self.status == 404 or (self.status < 500 and NO_MODEL in self.codes)
+        if self.status == 404:
+            return True
+        return self.status < 500 and NO_MODEL_CODE in self.codes
 
     @property
     def is_too_long(self) -> bool:
         """Whether the server refuses a request for its length."""
         if self.status not in {400, 413, 422}:
             return False
-        return bool(self.codes & TOO_LONG) or TOO_LONG_WORDS.search(self.body) is not None
+        if not self.codes.isdisjoint(TOO_LONG_CODES):
+            return True
+        return TOO_LONG_WORDS.search(self.body) is not None
+
+    @property
+    def has_other_cause(self) -> bool:
+        """Whether moderation, the name of the model or the quota is the reason of the error."""
+        return self.is_moderated or NO_MODEL_CODE in self.codes or self.has_no_quota
 
     @property
     def names_format(self) -> bool:
-        """Whether the server says that it refuses the format of replies."""
-        can_refuse = 400 <= self.status <= 501 and self.status not in ACCOUNT_STATUSES
-        if not can_refuse or self.is_filtered or NO_MODEL in self.codes or self.has_no_quota:
+        """Whether the server says that it refuses the requested format of replies."""
+        is_about_request = 400 <= self.status <= 501 and self.status not in ACCOUNT_STATUSES
+        if not is_about_request or self.has_other_cause:
             return False
-        words = f"{self.message} {self.details.get('param')}"
-        return FORMAT_WORDS.search(words) is not None
+        text = f"{self.message} {self.details.get('param')}"
+        return FORMAT_WORDS.search(text) is not None
 
     @property
     def may_refuse_format(self) -> bool:
         """Whether the server may refuse the format of replies, without saying so."""
-        if self.is_filtered or NO_MODEL in self.codes or self.has_no_quota:
-            return False
-        return self.status in UNCLEAR_STATUSES
+        return self.status in UNCLEAR_STATUSES and not self.has_other_cause
 
     @property
     def may_name_parameter(self) -> bool:
         """Whether the error may be about a parameter."""
         return self.status in {400, 404, 422} and not self.is_too_long
 
-    def mentions(self, parameter: str, *, anywhere: bool = True) -> bool:
-        """Whether the error is about a parameter; unless `anywhere`, a plain word must follow
-        `AFTER`.
-        """
+    def mentions(self, parameter: str) -> bool:
+        """Return whether the error has the name of a parameter, as a whole word."""
         if self.details.get("param") == parameter:
             return True
-        before = r"(?<!\w)" if anywhere or "_" in parameter else AFTER
-        return re.search(rf"{before}{re.escape(parameter)}(?!\w)", self.message) is not None
+        return re.search(rf"(?<!\w){re.escape(parameter)}(?!\w)", self.message) is not None
 
-    def failure(self, section: str, where: str, scrub: Scrubber) -> JudgeError:
-        """Return this error as a `JudgeError`.
+    def is_about_parameter(self, parameter: str) -> bool:
+        """Return whether the error is about a parameter whose name may be an everyday word.
+
+        A name such as "stop" counts only in quotes or after a noun such as "parameter". A name with
+        an underscore counts anywhere.
+        """
+        if "_" in parameter or self.details.get("param") == parameter:
+            return self.mentions(parameter)
+        pattern = rf"{QUOTE_OR_NOUN}{re.escape(parameter)}(?!\w)"
+        return re.search(pattern, self.message) is not None
+
+    def failure(self, names: SettingNames, where: str, scrub: Scrubber) -> JudgeError:
+        """Return this error as a `JudgeError`, with advice what to check.
 
         Args:
-            section: where the model is configured, such as "llm.generation".
+            names: what to call the settings of the model.
             where: the model and its server, as messages name them.
             scrub: hides the secrets in what the server says.
         """
         text = scrub(self.text)
-        if self.is_filtered:
+        # What concerns this request alone.
+        if self.is_moderated:
             return JudgeError("refused", text)
+
+        # What concerns the account or the model, and so perhaps all requests.
         if self.has_no_quota:
             advice = "check the quota and billing of the account"
             return JudgeUnavailable(f"{where}: {text}; {advice}")
         if self.is_about_model:
-            advice = f"check {section}.model and {section}.base_url"
+            advice = f"check {names.model} and {names.base_url}"
             return Denied("invalid_request", f"{where}: {text}; {advice}", final=True)
         if self.status in {401, 403}:
-            advice = f"check {section}.api_key and its permissions"
+            advice = f"check {names.api_key} and its permissions"
             return Denied("invalid_request", f"{where}: {text}; {advice}", final=True)
-        default: Failure = "invalid_request" if self.status < 500 else "unavailable"
-        kind = KIND_BY_STATUS.get(self.status, default)
-        pause = retry_after(self.headers) if kind in RETRIED else None
+
+        # What another attempt may mend, and other errors.
+        kind: Failure
+        if self.status in KIND_BY_STATUS:
+            kind = KIND_BY_STATUS[self.status]
+        elif self.status >= 500:
+            kind = "unavailable"
+        else:
+            kind = "invalid_request"
+        pause = None
+        if kind in RETRIED:
+            pause = retry_after(self.headers)
         return JudgeError(kind, text, retry_after=pause)
 
 
-def connection_failure(error: openai.APIConnectionError, address: str) -> JudgeError:
+def connection_failure(
+    error: openai.APIConnectionError, address: str, scrub: Scrubber
+) -> JudgeError:
     """Return the error for a request without a response, worded by its first cause.
 
-    Over aiohttp, the SDK calls a refused connection a timeout.
+    The SDK's own words mislead: over aiohttp, it calls a refused connection a timeout.
+
+    Args:
+        error: the SDK's exception.
+        address: the address of the server.
+        scrub: hides secrets in the message.
     """
-    chain = [*_causes(error)]
-    cause = chain[-1]
-    name = type(cause).__name__
-    text = f"{address}: {name}: {cause}".removesuffix(": ")
-    is_timeout = isinstance(cause, TimeoutError) or name.endswith("Timeout")
-    kind: Failure = "timeout" if is_timeout else "unavailable"
-    if _is_unsent(chain):
+    causes = [*_chain_of(error)]
+    for cause in causes:
+        # Raised while our client read a reply that is too long; older SDKs wrap it.
+        if isinstance(cause, JudgeError):
+            return cause
+
+    first_cause = causes[-1]
+    if isinstance(first_cause, RuntimeError) and str(first_cause) == CLOSED_LOOP:
+        return JudgeUnavailable(
+            "the client was used before in another event loop, which is closed: make a new client "
+            "for each run, or await all runs in one event loop"
+        )
+
+    name = type(first_cause).__name__
+    text = scrub(f"{address}: {name}: {first_cause}".removesuffix(": "))
+    kind: Failure = "unavailable"
+    if isinstance(first_cause, TimeoutError) or name.endswith("Timeout"):
+        kind = "timeout"
+    if _was_not_connected(causes):
         return JudgeError(kind, text)
     return ConnectionLost(kind, text)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _chain_of(error: BaseException) -> Iterator[BaseException]:
     """Yield an error, its cause, and so on to the first cause."""
     link: BaseException | None = error
     while link is not None:
@@ -270,26 +336,37 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-def _is_unsent(chain: list[BaseException]) -> bool:
-    """Whether an error with these causes prevented a connection, so that nothing is billed."""
-    if isinstance(chain[-1], ConnectionRefusedError | gaierror | SSLError):
+def _was_not_connected(causes: list[BaseException]) -> bool:
+    """Return whether there was no connection to the server, so that nothing is billed.
+
+    Args:
+        causes: the error of the request and its causes, the first cause last.
+    """
+    if isinstance(causes[-1], ConnectionRefusedError | gaierror | SSLError):
         return True
-    names = {base.__name__ for link in chain for base in type(link).__mro__}
-    return not UNSENT.isdisjoint(names)
+    # The classes are of packages that need not be installed, so that they are told by their names.
+    for cause in causes:
+        for base in type(cause).__mro__:
+            if base.__name__ in UNCONNECTED:
+                return True
+    return False
 
 
-def _status_of(error: Mapping[str, Any] | str) -> int:
-    """Return the HTTP status that an error in a body stands for."""
-    if isinstance(error, str):
-        return BAD_GATEWAY
+def _guess_status(error: Mapping[str, Any]) -> int:
+    """Return the HTTP status that fits an error which a server sent with status 200.
+
+    Takes the status from a field of the error, else from words in its code and type; without
+    either, it is 502 (bad gateway).
+    """
     for name in ("code", "status", "status_code"):
         with suppress(KeyError, ValueError, TypeError):
             status = int(error[name])
             if 400 <= status < 600:
                 return status
-    words = f"{error.get('code')} {error.get('type')}"
-    for status, pattern in STATUS_WORDS.items():
-        if re.search(pattern, words):
+
+    code_and_type = f"{error.get('code')} {error.get('type')}"
+    for status, words in WORDS_BY_STATUS.items():
+        if re.search(words, code_and_type):
             return status
     return BAD_GATEWAY
 
@@ -299,16 +376,19 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     ``Retry-After`` holds seconds or a date:
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI and Azure also send
-    ``retry-after-ms``.
+    ``retry-after-ms``, which is more exact.
     """
-    text = headers.get("retry-after", "")
-    for number, unit in [(headers.get("retry-after-ms", ""), 0.001), (text, 1.0)]:
+    header = headers.get("retry-after", "")
+    milliseconds = headers.get("retry-after-ms", "")
+    for number, seconds_per_unit in ((milliseconds, 0.001), (header, 1.0)):
         with suppress(ValueError):
-            seconds = float(number) * unit
+            seconds = float(number) * seconds_per_unit
             if isfinite(seconds):
                 return max(0.0, seconds)
+
     with suppress(ValueError, OverflowError):
-        date = parsedate_to_datetime(text)
-        date = date.replace(tzinfo=date.tzinfo or UTC)
+        date = parsedate_to_datetime(header)
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=UTC)
         return max(0.0, (date - datetime.now(UTC)).total_seconds())
     return None

@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import structs
 
 from graphrag_eval_async.catalogue.sections import GENERATION
-from graphrag_eval_async.config import Config, LLMConfig
-from graphrag_eval_async.config.load import check_config, parse_model, read_config, wrong_with_url
-from graphrag_eval_async.config.reading import members_of
+from graphrag_eval_async.config import Config, EmbeddingConfig, GenerationConfig, LLMConfig
+from graphrag_eval_async.config.load import (
+    OF_THE_REQUEST,
+    check_config,
+    parse_model,
+    read_config,
+    wrong_with_url,
+)
+from graphrag_eval_async.config.reading import Reader, members_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.judge.clients import address_of, is_client, provider_of
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
+from graphrag_eval_async.judge.setting_names import OF_JUDGE, OF_JUDGE_EMBEDDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphrag_eval_async.config import RagasMetricConfig
+    from graphrag_eval_async.config.llm import ModelConfig
+    from graphrag_eval_async.judge.setting_names import SettingNames
 
 EMBEDDING = "embedding"
 
@@ -37,25 +46,27 @@ class GivenJudges(NamedTuple):
     """
 
     def find(self, name: str) -> object:
-        """Return the judge or the client for a judge of the configuration; None for its own model.
+        """Return the judge or client that the user gives for a judge of the configuration.
+
+        The result is None if the configured model is to be called: the user gives only the name of
+        a model, or an `OpenAIJudge`, which stands for the first judge alone.
 
         Raises:
             UsageError: judges were given by name, and none has this one.
         """
-        if isinstance(self.judge, Mapping):
-            if name not in self.judge:
+        judge = self.judge
+        if isinstance(judge, Mapping):
+            if name not in judge:
                 raise UsageError(f"judge: none is named {name!r}, which the configuration uses")
-            judge = self.judge[name]
-        elif isinstance(self.judge, OpenAIJudge) and name != GENERATION:
+            judge = judge[name]
+        elif isinstance(judge, OpenAIJudge) and name != GENERATION:
             return None
-        else:
-            judge = self.judge
         if isinstance(judge, str):
             return None
         return judge
 
     def find_all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the judges and clients for the judges of the configuration."""
+        """Return the judges and clients for the judges of the configuration, by name."""
         return {name: self.find(name) for name in names}
 
     @property
@@ -68,7 +79,9 @@ class GivenJudges(NamedTuple):
     @property
     def has_own(self) -> bool:
         """Whether a judge is of a class of the user's, so that its model is not known."""
-        return any(judge is not None and not _configures(judge) for judge in self.by_name.values())
+        return any(
+            judge is not None and not _names_a_model(judge) for judge in self.by_name.values()
+        )
 
     def load_config(
         self,
@@ -84,27 +97,47 @@ class GivenJudges(NamedTuple):
         Raises:
             ConfigError: it cannot be read, or is invalid.
         """
-        source = None
+        path = None
         values: Any = config
         if isinstance(config, str | os.PathLike):
-            source = os.fsdecode(config)
-            values = read_config(source)
+            path = os.fsdecode(config)
+            values = read_config(path)
         if isinstance(values, Mapping | Config):
-            values = self._configure(values)
-        return check_config(values, source, judge=self.has_own, ragas=ragas)
+            values = self._add_models(values)
+        return check_config(
+            values, path, judge=self.has_own, ragas=ragas, alternatives=self._alternatives
+        )
 
-    def _configure(self, values: Mapping[str, Any] | Config) -> Mapping[str, Any] | Config:
-        """Return a configuration, not checked, with the models of these judges."""
-        on_sdk = {name: judge for name, judge in self.by_name.items() if _configures(judge)}
+    @property
+    def _alternatives(self) -> dict[str, str]:
+        """What the user can give in code in place of a model of the configuration.
+
+        The keys are those of the models, such as "llm.embedding".
+        """
+        alternatives = {}
+        if isinstance(self.judge, Mapping):
+            alternatives["llm.generation"] = 'judge={"generation": ...}'
+        if isinstance(self.by_name.get(GENERATION), OpenAIJudge):
+            alternatives["llm.embedding"] = "OpenAIJudge.embedding_model"
+        return alternatives
+
+    def _add_models(self, values: Mapping[str, Any] | Config) -> Mapping[str, Any] | Config:
+        """Return a configuration with the models of these judges in its section `llm`.
+
+        Args:
+            values: the configuration, not checked yet. If its `llm` is no section, nothing is
+                added: checking it says so.
+        """
+        judges = {name: judge for name, judge in self.by_name.items() if _names_a_model(judge)}
         if isinstance(values, Config):
             llm: Any = values.llm
         else:
             llm = values.get("llm")
-        if not on_sdk or not isinstance(llm, Mapping | LLMConfig | None):
-            return values  # If `llm` is something else, checking it says so.
+        if not judges or not isinstance(llm, Mapping | LLMConfig | None):
+            return values
 
         models = Models(llm or {})
-        for name, judge in on_sdk.items():
+        for name, judge in judges.items():
             if isinstance(judge, str):
                 models.put(name, parse_model(judge, "judge"))
             elif isinstance(judge, OpenAIJudge):
@@ -119,8 +152,8 @@ class GivenJudges(NamedTuple):
         return {**values, "llm": models.sections}
 
 
-def _configures(judge: object) -> bool:
-    """Whether a judge stands for models of the configuration."""
+def _names_a_model(judge: object) -> bool:
+    """Return whether a judge stands for a model of `llm`, and is not of a class of the user's."""
     return isinstance(judge, OpenAIJudge | str) or is_client(judge)
 
 
@@ -135,24 +168,40 @@ class Models:
         """Read the section; it is not changed."""
         self.sections = members_of(llm)
 
+    def _other_judges(self) -> dict[str, Any]:
+        """Return the sections of `llm.judges`, by the names of the judges."""
+        return members_of(self.sections.get("judges") or {})
+
     def put(self, name: str, section: dict[str, Any]) -> None:
-        """Configure the model of a judge."""
+        """Replace the section of a judge's model."""
         if name == GENERATION:
             self.sections[GENERATION] = section
         else:
-            judges = members_of(self.sections.get("judges") or {})
-            self.sections["judges"] = {**judges, name: section}
+            self.sections["judges"] = {**self._other_judges(), name: section}
 
     def put_judge(self, name: str, judge: OpenAIJudge) -> None:
-        """Configure the models of a judge in code."""
+        """Replace the section of a judge's model by the settings of an `OpenAIJudge`.
+
+        If it is the first judge and has an embedding model, that is replaced, too.
+
+        Raises:
+            UsageError: a setting is not valid.
+        """
         connection = _connection_settings(judge.client)
-        self.put(name, {**connection, "model": judge.model, **judge.settings})
+        generation = {**connection, "model": judge.model, **judge.settings}
+        check_settings(GenerationConfig, generation, OF_JUDGE)
+        self.put(name, generation)
         if name == GENERATION and judge.embedding_model is not None:
-            embedding = {**connection, "model": judge.embedding_model}
-            self.sections[EMBEDDING] = {**embedding, **judge.embedding_settings}
+            embedding = {
+                **connection,
+                "model": judge.embedding_model,
+                **judge.embedding_settings,
+            }
+            check_settings(EmbeddingConfig, embedding, OF_JUDGE_EMBEDDINGS)
+            self.sections[EMBEDDING] = embedding
 
     def put_client(self, name: str, client: Any) -> None:
-        """Have a client send the requests of the model of a judge.
+        """Set the provider and address of a judge's model to those of a client.
 
         Raises:
             UsageError: no model is configured for the judge.
@@ -162,7 +211,13 @@ class Models:
             section = self.sections.get(GENERATION)
         else:
             key = f"llm.judges.{name}"
-            section = members_of(self.sections.get("judges") or {}).get(name)
+            section = self._other_judges().get(name)
+        if not section and name == EMBEDDING:
+            raise UsageError(
+                "judge: the embedding model is no judge: give "
+                "OpenAIJudge(client, model=..., embedding_model=...), or llm.embedding in the "
+                "configuration"
+            )
         if not section:
             raise UsageError(
                 "judge: a client needs the name of a model: give OpenAIJudge(client, model=...), "
@@ -171,19 +226,52 @@ class Models:
         self.put(name, {**members_of(section), **_connection_settings(client)})
 
     def put_client_everywhere(self, client: Any) -> None:
-        """Have a client send the requests of the other judges, and of the embedding model, too."""
-        for name in members_of(self.sections.get("judges") or {}):
+        """Set the provider and address of all further judges and of embeddings to a client's."""
+        for name in self._other_judges():
             self.put_client(name, client)
         embedding = self.sections.get(EMBEDDING)
         if embedding:
-            connection = _connection_settings(client)
-            self.sections[EMBEDDING] = {**members_of(embedding), **connection}
+            settings = members_of(embedding)
+            self.sections[EMBEDDING] = {**settings, **_connection_settings(client)}
+
+
+def check_settings(
+    kind: type[ModelConfig], section: Mapping[str, Any], names: SettingNames
+) -> None:
+    """Check the settings of an `OpenAIJudge` as those of the configuration are checked.
+
+    Args:
+        kind: the class of the section that has the same settings.
+        section: the settings, as that section has them.
+        names: what to call the settings in the error.
+
+    Raises:
+        UsageError: a setting is not valid.
+    """
+    reader = Reader()
+    reader.section(kind, section)
+    for parameter in OF_THE_REQUEST:
+        if parameter in section["parameters"]:
+            problem = "may not be given: each request has its own"
+            reader.problem(f"parameters.{parameter}", problem)
+
+    for key, problem in reader.problems.items():
+        # The first problem is enough.
+        if key == "model":
+            raise UsageError(f"{names.model}: {problem}")
+        # The parameters are arguments beside the other settings.
+        setting = names.parameter(key.removeprefix("parameters."))
+        raise UsageError(f"{setting}: {problem}")
 
 
 def _connection_settings(client: Any) -> dict[str, Any]:
-    """Return the settings of a model that say where a client sends its requests."""
+    """Return the provider and the address of a client, as a section of the configuration has them.
+
+    An address that a section may not have, such as one with a query, is left out.
+    """
     settings: dict[str, Any] = {"provider": provider_of(client)}
     address = address_of(client)
-    if wrong_with_url(address) is None:
+    is_valid = wrong_with_url(address) is None
+    if is_valid:
         settings["base_url"] = address
     return settings

@@ -26,14 +26,14 @@ SHORT_PAUSE = 5.0
 LONG_PAUSE = 60.0
 """Seconds; a longer pause also stops the clocks of results, and counts as no attempt."""
 
-MAX_DENIED = 10
+MAX_DENIED_IN_A_ROW = 10
 """Refusals of the key or the model in a row that end a run in which requests have succeeded."""
 
 MIN_TIMER_SECONDS = 0.001
 """The shortest wait: a timer may fire slightly early, and would be set again at once."""
 
-ROUNDING = 1e-9
-"""Seconds; a wait of less is an error of rounding."""
+ROUNDING_SECONDS = 1e-9
+"""A shorter wait is an error of rounding."""
 
 
 class TokenBucket:
@@ -49,29 +49,35 @@ class TokenBucket:
         else:
             self._capacity = max(1.0, per_minute / 60)
             self._seconds_per_unit = 60 / per_minute
+        # The time when the bucket will be full again, or was.
         self._full_at = -inf
 
     def wait(self, now: float, amount: float) -> float:
-        """Return the seconds until the bucket holds an amount or is full."""
-        lead = 0.0
-        if self._seconds_per_unit:
-            # It holds the amount this long before it is full.
-            lead = max(0.0, self._capacity - amount) * self._seconds_per_unit
-        return self._full_at - now - lead - ROUNDING
+        """Return the seconds until the bucket holds `amount` or is full; 0 or less if it does.
+
+        The bucket fills steadily, and is full at the time `_full_at`.
+        """
+        seconds_before_full = 0.0
+        is_limited = self._seconds_per_unit > 0
+        if is_limited:
+            # The bucket holds the amount this long before it is full.
+            spare = max(0.0, self._capacity - amount)
+            seconds_before_full = spare * self._seconds_per_unit
+        return self._full_at - now - seconds_before_full - ROUNDING_SECONDS
 
     def take(self, now: float, amount: float) -> None:
-        """Take an amount, or return it if negative; more than it holds becomes a debt."""
+        """Take an amount out; put it back if negative. More than the bucket holds is a debt."""
         self._full_at = max(self._full_at, now) + amount * self._seconds_per_unit
 
 
 class Waiting(NamedTuple):
-    """A request that waits for its slot; those of the earliest result come first."""
+    """A request that waits for its slot; requests of the earliest result come first."""
 
     order: int
     number: int
     """Makes two of the same order comparable, the first to wait first."""
     tokens: float
-    turn: asyncio.Future[None]
+    admitted: asyncio.Future[None]
 
 
 class RateLimiter:
@@ -80,6 +86,9 @@ class RateLimiter:
     The concurrency starts at the configured limit. It halves when the server reports overload, once
     for all requests in flight at that time, and grows by one after as many successes in a row as it
     admits requests.
+
+    `acquire` returns the number of overloads until then. `succeeded` and `slow_down` take it back,
+    to tell the requests sent since the last overload from earlier ones.
     """
 
     def __init__(
@@ -95,51 +104,67 @@ class RateLimiter:
         self._clocks = clocks
         self._in_flight = 0
         self._successes = 0
-        # A round ends when the server reports overload.
-        self._round = 0
+        self._overloads = 0
         self._waiting: list[Waiting] = []
         self._numbers = count()
         self._paused_until = -inf
         self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, order: int, tokens: float) -> int:
-        """Wait until a request may be sent, the lowest `order` first; return its round."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, Waiting(order, next(self._numbers), tokens, turn))
-        self._admit()
+        """Wait until a request may be sent, and take its slot.
+
+        Args:
+            order: the number of the request's result; requests of the lowest number go first.
+            tokens: the estimated tokens of the request.
+
+        Returns:
+            the number of times that the server has reported overload until now.
+        """
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, Waiting(order, next(self._numbers), tokens, admitted))
+        self._admit_waiting()
         try:
-            await turn
+            await admitted
         except asyncio.CancelledError:
-            was_admitted = turn.done() and not turn.cancelled()
-            if was_admitted:
+            has_slot = admitted.done() and not admitted.cancelled()
+            if has_slot:
                 self.release()
             raise
-        return self._round
+        return self._overloads
 
     def release(self) -> None:
         """Free the slot of a request, whether it succeeded or not."""
         self._in_flight -= 1
-        self._admit()
+        self._admit_waiting()
 
     def correct(self, tokens: float) -> None:
-        """Charge the difference between actual and estimated tokens to the rate; may be
-        negative.
-        """
+        """Charge the difference between actual and estimated tokens, which may be negative."""
         self._tokens.take(asyncio.get_running_loop().time(), tokens)
 
-    def succeeded(self, sent_in: int) -> None:
-        """Count a success of a request that was sent in round `sent_in`."""
-        if sent_in != self._round or self._concurrency >= self._max_concurrency:
+    def succeeded(self, overloads_when_sent: int) -> None:
+        """Count a success; raise the concurrency by one after as many successes as it allows.
+
+        Args:
+            overloads_when_sent: what `acquire` returned. A success from before the last overload
+                does not count.
+        """
+        is_from_before = overloads_when_sent != self._overloads
+        if is_from_before or self._concurrency >= self._max_concurrency:
             return
         self._successes += 1
         if self._successes >= self._concurrency:
             self._set_concurrency(self._concurrency + 1)
-            self._admit()
+            self._admit_waiting()
 
-    def slow_down(self, sent_in: int) -> None:
-        """Halve the concurrency, unless another request of round `sent_in` already did."""
-        if sent_in == self._round:
-            self._round += 1
+    def slow_down(self, overloads_when_sent: int) -> None:
+        """Halve the concurrency, since the server reports overload.
+
+        Args:
+            overloads_when_sent: what `acquire` returned. Requests that were in flight at the same
+                time halve the concurrency only once.
+        """
+        if overloads_when_sent == self._overloads:
+            self._overloads += 1
             self._set_concurrency(max(1, self._concurrency // 2))
 
     def _set_concurrency(self, concurrency: int) -> None:
@@ -149,13 +174,19 @@ class RateLimiter:
         self._successes = 0
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for `seconds`."""
+        """Send no request for `seconds`; a longer pause that was set before stays.
+
+        A pause above `SHORT_PAUSE` is logged unless it is about the same as the one before. A pause
+        above `LONG_PAUSE` also stops the clocks of results, which would time out.
+        """
         until = asyncio.get_running_loop().time() + seconds
-        is_news = until > self._paused_until + SHORT_PAUSE
-        if seconds > SHORT_PAUSE and is_news:
-            end = f"{datetime.now() + timedelta(seconds=seconds):%H:%M:%S}"
+        is_much_longer = until > self._paused_until + SHORT_PAUSE
+        if seconds > SHORT_PAUSE and is_much_longer:
+            end = datetime.now() + timedelta(seconds=seconds)
             LOGGER.warning(
-                "the judge's server asks to wait %.0f s; requests resume at %s", seconds, end
+                "the judge's server asks to wait %.0f s; requests resume at %s",
+                seconds,
+                f"{end:%H:%M:%S}",
             )
         self._paused_until = max(self._paused_until, until)
         self._usage.pause(seconds)
@@ -163,16 +194,17 @@ class RateLimiter:
             self._clocks.stop(until)
 
     def close(self) -> None:
-        """Stop the timer."""
+        """Stop the timer that admits requests later."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _admit(self) -> None:
-        """Admit the requests that may be sent now; set a timer for the next."""
+    def _admit_waiting(self) -> None:
+        """Admit the requests that may be sent now; set a timer for the next one."""
         while self._waiting and self._in_flight < self._concurrency:
             first = self._waiting[0]
-            if first.turn.done():  # Cancelled.
+            is_cancelled = first.admitted.done()
+            if is_cancelled:
                 heappop(self._waiting)
                 continue
 
@@ -185,137 +217,151 @@ class RateLimiter:
             )
             if seconds > 0:
                 self.close()
-                self._timer = loop.call_later(max(seconds, MIN_TIMER_SECONDS), self._admit)
+                delay = max(seconds, MIN_TIMER_SECONDS)
+                self._timer = loop.call_later(delay, self._admit_waiting)
                 return
 
             heappop(self._waiting)
             self._requests.take(now, 1)
             self._tokens.take(now, first.tokens)
             self._in_flight += 1
-            first.turn.set_result(None)
+            first.admitted.set_result(None)
 
 
 class Breaker:
     """Admits the calls of a model, and tells when no more are worth a try.
 
-    Unproven: until a call succeeds, `max_failed_calls` may be in progress or have failed; if all
-    fail, the run ends. Closed: all calls are admitted. Open, after as many failures in a row: one
-    at a time, until one succeeds.
+    Until a call succeeds, `max_failed_calls` may be in progress or have failed; if all fail, the
+    run ends. Later, all calls are admitted. After `max_failed_calls` failures in a row, there is an
+    outage: calls are admitted one at a time, until one succeeds.
 
     Attributes:
-        epoch: changes when the breaker opens.
+        outages: the number of outages until now. A call that was admitted before the last of them
+            must be admitted again before it sends a request.
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
         """Admit the first calls."""
-        self.epoch = 0
+        self.outages = 0
         self._limits = limits
         self._max_failed = limits.max_failed_calls or inf
         self._in_progress = 0
-        self._failed = 0
-        self._is_proven = False
+        self._failed_in_a_row = 0
+        self._has_succeeded = False
         self._failing_since: float | None = None
         self._longest_pause = 0.0
         self._replies = 0
         self._denied_in_a_row = 0
         # Calls that were denied, and wait for what becomes of the others.
-        self._held = 0
+        self._waiting_denied = 0
         self._change = asyncio.Event()
 
     def _is_full(self) -> bool:
-        """Whether no further call is admitted."""
-        if not self._is_proven:
-            return self._in_progress + self._failed >= self._max_failed
-        is_open = self._failed >= self._max_failed
-        return is_open and self._in_progress > 0
+        """Return whether no further call is admitted now."""
+        if not self._has_succeeded:
+            return self._in_progress + self._failed_in_a_row >= self._max_failed
+        is_outage = self._failed_in_a_row >= self._max_failed
+        return is_outage and self._in_progress > 0
 
     @property
     def is_doubtful(self) -> bool:
         """Whether an attempt failed, no call has succeeded yet, and no further call is admitted."""
-        return self._failing_since is not None and not self._is_proven and self._is_full()
+        has_failed = self._failing_since is not None
+        return has_failed and not self._has_succeeded and self._is_full()
 
-    async def wait_for_success(self) -> None:
-        """Wait until a call succeeds, if the first ones fail."""
+    async def wait_while_doubtful(self) -> None:
+        """Wait while the first calls fail and none has succeeded."""
         while self.is_doubtful:
             await self._change.wait()
 
-    async def enter(self) -> int:
-        """Wait until a call may send requests; return `epoch`. It must `leave`, also to enter
-        again.
+    async def admit(self) -> int:
+        """Wait until a call may send requests; return the number of outages until then.
+
+        Each admitted call must call `leave` when it ends.
         """
         while self._is_full():
             await self._change.wait()
         self._in_progress += 1
-        return self.epoch
+        return self.outages
 
     def leave(self) -> None:
-        """Let another call enter."""
+        """End an admitted call, and wake the calls that wait for a change."""
         self._in_progress -= 1
         self._change.set()
         self._change.clear()
 
-    def succeeded(self) -> None:
-        """Record a call with a usable reply."""
-        self._is_proven = True
-        self._failed = 0
+    def call_succeeded(self) -> None:
+        """Record a call with a usable reply; an outage ends."""
+        self._has_succeeded = True
+        self._failed_in_a_row = 0
         self._failing_since = None
         self._longest_pause = 0.0
 
-    def failed(self) -> str | None:
-        """Record a call that failed after all its attempts; return why the run ends, if it does."""
-        self._failed += 1
-        if self._is_proven:
-            if self._failed == self._max_failed:
-                self.epoch += 1
-            return None
-        if self._failed < self._max_failed:
-            return None
-        return f"none of the first {self._failed} calls succeeded; the last: "
+    def call_failed(self) -> str | None:
+        """Record a call that failed after all its attempts.
 
-    def replied(self) -> None:
+        Returns:
+            why the run must end: all of the first calls failed; None if it goes on.
+        """
+        self._failed_in_a_row += 1
+        if self._has_succeeded:
+            if self._failed_in_a_row == self._max_failed:
+                # An outage begins.
+                self.outages += 1
+            return None
+        if self._failed_in_a_row < self._max_failed:
+            return None
+        return f"none of the first {self._failed_in_a_row} calls succeeded; the last"
+
+    def attempt_answered(self) -> None:
         """Record a request that the server answered, whether or not the reply is usable."""
         self._replies += 1
         self._denied_in_a_row = 0
 
     async def are_all_denied(self) -> bool:
-        """Return whether all calls would be denied, after one whose key or model was refused.
+        """Return whether the server would deny all calls, after it refused a key or a model.
 
-        Waits while calls in progress may still get a reply, so that one request does not end the
-        run.
+        Waits while calls in progress may still get a reply, so that one denied request does not end
+        the run.
         """
         replies_before = self._replies
         self._denied_in_a_row += 1
-        self._held += 1
+        self._waiting_denied += 1
         try:
-            while (
-                self._replies == replies_before
-                and self._held < self._in_progress
-                and self._denied_in_a_row < MAX_DENIED
-            ):
+            while self._denied_in_a_row < MAX_DENIED_IN_A_ROW:
+                has_new_reply = self._replies > replies_before
+                others_in_progress = self._in_progress - self._waiting_denied
+                if has_new_reply or others_in_progress <= 0:
+                    break
                 await self._change.wait()
         finally:
-            self._held -= 1
-        return self._replies == 0 or self._denied_in_a_row >= MAX_DENIED
+            self._waiting_denied -= 1
+        return self._replies == 0 or self._denied_in_a_row >= MAX_DENIED_IN_A_ROW
 
     def attempt_failed(self, requested_pause: float) -> str | None:
-        """Record a failed attempt; return why the run ends, if it does.
+        """Record a failed attempt.
 
         Args:
             requested_pause: the seconds that the server asks to wait.
+
+        Returns:
+            why the run must end: that pause is too long, or no call has succeeded for too long;
+            None if it goes on.
         """
         if requested_pause > self._limits.max_pause_sec:
             limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
-            return f"the server asks to wait {requested_pause:g} s, longer than the {limit}: "
+            return f"the server asks to wait {requested_pause:g} s, longer than the {limit}"
 
         now = asyncio.get_running_loop().time()
         if self._failing_since is None:
             self._failing_since = now
         self._longest_pause = max(self._longest_pause, requested_pause)
         max_outage = self._limits.max_outage_sec
-        lasted = now - self._failing_since - self._longest_pause
-        if max_outage is None or lasted <= max_outage:
+        # A pause that the server asked for is no outage.
+        seconds_failing = now - self._failing_since - self._longest_pause
+        if max_outage is None or seconds_failing <= max_outage:
             return None
-        return f"no call succeeded for {lasted:.0f} s; the last failure: "
+        return f"no call succeeded for {seconds_failing:.0f} s; the last failure"
 
 
 class Clocks:
@@ -329,9 +375,15 @@ class Clocks:
         self.orders = count(1)
 
     def stop(self, until: float) -> None:
-        """Stop all clocks until a time of the loop."""
-        stops_at = max(asyncio.get_running_loop().time(), self.stopped_until)
-        seconds = until - stops_at
+        """Move the deadlines of all results, as if their clocks stood still until a time.
+
+        If they stand still already, only the time after that is added.
+
+        Args:
+            until: a time of the event loop.
+        """
+        now = asyncio.get_running_loop().time()
+        seconds = until - max(now, self.stopped_until)
         if seconds > 0:
             self.stopped_until = until
             for clock in self.running:
@@ -350,7 +402,7 @@ class Clock:
 
     Attributes:
         order: requests of the earliest result, with the lowest order, go first.
-        scope: has the deadline.
+        scope: the cancel scope, which has the deadline.
         is_sent: whether a request was sent.
         is_dropped: whether the result was cancelled before a request was sent.
     """
@@ -373,7 +425,7 @@ class Clock:
         return self.scope.__exit__(*exc_info)
 
     def start(self) -> None:
-        """Start the clock, unless it runs: a request is being sent."""
+        """Start the clock when the first request of its result is sent; later calls do nothing."""
         if self.is_sent:
             return
         self.is_sent = True
@@ -404,10 +456,11 @@ class Throttle:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Wait for a turn."""
+        """Wait until this task is among the few that may go in an iteration of the event loop."""
         loop = asyncio.get_running_loop()
-        if self._free == self._per_iteration:
-            loop.call_soon(self._next_iteration)
+        is_first = self._free == self._per_iteration
+        if is_first:
+            loop.call_soon(self._start_iteration)
         if self._free:
             self._free -= 1
             return
@@ -415,13 +468,16 @@ class Throttle:
         self._waiting.append(turn)
         await turn
 
-    def _next_iteration(self) -> None:
-        """Let the next tasks go, and do so again in the next iteration if there were any."""
+    def _start_iteration(self) -> None:
+        """Wake the next waiting tasks; if any took a turn, do so in the next iteration, too."""
         self._free = self._per_iteration
         while self._waiting and self._free:
             turn = self._waiting.popleft()
-            if not turn.done():  # Cancelled.
+            is_cancelled = turn.done()
+            if not is_cancelled:
                 turn.set_result(None)
                 self._free -= 1
-        if self._free < self._per_iteration:
-            asyncio.get_running_loop().call_soon(self._next_iteration)
+
+        has_taken_turns = self._free < self._per_iteration
+        if has_taken_turns:
+            asyncio.get_running_loop().call_soon(self._start_iteration)

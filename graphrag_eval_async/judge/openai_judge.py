@@ -30,18 +30,18 @@ from graphrag_eval_async.judge.replies import (
     read_embeddings,
 )
 from graphrag_eval_async.judge.scrubber import Scrubber
+from graphrag_eval_async.judge.setting_names import OF_JUDGE, OF_JUDGE_EMBEDDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from openai import APIConnectionError
-
     from graphrag_eval_async.judge.protocol import Message
+    from graphrag_eval_async.judge.setting_names import SettingNames
     from graphrag_eval_async.records.token_usage import TokenUsage
 
 
 class SentCompletion(NamedTuple):
-    """A request for a completion, and how it was written."""
+    """A request for a completion, how it was written, and the length of its prompt."""
 
     request: Mapping[str, Any]
     dialect: Dialect
@@ -97,19 +97,23 @@ class OpenAIJudge:
         if not isinstance(candidate, Mapping | None):
             problem = f"expected a mapping, got {candidate!r}"
             raise UsageError(f"OpenAIJudge: embedding_parameters: {problem}")
+
         self.client = client
         self.model = model
         self.embedding_model = embedding_model
         self.settings: dict[str, Any] = {"parameters": parameters}
-        """What the section of a model in the configuration may have, by key."""
+        """The settings of the model, as a section of the configuration has them."""
         if temperature is not UNSET:
             self.settings["temperature"] = temperature
         if max_tokens is not UNSET:
             self.settings["max_tokens"] = max_tokens
         self.embedding_settings: dict[str, Any] = {"parameters": dict(embedding_parameters or {})}
         self.dialect = Dialect()
-        self.section = type(self).__name__
-        """Where its settings are, as errors name it."""
+        """How requests are written now."""
+        self.names = OF_JUDGE
+        """What errors call the settings of the model."""
+        self.embedding_names = OF_JUDGE_EMBEDDINGS
+        """What errors call the settings of the embedding model."""
 
         self._address = address_of(client)
         self._scrub = Scrubber({*environment_secrets(), _key_of(client)})
@@ -123,23 +127,30 @@ class OpenAIJudge:
         self._is_format_proven = False
         # Whether a refusal without a reason may be about the format.
         self._may_guess_format = True
-        # Why the dialect changed, by parameter or format, until a warning has said it.
-        self._unannounced: dict[str, str] = {}
+        # Why the dialect has changed, until a warning has said it.
+        self._reasons_by_parameter: dict[str, str] = {}
+        self._reason_of_format: str | None = None
 
-    def set_section(self, section: str, secrets: set[str]) -> None:
-        """Name a section of the configuration in errors, in place of this class.
+    def name_settings(self, names: SettingNames, secrets: set[str]) -> None:
+        """Set what errors call the settings of the model, and which texts they hide.
 
         Args:
-            section: where the model is configured, such as "llm.generation".
-            secrets: what else to hide in the texts of the server.
+            names: the names of the settings, such as those of a section of the configuration.
+            secrets: texts to hide in what the server says, besides the client's key.
         """
-        self.section = section
+        self.names = names
+        self.embedding_names = names
         self._scrub = Scrubber({*secrets, *environment_secrets(), _key_of(self.client)})
 
     @property
     def where(self) -> str:
         """The model and its server, as messages name them."""
         return self._scrub(f"{self.model} at {self._address}")
+
+    @property
+    def where_embedding(self) -> str:
+        """The embedding model and its server, as messages name them."""
+        return self._scrub(f"{self.embedding_model} at {self._address}")
 
     async def complete(
         self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
@@ -151,55 +162,48 @@ class OpenAIJudge:
     async def request_completion(
         self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
     ) -> Completion:
-        """Return the reply to one request.
+        """Send one request for a completion; return the JSON in the reply.
+
+        Args:
+            messages: the conversation.
+            schema: the JSON Schema that the reply must fit.
+            variation: above 0 for another reply to the same messages.
 
         Raises:
-            DialectChanged: the server refuses how the request was written; it will be written in
-                another way.
+            DialectChanged: the server refuses how the request was written; the next request will be
+                written in another way.
             JudgeError: there is no usable reply.
         """
-        import openai
-
         dialect = self.dialect
         prompt_characters = sum(len(message["content"]) for message in messages)
         request = self._parameters.write(
             dialect, variation=variation, prompt_characters=prompt_characters
         )
         request |= write_messages(dialect.format, messages, schema)
-        sent = SentCompletion(request, dialect, prompt_characters)
-        try:
-            # Looked up for each request: tracers replace these methods.
-            create = self.client.chat.completions.create
-            reply = await self._send(create, _completion_arguments(), request)
-            check_object(reply, self._scrub)
-            error = ServerError.in_reply(reply)
-        except openai.APIStatusError as status_error:
-            error = ServerError.of_exception(status_error)
-        if error is not None:
-            raise self._learn_from_refusal(error, sent)
+
+        # The method is looked up for each request, since tracers replace it.
+        create = self.client.chat.completions.create
+        reply = await self._send(create, _completion_arguments(), request)
+        if isinstance(reply, ServerError):
+            sent = SentCompletion(request, dialect, prompt_characters)
+            raise self._learn_from_refusal(reply, sent)
         return self._read(reply, schema, dialect)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[Any], TokenUsage | None]:
         """Return one vector per text, in order, and the tokens used; see `Judge`."""
-        import openai
-
         if self._embedding_parameters is None:
-            problem = f"{self.section} has no embedding_model, which this metric needs"
+            problem = f"{self.names.section} has no embedding_model, which this metric needs"
             raise JudgeError("invalid_request", problem, final=True)
         request = self._embedding_parameters.write(self.dialect)
         request["input"] = [*texts]
-        try:
-            create = self.client.embeddings.create
-            reply = await self._send(create, _embedding_arguments(), request)
-            check_object(reply, self._scrub)
-            error = ServerError.in_reply(reply)
-        except openai.APIStatusError as status_error:
-            error = ServerError.of_exception(status_error)
-        if error is not None:
-            failure = error.failure(self.section, self.where, self._scrub)
-            parameter = self._embedding_parameters.find_refused(error, request, self.dialect)
+
+        create = self.client.embeddings.create
+        reply = await self._send(create, _embedding_arguments(), request)
+        if isinstance(reply, ServerError):
+            failure = reply.failure(self.embedding_names, self.where_embedding, self._scrub)
+            parameter = self._embedding_parameters.find_refused(reply, request, self.dialect)
             if parameter is not None:
-                failure = self._name_parameter(failure, parameter)
+                failure = _blame_parameter(failure, self.embedding_names.parameter(parameter))
             raise failure
         return read_embeddings(reply, self._scrub)
 
@@ -209,28 +213,29 @@ class OpenAIJudge:
         arguments: frozenset[str],
         request: Mapping[str, Any],
     ) -> Any:
-        """Return what a method of the client returns.
+        """Send a request by a method of the client; return its reply, or a `ServerError`.
 
         Args:
             create: the method.
-            arguments: the names of its arguments; other fields go into the body.
-            request: the fields of the body, and perhaps other arguments.
+            arguments: the names of its arguments.
+            request: the arguments, and fields that the method does not know, for the body.
 
         Raises:
-            openai.APIStatusError: the server replied with an error.
-            JudgeError: any other failure. It does not chain the SDK's, whose request has the key.
+            JudgeError: there is no reply. It does not chain the SDK's exception, whose request has
+                the key.
         """
         import openai
 
-        named = {name: value for name, value in request.items() if name in arguments}
-        unnamed = {name: value for name, value in request.items() if name not in arguments}
-        if unnamed:
-            named["extra_body"] = {**named.get("extra_body", {}), **unnamed}
+        if not request.keys() <= arguments:
+            request = _move_into_extra_body(request, arguments)
         try:
-            return await create(**named)
+            reply = await create(**request)
+        except openai.APIStatusError as error:
+            return ServerError.of_exception(error)
         except openai.APIConnectionError as error:
-            raise self._connection_failure(error) from None
+            raise connection_failure(error, self._address, self._scrub) from None
         except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            # The SDK cannot decode the reply.
             excerpt = self._scrub(str(getattr(error, "doc", "")), EXCERPT)
             problem = f"not a JSON object: {error}: {excerpt}"
             raise JudgeError("invalid_reply", problem) from None
@@ -238,146 +243,204 @@ class OpenAIJudge:
             problem = self._scrub(f"the request cannot be encoded: {error}")
             raise JudgeError("invalid_request", problem) from None
 
-    def _connection_failure(self, error: APIConnectionError) -> JudgeError:
-        """Return the error for a request without a response."""
-        cause: BaseException | None = error
-        while cause is not None:
-            # Raised while our client read a reply that is too long; older SDKs wrap it.
-            if isinstance(cause, JudgeError):
-                return cause
-            cause = cause.__cause__
-        failure = connection_failure(error, self._address)
-        return type(failure)(failure.kind, self._scrub(failure.message))
+        check_object(reply, self._scrub)
+        # Some servers send errors with status 200.
+        return ServerError.in_reply(reply) or reply
 
     def _read(self, reply: Any, schema: Mapping[str, Any], dialect: Dialect) -> Completion:
-        """Return the reply in a completion; learn whether the server honours the format."""
-        limit = f"{self.section}.{self._parameters.reply_limit}"
+        """Return the JSON in a reply, and learn whether the server honours the requested format.
+
+        Args:
+            reply: what the SDK returned.
+            schema: the JSON Schema that the reply must fit.
+            dialect: how the request was written.
+
+        Raises:
+            DialectChanged: the server ignored the format; the next request will describe it in
+                words.
+            JudgeError: there is no usable reply.
+        """
+        limit_name = self.names.parameter(self._parameters.reply_limit)
         try:
-            completion = read_completion(reply, self._scrub, limit)
+            completion = read_completion(reply, self._scrub, limit_name)
         except JudgeError as error:
-            is_prose = error.kind == "invalid_reply" and error.reply and "{" not in error.reply
-            if is_prose and self._describe_layout(dialect, error.message):
+            text = error.reply or ""
+            is_prose = error.kind == "invalid_reply" and text != "" and "{" not in text
+            if is_prose and self._ask_in_words(dialect, error.message):
                 raise _ask_again(error) from None
             raise
+        completion = completion._replace(dialect=dialect)
 
-        value = completion.value
-        if isinstance(value, dict):
-            missing = set(schema.get("required", ())) - value.keys()
+        if isinstance(completion.value, dict):
+            keys = completion.value.keys()
+            missing = set(schema.get("required", ())) - keys
             if missing:
                 problem = f"the reply lacks {', '.join(sorted(missing))}"
-                if self._describe_layout(dialect, problem):
+                if self._ask_in_words(dialect, problem):
                     raise DialectChanged("invalid_reply", problem, usage=completion.usage, reply="")
-                return completion._replace(dialect=dialect)
-            if value.keys() - schema["properties"].keys():
+                return completion
+            has_unknown_keys = not keys <= schema["properties"].keys()
+            if has_unknown_keys:
                 completion = completion._replace(is_repaired=True)
         self._accept(dialect)
-        return completion._replace(dialect=dialect)
+        return completion
 
-    def _describe_layout(self, sent: Dialect, reason: str) -> bool:
-        """Describe the layout of replies in words from now on, since the server ignored the format.
+    def _ask_in_words(self, sent: Dialect, reason: str) -> bool:
+        """Describe the layout of replies in words from now on, since the server ignored a format.
+
+        Nothing changes if an earlier reply proved that the server honours the format.
+
+        Args:
+            sent: how the request was written whose reply does not fit.
+            reason: what is wrong with the reply.
 
         Returns:
-            Whether a request in the dialect `sent` is to be sent again.
+            whether the request is to be sent again.
         """
         if sent.format.is_in_words:
             return False
-        if self.dialect.format is sent.format:
-            if self._is_format_proven:
-                return False
-            self._change_format(Format.JSON_OBJECT, reason)
+        has_changed_since = self.dialect.format is not sent.format
+        if has_changed_since:
+            return True
+        if self._is_format_proven:
+            return False
+        self._change_format(Format.JSON_OBJECT, reason)
         return True
 
     def _learn_from_refusal(self, error: ServerError, sent: SentCompletion) -> JudgeError:
-        """Return the error for a refused request; change the dialect if the server may accept
-        requests in another one.
+        """Return the exception for a refused request, and learn how to write the next one.
+
+        The exception is `DialectChanged` if the server may accept the request in another form.
+
+        Args:
+            error: the refusal.
+            sent: the request, and how it was written.
         """
-        failure = error.failure(self.section, self.where, self._scrub)
+        failure = error.failure(self.names, self.where, self._scrub)
         if error.is_too_long:
-            is_shorter = self._parameters.shorten(
+            may_fit_now = self._parameters.shorten(
                 sent.request, sent.dialect, sent.prompt_characters
             )
-            return _ask_again(failure) if is_shorter else failure
+            if may_fit_now:
+                return _ask_again(failure)
+            return failure
 
         parameter = self._parameters.find_refused(error, sent.request, sent.dialect)
         if parameter is not None:
             if self._change_parameter(parameter, sent.dialect, error):
                 return _ask_again(failure)
-            return self._name_parameter(failure, parameter)
+            return _blame_parameter(failure, self.names.parameter(parameter))
 
-        if self._refuse_format(sent.dialect, error):
+        if self._change_refused_format(sent.dialect, error):
             return _ask_again(failure)
         return failure
 
-    def _name_parameter(self, failure: JudgeError, parameter: str) -> JudgeError:
-        """Return an error that says which parameter of the user the server refuses."""
-        text = f"{failure.message}; change or remove {self.section}.{parameter}"
-        return JudgeError(failure.kind, text, final=failure.final)
-
     def _change_parameter(self, parameter: str, sent: Dialect, error: ServerError) -> bool:
-        """Rename a refused parameter or leave it out, unless this happened since the request.
+        """Rename a refused parameter in further requests, or leave it out.
+
+        Nothing changes if another refusal has changed the parameter since the request.
+
+        Args:
+            parameter: the name of the parameter.
+            sent: how the refused request was written.
+            error: the refusal.
 
         Returns:
-            Whether to send the request again; not if the parameter is the user's.
+            whether to send the request again; not if the parameter is the user's.
         """
         changed = self._parameters.rename(parameter, sent)
         if changed is None:
             return False
-        if self.dialect.sent_name(parameter) == sent.sent_name(parameter):
+        has_changed_since = self.dialect.sent_name(parameter) != sent.sent_name(parameter)
+        if not has_changed_since:
             names = {**self.dialect.names, parameter: changed.names[parameter]}
             self.dialect = Dialect(self.dialect.format, names)
-            self._unannounced[parameter] = self._scrub(error.text)
+            self._reasons_by_parameter[parameter] = self._scrub(error.text)
         return True
 
-    def _refuse_format(self, sent: Dialect, error: ServerError) -> bool:
-        """Request replies in the next format, if the server refuses that of a request.
+    def _change_refused_format(self, sent: Dialect, error: ServerError) -> bool:
+        """Request replies in the next format, if a server refuses the format of a request.
+
+        A server that does not name the format may refuse something else. If it refuses every
+        format in this way, the first format is used again, and such errors are no longer taken for
+        refusals of a format.
+
+        Args:
+            sent: how the refused request was written.
+            error: the refusal.
 
         Returns:
-            Whether to send the request again.
+            whether to send the request again.
         """
         is_guess = not error.names_format
-        if is_guess and not (error.may_refuse_format and self._may_guess_format):
+        may_guess = error.may_refuse_format and self._may_guess_format
+        if is_guess and not may_guess:
             return False
-        if self.dialect.format is not sent.format:
-            return True  # Another request was refused before.
+        has_changed_since = self.dialect.format is not sent.format
+        if has_changed_since:
+            return True
         if is_guess and self._is_format_proven:
             return False
+
         next_format = sent.format.next
         if next_format is not None:
             self._change_format(next_format, self._scrub(error.text))
             return True
         if is_guess:
-            # The server refuses every format, so it refuses something else.
             self._may_guess_format = False
             self._change_format(Format.STRICT_SCHEMA, "")
         return False
 
     def _change_format(self, format: Format, reason: str) -> None:  # noqa: A002
-        """Request replies in a format from now on."""
+        """Request replies in a format from now on, and keep the reason for a warning."""
         self.dialect = Dialect(format, self.dialect.names)
         self._is_format_proven = False
-        self._unannounced["format"] = reason
+        self._reason_of_format = reason
 
     def _accept(self, sent: Dialect) -> None:
-        """Learn that the server accepts a dialect, and warn once of what differs from the
-        default.
+        """Learn from a usable reply that the server accepts how its request was written.
+
+        Once requests as they are written now are accepted, warnings say how they differ from the
+        default, and why.
         """
         if sent.format is self.dialect.format:
             self._is_format_proven = True
-        if not self._unannounced or sent != self.dialect:
+        if sent != self.dialect:
+            # The server may not accept what has changed since the request.
             return
-        reasons = self._unannounced
-        self._unannounced = {}
-        for name, reason in reasons.items():
-            if name == "format":
-                if self.dialect.format is Format.STRICT_SCHEMA:
-                    continue
-                change = f"replies are requested as {DESCRIPTIONS[self.dialect.format]}"
-            elif self.dialect.names[name] is None:
-                change = f"{name} is left out"
+
+        for parameter, reason in self._reasons_by_parameter.items():
+            sent_name = sent.sent_name(parameter)
+            if sent_name is None:
+                self._warn(f"{parameter} is left out", reason)
             else:
-                change = f"{name} is sent as {self.dialect.names[name]}"
-            text = f"judge {self.where}: {change} ({reason})"
-            warn(text, GraphragEvalWarning, stacklevel=2)
+                self._warn(f"{parameter} is sent as {sent_name}", reason)
+        self._reasons_by_parameter = {}
+
+        # The format may have changed back to the default.
+        is_default_format = sent.format is Format.STRICT_SCHEMA
+        if self._reason_of_format is not None and not is_default_format:
+            change = f"replies are requested as {DESCRIPTIONS[sent.format]}"
+            self._warn(change, self._reason_of_format)
+        self._reason_of_format = None
+
+    def _warn(self, change: str, reason: str) -> None:
+        """Warn that requests to the model are written differently."""
+        text = f"judge {self.where}: {change} ({reason})"
+        warn(text, GraphragEvalWarning, stacklevel=2)
+
+
+def _move_into_extra_body(request: Mapping[str, Any], arguments: frozenset[str]) -> dict[str, Any]:
+    """Return a request in which the SDK's argument `extra_body` holds the fields that it lacks.
+
+    Args:
+        request: the fields of the request, by name.
+        arguments: the names of the SDK's arguments.
+    """
+    named = {name: value for name, value in request.items() if name in arguments}
+    unnamed = {name: value for name, value in request.items() if name not in arguments}
+    named["extra_body"] = {**named.get("extra_body", {}), **unnamed}
+    return named
 
 
 def _ask_again(error: JudgeError) -> DialectChanged:
@@ -385,10 +448,18 @@ def _ask_again(error: JudgeError) -> DialectChanged:
     return DialectChanged(error.kind, error.message, reply=error.reply, usage=error.usage)
 
 
+def _blame_parameter(failure: JudgeError, parameter: str) -> JudgeError:
+    """Return an error that says which parameter of the user the server refuses."""
+    text = f"{failure.message}; change or remove {parameter}"
+    return JudgeError(failure.kind, text, final=failure.final)
+
+
 def _key_of(client: Any) -> str:
     """Return the key of a client, to hide it; "" if it has none that is a text."""
     key = getattr(client, "api_key", "")
-    return key if isinstance(key, str) else ""
+    if not isinstance(key, str):
+        return ""
+    return key
 
 
 @cache

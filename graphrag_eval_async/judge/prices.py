@@ -22,8 +22,8 @@ PER_MILLION = 1e6
 
 
 class Prices(NamedTuple):
-    """US dollars per million tokens; None for an unknown price. `cached` is that of cached
-    input.
+    """US dollars per million tokens; None for an unknown price. `cached` is the price of input that
+    the server has in its cache.
     """
 
     input: float | None
@@ -32,20 +32,26 @@ class Prices(NamedTuple):
     cached: float | None = None
 
     def cost(self, kind: str, usage: TokenUsage) -> float | None:
-        """Return the cost of a "completion" or "embedding" in US dollars; None if a price is
-        unknown.
+        """Return the cost of tokens in US dollars; None if a price is unknown.
+
+        Args:
+            kind: "completion" or "embedding".
+            usage: the numbers of tokens.
         """
         if kind == "embedding":
             if self.embedding is None:
                 return None
             return usage.input_tokens * self.embedding / PER_MILLION
+
         if self.input is None or self.output is None:
             return None
-        saved = 0.0
+        discount = 0.0
         if self.cached is not None:
-            saved = usage.cached_tokens * (self.input - self.cached)
-        input_cost = usage.input_tokens * self.input - saved
-        return (input_cost + usage.output_tokens * self.output) / PER_MILLION
+            discount = usage.cached_tokens * (self.input - self.cached)
+        input_price = usage.input_tokens * self.input - discount
+        output_price = usage.output_tokens * self.output
+        # The prices are those of a million tokens.
+        return (input_price + output_price) / PER_MILLION
 
 
 UNKNOWN = Prices(None, None, None)
@@ -64,37 +70,50 @@ UNLISTED = ListPrices(None, None, None)
 
 
 def prices_of(llm: LLMConfig, name: str = GENERATION) -> Prices:
-    """Return the prices of the judge `name`: those configured, else the list prices.
+    """Return the prices of a judge: those configured, else the list prices.
 
     Cached input costs as much as other input if its price is unknown, or if only that of input is
     configured.
+
+    Args:
+        llm: the models and their configured prices.
+        name: the name of the judge.
     """
-    pricing = llm.judges[name].pricing if name in llm.judges else llm.pricing
+    pricing = llm.pricing
+    if name in llm.judges:
+        pricing = llm.judges[name].pricing
     embedding_price = llm.pricing.embedding_usd_per_million
 
+    # List prices are looked up only if they are needed.
     generation_list = UNLISTED
     if pricing.input_usd_per_million is None or pricing.output_usd_per_million is None:
         generation_list = _list_prices(llm.model(name))
     embedding_list = UNLISTED
     if embedding_price is None:
         embedding_list = _list_prices(llm.embedding)
-    cached_list = generation_list.cached if pricing.input_usd_per_million is None else None
+    cached_list_price = None
+    if pricing.input_usd_per_million is None:
+        cached_list_price = generation_list.cached
 
     return Prices(
-        input=_first(pricing.input_usd_per_million, generation_list.input),
-        output=_first(pricing.output_usd_per_million, generation_list.output),
-        embedding=_first(embedding_price, embedding_list.input),
-        cached=_first(pricing.cached_usd_per_million, cached_list),
+        input=_first_known(pricing.input_usd_per_million, generation_list.input),
+        output=_first_known(pricing.output_usd_per_million, generation_list.output),
+        embedding=_first_known(embedding_price, embedding_list.input),
+        cached=_first_known(pricing.cached_usd_per_million, cached_list_price),
     )
 
 
-def _first(configured: float | None, listed: float | None) -> float | None:
-    """Return the configured price; without one, the list price."""
+def _first_known(configured: float | None, listed: float | None) -> float | None:
+    """Return the configured price, which may be 0; without one, the list price."""
     return listed if configured is None else configured
 
 
 def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices:
-    """Return the list prices of a model, at its server or of its provider."""
+    """Return the list prices of a configured model; they are unknown if no list has it.
+
+    The model is looked up by the address of its server, by its provider, and, if its name is such
+    as "openai/gpt-4o-mini", by the provider in the name. The first list that has it counts.
+    """
     if model is None:
         return UNLISTED
     try:
@@ -104,8 +123,8 @@ def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices
 
     lookups: list[Callable[[Any], Any]] = []
     if model.base_url is not None:
-        of_server = partial(calc_price, model_ref=model.model, provider_api_url=model.base_url)
-        lookups.append(of_server)
+        by_server = partial(calc_price, model_ref=model.model, provider_api_url=model.base_url)
+        lookups.append(by_server)
     lookups.append(partial(calc_price, model_ref=model.model, provider_id=model.provider))
     provider, slash, name = model.model.partition("/")
     if slash:
@@ -115,7 +134,8 @@ def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices
     output = Usage(output_tokens=FEW_TOKENS)
     cached_input = Usage(input_tokens=FEW_TOKENS, cache_read_tokens=FEW_TOKENS)
     for lookup in lookups:
-        with suppress(LookupError):  # It does not list the model.
+        # A list without the model raises a `LookupError`.
+        with suppress(LookupError):
             return ListPrices(
                 input=_per_million(lookup(new_input)),
                 output=_per_million(lookup(output)),
@@ -130,8 +150,12 @@ def _per_million(price: Any) -> float:
 
 
 def check_budget(llm: LLMConfig, name: str = GENERATION, *, embeds: bool) -> None:
-    """Check that a budget has the prices of the judge `name`, including embeddings if a metric
-    `embeds`.
+    """Check that the prices of a judge are known if there is a budget.
+
+    Args:
+        llm: the models, their prices and the budget.
+        name: the name of the judge.
+        embeds: whether a metric needs embeddings, whose price must be known, too.
 
     Raises:
         ConfigError: there is a budget, and a price is unknown.
@@ -141,7 +165,9 @@ def check_budget(llm: LLMConfig, name: str = GENERATION, *, embeds: bool) -> Non
     prices = prices_of(llm, name)
     problems = []
 
-    section = f"{llm.key(name)}.pricing" if name in llm.judges else "llm.pricing"
+    section = "llm.pricing"
+    if name in llm.judges:
+        section = f"{llm.key(name)}.pricing"
     unknown = []
     if prices.input is None:
         unknown.append(f"{section}.input_usd_per_million")

@@ -95,35 +95,43 @@ class ResponseFormat(NamedTuple, Generic[T]):
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:
-    """Return the format of replies that hold a msgspec struct."""
+    """Return the format of replies that hold a msgspec struct.
 
-    def read(reply: Any) -> T:
+    Args:
+        kind: the class of the struct; its name is the title of the schema.
+    """
+
+    def read_struct(reply: Any) -> T:
         try:
             return msgspec.convert(reply, kind)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
 
+    # msgspec puts the schema of each class into `$defs`, and refers to that of `kind`.
     schema = msgspec.json.schema(kind)
     definitions = schema["$defs"]
-    root_name = schema["$ref"].rpartition("/")[2]
-    root = definitions.pop(root_name)
+    name = schema["$ref"].rpartition("/")[2]
+    own_schema = definitions.pop(name)
     if definitions:
-        root = root | {"$defs": definitions}
-    return ResponseFormat(strict(root), read)
+        own_schema = own_schema | {"$defs": definitions}
+    return ResponseFormat(strict(own_schema), read_struct)
 
 
 def strict(schema: Any) -> Any:
     """Return a JSON Schema in which objects require all their properties and allow no others.
 
+    Default values are dropped, since strict structured outputs allow none:
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
     if isinstance(schema, list):
         return [strict(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {
-        key: strict(value) for key, value in schema.items() if key not in {"default", "properties"}
-    }
+
+    result = {}
+    for key, value in schema.items():
+        if key not in {"default", "properties"}:
+            result[key] = strict(value)
     properties = schema.get("properties")
     if properties is not None:
         result["properties"] = {name: strict(value) for name, value in properties.items()}

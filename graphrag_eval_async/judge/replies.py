@@ -16,9 +16,9 @@ import orjson
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.dialect import Dialect
-from graphrag_eval_async.judge.members import member, members
+from graphrag_eval_async.judge.fields import all_fields, get_field
 from graphrag_eval_async.judge.protocol import check_size
-from graphrag_eval_async.judge.tokens import token_usage
+from graphrag_eval_async.judge.tokens import read_token_usage
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 EXCERPT = 100
 """Maximum characters that are quoted of a reply that cannot be read."""
 
-REASONED = re.compile(r"</(?:think|thinking|thought|reasoning)>")
-REASONING = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
-"""The end and the start of the reasoning before a reply."""
+REASONING_END = re.compile(r"</(?:think|thinking|thought|reasoning)>")
+REASONING_START = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>")
 
 MIN_HIDDEN = 16
 """Minimum length of secrets that are hidden in replies; shorter ones may occur by chance."""
@@ -40,25 +39,25 @@ MIN_HIDDEN = 16
 MAX_BRACES = 20
 """Maximum opening braces at which an object is looked for in the text of a reply."""
 
-BRACE = re.compile(r'"(?>(?:[^"\\]|\\.)*)"?|[{}]', re.DOTALL)
-"""A brace, or a whole text, whose braces do not count."""
+BRACE_OR_STRING = re.compile(r'"(?>(?:[^"\\]|\\.)*)"?|[{}]', re.DOTALL)
+"""A brace, or a whole JSON string, whose braces do not count."""
 
-COMMA = re.compile(r'("(?>(?:[^"\\]|\\.)*)"?|[\[{]\s*,)|,(?=\s*[}\]])', re.DOTALL)
-"""The comma after the last item of a list or object. A group holds what is none: a text, or a
-comma before the first item.
+TRAILING_COMMA = re.compile(r'(?P<kept>"(?>(?:[^"\\]|\\.)*)"?|[\[{]\s*,)|,(?=\s*[}\]])', re.DOTALL)
+"""The comma after the last item of a list or object. The group `kept` holds what only looks like
+one: a whole JSON string, or a comma before the first item.
 """
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object, unless it has the same key twice."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object with these keys and values, unless it has the same key twice."""
+    json_object = dict(pairs)
+    if len(json_object) < len(pairs):
         raise ValueError("ambiguous: an object has the same key twice")
-    return members
+    return json_object
 
 
-DECODER = JSONDecoder(object_pairs_hook=_unique, strict=False)
-"""Accepts line breaks and other control characters in texts."""
+DECODER = JSONDecoder(object_pairs_hook=_unique_keys, strict=False)
+"""Accepts line breaks and other control characters in strings."""
 
 
 class Completion(NamedTuple):
@@ -85,72 +84,77 @@ class Content(NamedTuple):
 
 
 def check_object(reply: Any, scrub: Scrubber) -> None:
-    """Check that what the SDK, or a client that wraps it, returned is an object.
+    """Check that a reply of the SDK, or of a client that wraps it, is an object.
 
     Raises:
-        JudgeError: it is not; the SDK returns a text for HTML.
+        JudgeError: it is not. Of an HTML page, for example, the SDK returns the text.
     """
     if reply is None or isinstance(reply, str | bytes | list | int | float):
         excerpt = scrub(str(reply), EXCERPT)
         raise JudgeError("invalid_reply", f"not a JSON object: {excerpt}")
 
 
-def read_completion(reply: Any, scrub: Scrubber, limit: str) -> Completion:
+def read_completion(reply: Any, scrub: Scrubber, limit_name: str) -> Completion:
     """Return the JSON value in a chat completion.
 
     Args:
         reply: the completion, as an object of the SDK or a mapping.
         scrub: hides secrets in what is quoted.
-        limit: the setting that limits the length of replies, such as "llm.generation.max_tokens".
+        limit_name: the setting that limits the length of replies, such as
+            "llm.generation.max_tokens".
 
     Raises:
         JudgeError: there is no JSON value; with the text of the reply and the tokens used.
     """
-    usage = token_usage(member(reply, "usage"))
-    choices = member(reply, "choices")
-    choice = choices[0] if choices and isinstance(choices, list) else None
-    message = member(choice, "message")
+    usage = read_token_usage(get_field(reply, "usage"))
+    choices = get_field(reply, "choices")
+    message = None
+    if choices and isinstance(choices, list):
+        message = get_field(choices[0], "message")
     if message is None:
-        excerpt = scrub(str(members(reply)), EXCERPT)
+        excerpt = scrub(str(all_fields(reply)), EXCERPT)
         raise JudgeError("invalid_reply", f"no choices: {excerpt}", reply="", usage=usage)
 
-    content = _content(message)
-    text = content.text if isinstance(content.text, str) else None
-    if text is not None:
-        text = scrub.hide(text, MIN_HIDDEN)
+    content = _read_content(message)
+    text = None
+    if isinstance(content.text, str):
+        text = scrub.hide(content.text, MIN_HIDDEN)
 
-    reason = member(choice, "finish_reason")
-    refusal = member(message, "refusal")
-    if refusal or reason == "content_filter":
+    # Refused, cut off or empty?
+    finish_reason = get_field(choices[0], "finish_reason")
+    refusal = get_field(message, "refusal")
+    if refusal or finish_reason == "content_filter":
         problem = scrub(str(refusal or "by the content filter"))
         raise JudgeError("refused", problem, reply=text, usage=usage)
-    if reason == "length":
-        problem = f"the reply was cut off; raise {limit}"
+    if finish_reason == "length":
+        problem = f"the reply was cut off; raise {limit_name}"
         raise JudgeError("invalid_reply", problem, reply=text, usage=usage, final=True)
     if text is None:
         raise JudgeError("invalid_reply", "the reply has no text content", reply="", usage=usage)
 
     try:
         check_size(text.encode())
-        value, is_extracted = json_of(text)
-        is_whole = not is_extracted and reason == "stop" and isinstance(value, dict)
-        if content.is_reasoning and not is_whole:
-            raise ValueError(f"the reply has only reasoning; it ends with {text[-EXCERPT:]!r}")
+        value, is_extracted = extract_json(text)
+        if content.is_reasoning:
+            is_whole_reply = (
+                finish_reason == "stop" and not is_extracted and isinstance(value, dict)
+            )
+            if not is_whole_reply:
+                problem = f"the reply has only reasoning; it ends with {text[-EXCERPT:]!r}"
+                raise ValueError(problem)
     except ValueError as error:
         raise JudgeError("invalid_reply", str(error), reply=text, usage=usage) from None
     return Completion(value, usage, is_repaired=content.is_repaired or is_extracted)
 
 
-def _content(message: Any) -> Content:
-    """Return the text of a message; the arguments of a tool call are a text."""
-    tool_calls = member(message, "tool_calls")
-    arguments = None
-    if isinstance(tool_calls, list) and len(tool_calls) == 1:
-        arguments = member(tool_calls[0], "function", "arguments")
-    if isinstance(arguments, Mapping):
-        arguments = orjson.dumps(arguments).decode()
+def _read_content(message: Any) -> Content:
+    """Return the text of a message, wherever the server has put it.
 
-    parts = member(message, "content")
+    The text is the arguments of a tool call, the content as a text or in parts, or, if there is
+    neither, the reasoning: some servers put the whole reply there.
+    """
+    arguments = _tool_arguments(message)
+    parts = get_field(message, "content")
     if isinstance(arguments, str):
         content = Content(arguments)
     elif isinstance(parts, str):
@@ -159,24 +163,41 @@ def _content(message: Any) -> Content:
         content = Content(_join_parts(parts), is_repaired=True)
     else:
         content = Content(None)
-    if not isinstance(content.text, str) or not content.text.strip():
-        # Some servers put the whole reply where reasoning belongs.
-        reasoning = member(message, "reasoning_content") or member(message, "reasoning")
-        return Content(reasoning, is_repaired=True, is_reasoning=True)
-    return content
+
+    if isinstance(content.text, str) and content.text.strip():
+        return content
+    reasoning = get_field(message, "reasoning_content") or get_field(message, "reasoning")
+    return Content(reasoning, is_repaired=True, is_reasoning=True)
+
+
+def _tool_arguments(message: Any) -> Any:
+    """Return the arguments of the only tool call in a message, as a JSON text.
+
+    The result is None, or no text, unless there is exactly one call with arguments.
+    """
+    tool_calls = get_field(message, "tool_calls")
+    if not isinstance(tool_calls, list) or len(tool_calls) != 1:
+        return None
+    arguments = get_field(tool_calls[0], "function", "arguments")
+    if isinstance(arguments, Mapping):
+        # Some servers send an object instead of its text.
+        return orjson.dumps(arguments).decode()
+    return arguments
 
 
 def _join_parts(parts: list[Any]) -> str | None:
-    """Return the texts in the parts of a message; None without any."""
+    """Return the joined texts of a message that comes in parts; None without a text."""
     texts = []
     for part in parts:
         match part:
             case {"type": "text" | "output_text", "text": str(text)}:
                 texts.append(text)
-    return "".join(texts) if texts else None
+    if not texts:
+        return None
+    return "".join(texts)
 
 
-def json_of(text: str) -> tuple[Any, bool]:
+def extract_json(text: str) -> tuple[Any, bool]:
     """Return the JSON value in the text of a reply, and whether other text had to be removed.
 
     Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence
@@ -191,15 +212,16 @@ def json_of(text: str) -> tuple[Any, bool]:
     except InvalidRecord as error:
         problem = error
     else:
-        # If quotes are fewer, one was escaped, or a key was given twice, which is an error.
-        if text.count('"') != orjson.dumps(value).count(b'"'):
+        has_same_quotes = orjson.dumps(value).count(b'"') == text.count('"')
+        if not has_same_quotes:
+            # A quote was escaped, or a key was given twice, which `DECODER` refuses.
             DECODER.decode(text)
         return value, False
 
-    answer = REASONED.split(text)[-1]
-    if REASONING.match(answer):
+    answer = REASONING_END.split(text)[-1]
+    if REASONING_START.match(answer):
         raise ValueError("the reply ends in the middle of its reasoning")
-    objects = [*_objects_in(answer)]
+    objects = [*_find_objects(answer)]
     if len(objects) > 1:
         raise ValueError(f"ambiguous: the reply has {len(objects)} JSON objects")
     if not objects:
@@ -207,9 +229,13 @@ def json_of(text: str) -> tuple[Any, bool]:
     return objects[0], True
 
 
-def _objects_in(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text, but for those within other braces, which may be a part of
-    a broken object.
+def _find_objects(text: str) -> Iterator[Any]:
+    """Yield the JSON objects in a text, without commas after their last items.
+
+    An object within other braces is skipped: it may be a part of a broken object.
+
+    Raises:
+        ValueError: there are too many braces to look at each.
     """
     braces = 0
     start = text.find("{")
@@ -220,19 +246,26 @@ def _objects_in(text: str) -> Iterator[Any]:
                 f"ambiguous: the reply has more than {MAX_BRACES} braces outside of objects"
             )
         end = _end_of_object(text, start)
-        without_commas = COMMA.sub(lambda comma: comma[1] or " ", text[start:end])
+        candidate = TRAILING_COMMA.sub(_keep_all_but_comma, text[start:end])
         with suppress(JSONDecodeError, RecursionError, InvalidRecord):
-            value = DECODER.decode(without_commas)
+            value = DECODER.decode(candidate)
+            # `decode` refuses what no record may hold, such as NaN.
             yield decode(dumps(value).encode())
         start = text.find("{", end)
 
 
+def _keep_all_but_comma(match: re.Match[str]) -> str:
+    """Return a match of `TRAILING_COMMA` as it is, or a space in place of the comma."""
+    return match["kept"] or " "
+
+
 def _end_of_object(text: str, start: int) -> int:
-    """Return where the object ends that begins with the brace at `start`; the end of the text if
-    it is not closed.
+    """Return the index after the closing brace of the object that begins at `start`.
+
+    If the object is not closed, it is the end of the text.
     """
     depth = 0
-    for token in BRACE.finditer(text, start):
+    for token in BRACE_OR_STRING.finditer(text, start):
         if token[0] == "{":
             depth += 1
         elif token[0] == "}":
@@ -243,19 +276,31 @@ def _end_of_object(text: str, start: int) -> int:
 
 
 def read_embeddings(reply: Any, scrub: Scrubber) -> tuple[list[Any], TokenUsage | None]:
-    """Return the vectors in the order of the texts, not checked further, and the tokens used."""
-    usage = token_usage(member(reply, "usage"))
-    data = member(reply, "data")
+    """Return the vectors in a reply, in the order of the texts, and the tokens used.
+
+    The vectors themselves are not checked.
+
+    Args:
+        reply: what the SDK returned, as an object or a mapping.
+        scrub: hides secrets in what errors quote.
+
+    Raises:
+        JudgeError: there are no vectors, or it is not clear to which text each belongs.
+    """
+    usage = read_token_usage(get_field(reply, "usage"))
+    data = get_field(reply, "data")
     if not isinstance(data, list):
-        excerpt = scrub(str(members(reply)), EXCERPT)
+        excerpt = scrub(str(all_fields(reply)), EXCERPT)
         raise JudgeError("invalid_reply", f"no embeddings: {excerpt}", usage=usage)
 
-    indexes: list[Any] = [member(item, "index") for item in data]
-    vectors = [member(item, "embedding") for item in data]
+    vectors = [get_field(item, "embedding") for item in data]
+    indexes: list[Any] = [get_field(item, "index") for item in data]
     if all(index is None for index in indexes):
         return vectors, usage
-    if not all(type(index) is int for index in indexes) or {*indexes} != {*range(len(data))}:
+
+    are_integers = all(type(index) is int for index in indexes)
+    if not are_integers or sorted(indexes) != [*range(len(data))]:
         problem = "the indexes of the embeddings do not match the texts"
         raise JudgeError("invalid_reply", problem, usage=usage)
-    by_index = dict(zip(indexes, vectors, strict=True))
-    return [by_index[index] for index in range(len(data))], usage
+    vectors_by_index = dict(zip(indexes, vectors, strict=True))
+    return [vectors_by_index[index] for index in range(len(data))], usage

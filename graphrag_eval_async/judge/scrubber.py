@@ -23,7 +23,7 @@ LONGEST_ESCAPE = 12
 SPECIAL = re.compile(r"\\+|[^A-Za-z0-9]")
 """Parts of a secret that a server may escape: a run of backslashes, or one other character."""
 
-LETTERS = {" ": "+", "\n": "n", "\r": "r", "\t": "t"}
+OTHER_SPELLINGS = {" ": "+", "\n": "n", "\r": "r", "\t": "t"}
 """How forms, and JSON after a backslash, write these characters."""
 
 HIDDEN = "***"
@@ -43,10 +43,10 @@ class Scrubber:
     """Prepares texts from servers for display: hides secrets, joins lines, truncates."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Prepare to hide `secrets`, but for those that are too short to be any."""
+        """Prepare to hide `secrets`, except texts that are too short to be secrets."""
         # Longest first: hiding a secret that begins another would leave the rest visible.
         self._secrets = [
-            _read_secret(text)
+            _compile_secret(text)
             for text in sorted({*secrets}, key=len, reverse=True)
             if len(text) >= MIN_SECRET_CHARACTERS
         ]
@@ -55,29 +55,40 @@ class Scrubber:
         """Return at most `limit` characters of a text, on one line and without secrets."""
         shown = self.hide(text[:MAX_SCRUBBED])
         if len(text) > MAX_SCRUBBED and self._secrets:
-            # The cut may have split a secret, and left the beginning of it.
-            shown = shown[: -LONGEST_ESCAPE * self._secrets[0].length]
+            # The cut may have split a secret: drop as much as the longest one can take, escaped.
+            longest_secret = self._secrets[0]
+            max_characters = LONGEST_ESCAPE * longest_secret.length
+            shown = shown[:-max_characters]
+
         shown = " ".join(shown.split())
         if len(shown) > limit:
             shown = f"{shown[: limit - 3]}..."
         return shown
 
     def hide(self, text: str, min_characters: int = 0) -> str:
-        """Return a text with secrets of at least `min_characters` hidden."""
+        """Return a text with the secrets of at least `min_characters` replaced by asterisks."""
         for secret in self._secrets:
+            # Looking for a part is fast, and most texts have none.
             if secret.length >= min_characters and secret.longest_part in text:
                 text = secret.pattern.sub(HIDDEN, text)
         return text
 
 
-def _read_secret(text: str) -> Secret:
+def _compile_secret(text: str) -> Secret:
     """Return how to look for a secret."""
     longest_part = max(SPECIAL.split(text), key=len)
-    return Secret(len(text), longest_part, re.compile(SPECIAL.sub(_pattern_of, text)))
+    pattern = re.compile(SPECIAL.sub(_pattern_of, text))
+    return Secret(length=len(text), longest_part=longest_part, pattern=pattern)
 
 
 def _pattern_of(special: re.Match[str]) -> str:
-    """Return a pattern of a special part of a secret: as it is, or escaped once or twice."""
+    """Return a regular expression for a special part of a secret in the text of a server.
+
+    It matches the part as it is, and as URLs, JSON and HTML escape it once or twice.
+
+    Args:
+        special: a run of backslashes, or another character that may be escaped.
+    """
     text = special[0]
     number = ord(text[0])
     in_utf8 = text.encode(errors="surrogatepass").hex()
@@ -87,10 +98,13 @@ def _pattern_of(special: re.Match[str]) -> str:
     in_url = re.sub("..", r"%(?:25)?\g<0>", in_utf8)
     # JSON writes \u before those of each pair of bytes; each round of escaping doubles backslashes.
     in_json = re.sub("....", r"\\\\{0,3}+u\g<0>", in_utf16)
+    # HTML writes a number or a name for each character.
     in_html = rf"(?:&(?:amp;)?(?:#0*{number}|#x0*{number:x}|[a-z]\w*);){{{len(text)}}}"
     if text.startswith("\\"):
         # Escaping doubles the backslashes of a run; the limit bounds the time of a search.
         plain = r"\\{1,64}+"
     else:
-        plain = rf"\\{{0,3}}+[{re.escape(text + LETTERS.get(text, ''))}]"
+        # Up to three backslashes may stand before the character.
+        spellings = re.escape(text + OTHER_SPELLINGS.get(text, ""))
+        plain = rf"\\{{0,3}}+[{spellings}]"
     return f"(?i:{in_url}|{in_json}|{in_html}|{plain})"

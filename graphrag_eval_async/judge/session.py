@@ -14,6 +14,7 @@ from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.prices import prices_of
 from graphrag_eval_async.judge.sender import Sender
+from graphrag_eval_async.judge.setting_names import SettingNames
 from graphrag_eval_async.judge.usage import JudgeUsage
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge.protocol import Judge
     from graphrag_eval_async.judge.setup import JudgeSetup
 
-STARTS = 2
+STARTS_PER_ITERATION = 2
 """Results to start judging per iteration of the event loop; each takes a millisecond."""
 
-CALLS = 8
+CALLS_PER_ITERATION = 8
 """Calls to prepare per iteration of the event loop; each takes a fraction of a millisecond."""
 
 
@@ -46,7 +47,7 @@ class JudgeSession:
     """
 
     def __init__(self, setups: Sequence[JudgeSetup], *, is_ended_by_one: bool = False) -> None:
-        """Prepare the session.
+        """Prepare the session; it opens nothing.
 
         Args:
             setups: the judges; the first also embeds.
@@ -59,15 +60,26 @@ class JudgeSession:
         self.limits = first.llm.limits
         self.usage = JudgeUsage(prices_of(first.llm, first.name))
         self.clocks = Clocks(self.limits.result_timeout_sec)
-        self.starts = Throttle(STARTS)
-        self.throttle = Throttle(CALLS)
+        self.starts = Throttle(STARTS_PER_ITERATION)
+        self.throttle = Throttle(CALLS_PER_ITERATION)
         self.is_dropping = False
 
+        # The first judge embeds, under the same limits on requests.
         self._limiters = [RateLimiter(self.limits, self.usage, self.clocks) for _ in setups]
-        self.embedder = Sender(self, first, "embedding", self._limiters[0])
-        prerequisite = self.embedder if is_ended_by_one else None
+        self.embedder = Sender(
+            session=self, setup=first, kind="embedding", limiter=self._limiters[0]
+        )
+        prerequisite = None
+        if is_ended_by_one:
+            prerequisite = self.embedder
         self.senders = {
-            setup.name: Sender(self, setup, "completion", limiter, prerequisite)
+            setup.name: Sender(
+                session=self,
+                setup=setup,
+                kind="completion",
+                limiter=limiter,
+                prerequisite=prerequisite,
+            )
             for setup, limiter in zip(setups, self._limiters, strict=True)
         }
         self.first = self.senders[first.name]
@@ -78,27 +90,34 @@ class JudgeSession:
         self._is_open = False
 
     async def open(self) -> None:
-        """Open the cache and the judges, unless they are open."""
+        """Open the cache and the judges, unless they are open.
+
+        Concurrent callers share one task, which a cancelled caller does not cancel. If opening
+        failed, the next caller tries again.
+        """
         if self._is_open:
             return
-        if self._opening is None or self._opening.done():  # Retry if opening failed.
+        if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open(), name="graphrag-eval-async judge")
         await asyncio.shield(self._opening)
 
     async def _open(self) -> None:
-        """Open what is not open yet."""
+        """Open the cache and the judges that are not open yet."""
         if self._llm.cache is not None and self._cache is None:
             self._cache = await CallCache.open(self._llm.cache)
         for setup in self._setups:
             sender = self.senders[setup.name]
             if sender.judge is None:
                 await asyncio.to_thread(setup.prepare)
-                sender.open(await self._judge_of(setup), self._cache)
-        self.embedder.open(await self._embedding_judge(), self._cache)
+                sender.open(await self._open_judge(setup), self._cache)
+        self.embedder.open(await self._open_embedding_judge(), self._cache)
         self._is_open = True
 
-    async def _judge_of(self, setup: JudgeSetup) -> Judge | None:
-        """Return the judge that completes: the user's, or the configured model."""
+    async def _open_judge(self, setup: JudgeSetup) -> Judge | None:
+        """Return the judge that completes: the user's, or one on the configured model.
+
+        The result is None if no model is configured.
+        """
         if setup.judge is not None:
             return setup.judge
         model = self._llm.model(setup.name)
@@ -106,8 +125,11 @@ class JudgeSession:
             return None
         return await self._open_model(setup, self._llm.key(setup.name), model)
 
-    async def _embedding_judge(self) -> Judge | None:
-        """Return the judge that embeds: the user's, or the configured model."""
+    async def _open_embedding_judge(self) -> Judge | None:
+        """Return the judge that embeds: the user's first judge, or one on the configured model.
+
+        The result is None if there is neither.
+        """
         first = self._setups[0]
         judge = first.judge
         has_no_embeddings = isinstance(judge, OpenAIJudge) and judge.embedding_model is None
@@ -120,13 +142,24 @@ class JudgeSession:
     async def _open_model(
         self, setup: JudgeSetup, section: str, model: GenerationConfig | EmbeddingConfig
     ) -> OpenAIJudge:
-        """Return a judge for the model that is configured at `section`."""
+        """Return a judge on a configured model.
+
+        Args:
+            setup: the judge, which may have a client of the user.
+            section: where the model is configured, such as "llm.generation".
+            model: the settings at `section`.
+        """
         client = setup.client
         if client is None:
-            client = await self._client_for(connection_of(self._llm, model))
+            client = await self._open_client(connection_of(self._llm, model))
         if isinstance(model, GenerationConfig):
-            settings = {"temperature": model.temperature, "max_tokens": model.max_tokens}
-            judge = OpenAIJudge(client, model.model, **{**settings, **model.parameters})
+            settings: dict[str, Any] = {
+                "temperature": model.temperature,
+                "max_tokens": model.max_tokens,
+            }
+            # Parameters of the same name replace these settings.
+            settings |= model.parameters
+            judge = OpenAIJudge(client, model.model, **settings)
         else:
             judge = OpenAIJudge(
                 client,
@@ -134,11 +167,16 @@ class JudgeSession:
                 embedding_model=model.model,
                 embedding_parameters=model.parameters,
             )
-        judge.set_section(section, secrets(self._llm))
+        has_client = setup.client is not None
+        names = SettingNames.of_section(section, has_client=has_client)
+        judge.name_settings(names, secrets(self._llm))
         return judge
 
-    async def _client_for(self, connection: Connection) -> Any:
-        """Return our client for a server, opened in a thread, which imports the SDK."""
+    async def _open_client(self, connection: Connection) -> Any:
+        """Return our client for a server, which all models at this server share.
+
+        It is opened in a thread, since that imports the SDK.
+        """
         if connection not in self._clients:
             client = await asyncio.to_thread(connection.open_client, self.limits.max_reply_bytes)
             self._clients[connection] = client
@@ -157,23 +195,34 @@ class JudgeSession:
     def end_for_budget(self, text: str) -> None:
         """Send nothing more, since the budget is spent."""
         for sender in self._all_senders():
-            sender.dismiss(partial(JudgeError, "budget", text, final=True))
+            sender.end(partial(JudgeError, "budget", text, final=True))
 
     def end_model(self, failed: Sender, error: JudgeUnavailable) -> None:
-        """Send no more calls to a model, since they would all fail; or none to any."""
+        """Send no more calls to a model that does not work, and none whose results are useless.
+
+        Without the first judge, vectors are useless, since every metric needs completions. In a
+        session that is ended by one model, all calls end.
+
+        Args:
+            failed: the sender to the model.
+            error: why it does not work.
+        """
         for sender in self._all_senders():
-            # Every metric needs completions: without the first judge, vectors are useless.
             is_useless = sender is self.embedder and failed is self.first
             if sender is failed or is_useless or self._is_ended_by_one:
-                sender.dismiss(partial(JudgeUnavailable, error.message))
+                sender.end(partial(JudgeUnavailable, error.message))
 
     async def aclose(self) -> None:
         """Close our clients and the cache; no call may be in flight."""
         if self._opening is not None:
-            await asyncio.wait([self._opening])  # A thread cannot be cancelled.
+            # A thread cannot be cancelled.
+            await asyncio.wait([self._opening])
             if not self._opening.cancelled():
+                # Asyncio logs an exception that nobody has looked at.
                 self._opening.exception()
-        cache, self._cache = self._cache, None
+
+        cache = self._cache
+        self._cache = None
         if cache is not None:
             await cache.aclose()
         for limiter in self._limiters:

@@ -17,7 +17,7 @@ from graphrag_eval_async.judge.clients import (
     is_client,
     warn_of_retries,
 )
-from graphrag_eval_async.judge.dialect import DEFAULT_MAX_TOKENS
+from graphrag_eval_async.judge.dialect import DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.prices import check_budget
 
@@ -40,9 +40,9 @@ class JudgeSetup(NamedTuple):
     model: str
     """Its name in results."""
     identities: Mapping[str, Any]
-    """JSON that identifies it in cache keys, for "complete" and "embed"."""
+    """JSON that identifies its models in cache keys, for the methods "complete" and "embed"."""
     fingerprint: Mapping[str, Any]
-    """The same for results and journals: without values of the environment."""
+    """The same for results and journals, without values of the environment."""
     judge: Judge | None = None
     """The user's judge, used instead of the model; it is not closed."""
     client: Any = None
@@ -51,9 +51,11 @@ class JudgeSetup(NamedTuple):
     """Imports what metrics need, in a thread."""
 
     @property
-    def given_client(self) -> Any:
+    def user_client(self) -> Any:
         """The client that the user gives, alone or in a judge; None without one."""
-        return self.judge.client if isinstance(self.judge, OpenAIJudge) else self.client
+        if isinstance(self.judge, OpenAIJudge):
+            return self.judge.client
+        return self.client
 
 
 def set_up_judges(
@@ -69,14 +71,15 @@ def set_up_judges(
 
     Raises:
         ConfigError: a judge cannot be called.
-        UsageError: one that the user gives is no judge.
+        UsageError: what the user gives is no judge.
     """
     setups: list[JudgeSetup] = []
     for name, judge in judges.items():
         is_first = not setups
         setups.append(set_up_judge(llm, name, judge, prepare, embeds=embeds and is_first))
-    clients = {id(setup.given_client): setup.given_client for setup in setups}
-    for client in clients.values():
+
+    clients_by_id = {id(setup.user_client): setup.user_client for setup in setups}
+    for client in clients_by_id.values():
         warn_of_retries(client)
     return setups
 
@@ -100,77 +103,115 @@ def set_up_judge(
     check_budget(llm, name, embeds=embeds)
     if llm.cache is not None:
         check_cache(llm.cache)
-    is_on_sdk = isinstance(judge, OpenAIJudge) or is_client(judge)
-    if judge is not None and not is_on_sdk:
-        return _set_up_own_judge(llm, name, judge, prepare, embeds=embeds)
 
-    own_judge = client = None
-    if isinstance(judge, OpenAIJudge):
-        own_judge = judge
-    elif judge is not None:
+    openai_judge = None
+    client = None
+    if judge is None:
+        check_connections(llm, name)
+    elif isinstance(judge, OpenAIJudge):
+        openai_judge = judge
+    elif is_client(judge):
         check_client(judge)
         client = judge
     else:
-        check_connections(llm, name)
+        check_methods(judge, embeds=embeds)
+        return _set_up_own_judge(llm, name, judge, prepare)
+
+    model = ""
     generation = llm.model(name)
+    if generation is not None:
+        model = str(generation.model)
     return JudgeSetup(
         llm=llm,
         name=name,
-        model="" if generation is None else str(generation.model),
+        model=model,
         identities=_identities(llm, name, show=str),
         fingerprint=_identities(llm, name, show=as_written),
-        judge=own_judge,
+        judge=openai_judge,
         client=client,
         prepare=prepare,
     )
 
 
-def _set_up_own_judge(
-    llm: LLMConfig, name: str, judge: Any, prepare: Callable[[], None], *, embeds: bool
-) -> JudgeSetup:
-    """Return a judge of a class of the user's."""
-    for method in ("complete", "embed") if embeds else ("complete",):
+def check_methods(judge: object, *, embeds: bool) -> None:
+    """Check that an object has the methods of `Judge` that are called.
+
+    Raises:
+        UsageError: `complete` is missing, or `embed` although a metric `embeds` texts.
+    """
+    methods = ["complete"]
+    if embeds:
+        methods.append("embed")
+    for method in methods:
         if not callable(getattr(judge, method, None)):
             raise UsageError(
                 f"judge: expected an object with a method {method}, a client such as "
                 f'AsyncOpenAI(), or a model such as "openai/gpt-4o-mini", got {judge!r}'
             )
+
+
+def _set_up_own_judge(
+    llm: LLMConfig, name: str, judge: Any, prepare: Callable[[], None]
+) -> JudgeSetup:
+    """Return the setup of a judge whose class is the user's own.
+
+    Cache keys tell such judges apart by their class, their attribute `model`, and their name.
+    """
     kind = type(judge)
     model = in_utf8(str(getattr(judge, "model", kind.__name__)))
     identity = [kind.__module__, kind.__qualname__, model]
     if name != GENERATION:
+        # Two judges of one class may give different replies, or be meant for a second opinion.
         identity.append(name)
-    identities = {"complete": identity, "embed": identity}
+    identity_by_method = {"complete": identity, "embed": identity}
     return JudgeSetup(
         llm=llm,
         name=name,
         model=model,
-        identities=identities,
-        fingerprint=identities,
+        identities=identity_by_method,
+        # No part of it is from the environment.
+        fingerprint=identity_by_method,
         judge=judge,
         prepare=prepare,
     )
 
 
 def _identities(llm: LLMConfig, name: str, show: Callable[[str], str]) -> dict[str, Any]:
-    """Return what replies depend on, for "complete" and "embed"; `show` writes text from the
-    environment.
+    """Return what identifies the models of a judge, by the methods "complete" and "embed".
+
+    Args:
+        llm: the models.
+        name: the name of the judge.
+        show: writes text that may be from the environment.
     """
-    complete = _identity(llm.model(name), show)
+    completing = _identity(llm.model(name), show)
     if name != GENERATION:
         # Judges of a panel may differ in nothing but their server, or be asked twice for a second
         # opinion.
-        complete = [name, complete]
-    return {"complete": complete, "embed": _identity(llm.embedding, show)}
+        completing = [name, completing]
+    return {"complete": completing, "embed": _identity(llm.embedding, show)}
 
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None, show: Callable[[str], str]) -> Any:
-    """Return what the replies of a model depend on, but for its server."""
+    """Return the settings of a model that its replies depend on, so not where its server is.
+
+    Args:
+        model: the section of the configuration; without one, there are no settings.
+        show: writes text that may be from the environment.
+    """
     if model is None:
         return {}
     settings = msgspec.to_builtins(model, enc_hook=show)
     identity = {name: settings[name] for name in REPLY_SETTINGS if name in settings}
-    identity["model"] = str(model.model)  # Results show it, too.
+    # Results show the name of the model, too, so that it is no secret.
+    identity["model"] = str(model.model)
     if isinstance(model, GenerationConfig):
-        identity.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+        # Whether a default is written makes no difference to replies.
+        if identity.get("temperature") == DEFAULT_TEMPERATURE:
+            del identity["temperature"]
+        max_tokens = identity.get("max_tokens", DEFAULT_MAX_TOKENS)
+        if max_tokens == DEFAULT_MAX_TOKENS:
+            # The hash `judge.prompts` depends on the order, in which a default comes last.
+            identity.pop("max_tokens", None)
+            identity["max_tokens"] = DEFAULT_MAX_TOKENS
     return identity

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import orjson
 
-from graphrag_eval_async.judge.members import member
+from graphrag_eval_async.judge.fields import get_field
 from graphrag_eval_async.records.token_usage import TokenUsage
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ MAX_TOKENS = 2**53
 ASCII = bytes(range(128))
 
 
-def token_usage(usage: Any) -> TokenUsage | None:
-    """Return the tokens that a judge says it used; None if it does not say, or gives no counts.
+def read_token_usage(usage: Any) -> TokenUsage | None:
+    """Return the token counts that a judge reports for a reply; None without valid counts.
 
     Args:
         usage: a `TokenUsage` or a tuple of its counts; or the `usage` of OpenAI's Chat Completions,
@@ -32,37 +33,44 @@ def token_usage(usage: Any) -> TokenUsage | None:
     """
     if isinstance(usage, tuple | list):
         return _usage_of_counts(usage)
-    input_tokens = member(usage, "prompt_tokens")
-    output_tokens = member(usage, "completion_tokens") or 0  # Embeddings have none.
-    details = "prompt_tokens_details"
-    if input_tokens is None:
-        input_tokens = member(usage, "input_tokens")
-        output_tokens = member(usage, "output_tokens")
-        details = "input_tokens_details"
+
+    input_tokens = get_field(usage, "prompt_tokens")
+    if input_tokens is not None:
+        # Embeddings have no output.
+        output_tokens = get_field(usage, "completion_tokens") or 0
+        input_details = get_field(usage, "prompt_tokens_details")
+    else:
+        # The Responses API uses other names.
+        input_tokens = get_field(usage, "input_tokens")
+        output_tokens = get_field(usage, "output_tokens")
+        input_details = get_field(usage, "input_tokens_details")
     if not _is_count(input_tokens) or not _is_count(output_tokens):
         return None
 
-    # Some servers do not count reasoning among the tokens of the completion, only in the total.
-    reasoning = member(usage, "completion_tokens_details", "reasoning_tokens")
-    if _is_count(reasoning):
-        total = input_tokens + output_tokens + reasoning
-        if member(usage, "total_tokens") == total:
-            output_tokens += reasoning
+    # Some servers count reasoning only in the total, not in the tokens of the completion.
+    reasoning_tokens = get_field(usage, "completion_tokens_details", "reasoning_tokens")
+    if _is_count(reasoning_tokens):
+        total_with_reasoning = input_tokens + output_tokens + reasoning_tokens
+        if get_field(usage, "total_tokens") == total_with_reasoning:
+            output_tokens += reasoning_tokens
 
-    cached = member(usage, details, "cached_tokens")
-    cached_tokens = min(cached, input_tokens) if _is_count(cached) else 0
-    return TokenUsage(input_tokens, output_tokens, cached_tokens)
+    cached_tokens = get_field(input_details, "cached_tokens")
+    if not _is_count(cached_tokens):
+        cached_tokens = 0
+    return TokenUsage(input_tokens, output_tokens, min(cached_tokens, input_tokens))
 
 
 def _usage_of_counts(counts: Sequence[Any]) -> TokenUsage | None:
-    """Return counts as a `TokenUsage`, if they are one."""
+    """Return a tuple of token counts as a `TokenUsage`; None if a count is not valid."""
     try:
         usage = TokenUsage(*counts)
-        is_valid = all(0 <= count < MAX_TOKENS for count in usage)
-        is_valid = is_valid and usage.cached_tokens <= usage.input_tokens
-    except TypeError:  # Too many of them, or no numbers.
+        are_in_range = all(0 <= count < MAX_TOKENS for count in usage)
+        if not are_in_range or usage.cached_tokens > usage.input_tokens:
+            return None
+    except TypeError:
+        # There are too few or too many counts, or one is no number.
         return None
-    return usage if is_valid else None
+    return usage
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -71,29 +79,33 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one for 4 ASCII characters or for 3 bytes of others, rounded
-    up.
+    """Estimate the tokens of a text: one for 4 ASCII characters or for 3 bytes of others.
+
+    The estimate is rounded up.
     """
-    return _estimate(text.encode("utf-8", "surrogatepass"))
+    return _estimate_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def estimate_prompt(messages: Sequence[Message], schema: Mapping[str, Any]) -> int:
     """Estimate the tokens of a conversation, including the schema of the reply."""
-    texts = sum(estimate_tokens(message["content"]) + MESSAGE_TOKENS for message in messages)
-    return texts + _estimate(orjson.dumps(schema))
+    message_tokens = sum(
+        estimate_tokens(message["content"]) + MESSAGE_TOKENS for message in messages
+    )
+    return message_tokens + _estimate_bytes(orjson.dumps(schema))
 
 
 def estimate_reply(reply: Any) -> int:
     """Estimate the tokens of a reply; 0 if it is not JSON."""
     try:
-        return _estimate(orjson.dumps(reply))
+        return _estimate_bytes(orjson.dumps(reply))
     except TypeError:
         return 0
 
 
-def _estimate(data: bytes) -> int:
-    """Estimate the tokens of a text in UTF-8."""
-    other = len(data.translate(None, ASCII))
-    ascii_characters = len(data) - other
-    twelfths = 3 * ascii_characters + 4 * other
-    return -(-twelfths // 12)
+def _estimate_bytes(text: bytes) -> int:
+    """Estimate the tokens of a text in UTF-8; see `estimate_tokens`."""
+    other_bytes = len(text.translate(None, ASCII))
+    ascii_characters = len(text) - other_bytes
+    # A quarter of a token for an ASCII character, a third for another byte.
+    twelfths = 3 * ascii_characters + 4 * other_bytes
+    return ceil(twelfths / 12)

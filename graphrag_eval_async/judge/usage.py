@@ -84,7 +84,8 @@ class JudgeUsage:
         self.restored_dollars = 0.0
         self.timed_out_dollars = 0.0
         self._prices = prices or UNKNOWN
-        self._billed: dict[tuple[str, Prices], TokenUsage] = {}  # By kind of call and its prices.
+        # All tokens, by the kind of their calls and the prices that they have.
+        self._billed: dict[tuple[str, Prices], TokenUsage] = {}
         self._paused_until = 0.0
 
     @property
@@ -104,14 +105,14 @@ class JudgeUsage:
     @property
     def dollars(self) -> float | None:
         """Cost of all tokens and of restored results, in US dollars; None if a price is unknown."""
-        costs = [
-            prices.cost(kind, tokens)
-            for (kind, prices), tokens in self._billed.items()
-            if any(tokens)
-        ]
+        costs = []
+        for (kind, prices), tokens in self._billed.items():
+            if any(tokens):
+                costs.append(prices.cost(kind, tokens))
         if not costs and not self.restored_dollars:
-            # Nothing is spent yet; whether the price is known can be told already.
-            costs = [self._prices.cost("completion", NO_TOKENS)]
+            # Nothing is spent yet, so that the cost is 0, or None if the price is unknown.
+            return self._prices.cost("completion", NO_TOKENS)
+
         known_costs = [cost for cost in costs if cost is not None]
         if len(known_costs) < len(costs):
             return None
@@ -121,7 +122,9 @@ class JudgeUsage:
     def spent(self) -> float | None:
         """`dollars`, with an estimate for requests that got no reply but may be billed."""
         dollars = self.dollars
-        return None if dollars is None else dollars + self.timed_out_dollars
+        if dollars is None:
+            return None
+        return dollars + self.timed_out_dollars
 
     @property
     def paused_sec(self) -> float:
@@ -129,39 +132,52 @@ class JudgeUsage:
         return max(0.0, self._paused_until - monotonic())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the current counts."""
+        """Return the current counts by name, with the computed ones such as `dollars`."""
         counts: dict[str, Any] = {}
         for name, value in vars(self).items():
-            if not name.startswith("_"):
-                counts[name] = dict(value) if isinstance(value, dict) else value
-        computed = {name: getattr(self, name) for name in COMPUTED}
-        return counts | computed
+            is_private = name.startswith("_")
+            if is_private:
+                continue
+            if isinstance(value, dict):
+                counts[name] = dict(value)
+            else:
+                counts[name] = value
+        for name in COMPUTED:
+            counts[name] = getattr(self, name)
+        return counts
 
     def state(self) -> dict[str, Any]:
-        """Return all counts, as JSON has them, for `add_state` in another process."""
+        """Return all counts as plain JSON data, for `add_state` in another process."""
         state: dict[str, Any] = {name: getattr(self, name) for name in SUMMED}
         state["retries"] = dict(self.retries)
         state["outcomes"] = dict(self.outcomes)
         state["examples"] = self.examples
-        state["billed"] = [
-            [kind, list(prices), list(tokens)] for (kind, prices), tokens in self._billed.items()
-        ]
+        state["billed"] = []
+        for (kind, prices), tokens in self._billed.items():
+            state["billed"].append([kind, [*prices], [*tokens]])
         return state
 
     def add_state(self, state: Mapping[str, Any]) -> None:
-        """Add the counts of another process, from its `state`."""
+        """Add the counts of another process.
+
+        Args:
+            state: the result of `state` there.
+        """
         for name in SUMMED:
-            setattr(self, name, getattr(self, name) + state[name])
+            total = getattr(self, name) + state[name]
+            setattr(self, name, total)
         self.retries.update(state["retries"])
         self.outcomes.update(state["outcomes"])
         for kind, message in state["examples"].items():
+            # The first example of each kind stays.
             self.examples.setdefault(kind, message)
         for kind, prices, tokens in state["billed"]:
             self._add_billed(kind, Prices(*prices), TokenUsage(*tokens))
 
     def __repr__(self) -> str:
-        dollars = self.dollars
-        cost = "unknown cost" if dollars is None else f"${dollars:.4g}"
+        cost = "unknown cost"
+        if self.dollars is not None:
+            cost = f"${self.dollars:.4g}"
         failed = sum(self.errors.values())
         return (
             f"<JudgeUsage: {self.calls} calls, {self.in_flight} requests in flight, {self.tokens} "
@@ -176,8 +192,12 @@ class JudgeUsage:
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
     def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
-        """Count the tokens of a reply; return their cost in US dollars, or None if a price is
-        unknown.
+        """Count the tokens of a reply; return their cost in US dollars.
+
+        Args:
+            kind: "completion" or "embedding".
+            tokens: the tokens of the request and its reply.
+            prices: the prices of the model; the cost is None if one is unknown.
         """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
@@ -189,6 +209,6 @@ class JudgeUsage:
         return prices.cost(kind, tokens)
 
     def _add_billed(self, kind: str, prices: Prices, tokens: TokenUsage) -> None:
-        """Add tokens to those of one kind that cost the same."""
-        billed = self._billed.get((kind, prices), NO_TOKENS)
-        self._billed[kind, prices] = TokenUsage(*map(add, billed, tokens))
+        """Add tokens to the earlier ones of the same kind and with the same prices."""
+        before = self._billed.get((kind, prices), NO_TOKENS)
+        self._billed[kind, prices] = TokenUsage(*map(add, before, tokens))

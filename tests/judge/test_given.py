@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +15,34 @@ import pytest
 from graphrag_eval_async import (
     ConfigError,
     GraphragEvalWarning,
+    JudgeUnavailable,
     OpenAIJudge,
     UsageError,
     evaluate_stream,
 )
 from tests.judged.support import KEY, REPLIES, config, response, sensible, templates
 from tests.support.cases import each
-from tests.support.judge_server import JudgeServer, completion
+from tests.support.judge_server import JudgeServer, Reply, completion, error
 from tests.support.loop import leaving_nothing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.support.judge_server import Request
+
+WRONG_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "OpenAIJudge.temperature: expected a number from 0 to 2, got 9": {"temperature": 9},
+    "OpenAIJudge.max_tokens: expected an integer": {"max_tokens": "many"},
+    "OpenAIJudge.messages: may not be given": {"messages": []},
+    "OpenAIJudge.stop: cannot be written as JSON": {"stop": object()},
+    "OpenAIJudge.embedding_model: expected a string": {"embedding_model": 3},
+    "OpenAIJudge.embedding_parameters.input: may not be given": {
+        "embedding_model": "e",
+        "embedding_parameters": {"input": "x"},
+    },
+}
+"""Arguments of a judge, by the beginning of the error."""
 
 METRICS: dict[str, Any] = {"answer_correctness": {}, "answer_relevance": {"mode": "joint"}}
 SEED: dict[str, Any] = {"seed": 7, "top_k": 3}
@@ -59,7 +76,7 @@ async def results_of(settings: Any, **more: Any) -> tuple[list[dict[str, Any]], 
     return sorted(results, key=lambda result: result["question_id"]), stream.usage
 
 
-@each("way", ["judge", "client", "mapping"])
+@each("way", ["judge", "client", "mapping", "judge with the defaults"])
 async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: Path) -> None:
     """Results, prices, hashes and keys in the cache are the same."""
     async with leaving_nothing(), JudgeServer(sensible) as server:
@@ -71,6 +88,8 @@ async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: P
 
         async with client_of(server) as client:
             judge: Any = OpenAIJudge(client, "gpt-4o-mini", **SEED)
+            if way == "judge with the defaults":
+                judge = OpenAIJudge(client, "gpt-4o-mini", temperature=0, max_tokens=4096, **SEED)
             if way == "client":
                 judge = client
                 del settings["llm"]["generation"]["provider"]
@@ -106,7 +125,18 @@ async def test_the_names_of_models_are_those_of_the_configuration() -> None:
     )
 
 
-async def test_azure(tmp_path: Path) -> None:
+class Wrapper:
+    """A wrapper that hides the class of a client, as tracers may."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+@pytest.mark.parametrize("wrap", [lambda client: client, Wrapper], ids=["plain", "wrapped"])
+async def test_azure(wrap: Callable[[Any], Any], tmp_path: Path) -> None:
     async with leaving_nothing(), JudgeServer(sensible) as server:
         settings = configured(server, tmp_path)
         connection = {
@@ -121,7 +151,7 @@ async def test_azure(tmp_path: Path) -> None:
             azure_endpoint=server.origin, api_key=KEY, api_version="2024-10-21", max_retries=0
         ) as client:
             settings["llm"].pop("generation")
-            found, usage = await results_of(settings, judge=OpenAIJudge(client, "mine"))
+            found, usage = await results_of(settings, judge=OpenAIJudge(wrap(client), "mine"))
         assert usage.cache_hits == 2
         assert [result["judge"] for result in found] == [expected[0]["judge"]] * 2
         for request in server.requests:
@@ -160,6 +190,142 @@ def test_a_client_needs_a_model() -> None:
         evaluate_stream(templates(1), [], judge=client)
     with pytest.raises(UsageError, match=r"llm\.judges\.other\.model"):
         evaluate_stream(templates(1), [], judge={"generation": "openai/x", "other": client})
+
+
+@pytest.mark.parametrize("problem", WRONG_ARGUMENTS)
+def test_a_wrong_argument_is_named_as_the_user_wrote_it(problem: str) -> None:
+    client = openai.AsyncOpenAI(api_key=KEY)
+    judge = OpenAIJudge(client, "m", **WRONG_ARGUMENTS[problem])
+    with pytest.raises(UsageError) as caught:
+        evaluate_stream(templates(1), [], judge=judge)
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_missing_embedding_model_is_named_as_the_user_can_write_it() -> None:
+    settings = {"answer_relevance": {"mode": "joint"}}
+    judge = OpenAIJudge(openai.AsyncOpenAI(api_key=KEY), "m")
+    with pytest.raises(ConfigError, match=r"needs llm\.embedding or OpenAIJudge\.embedding_model$"):
+        evaluate_stream(templates(1), [], config=settings, judge=judge)
+
+
+def test_a_missing_judge_is_named_as_the_user_can_write_it() -> None:
+    judge = OpenAIJudge(openai.AsyncOpenAI(api_key=KEY), "m")
+    with pytest.raises(
+        ConfigError, match=r'needs llm\.generation or judge={"generation": \.\.\.}$'
+    ):
+        evaluate_stream(templates(1), [], config={"answer_correctness": {}}, judge={"a": judge})
+
+
+def test_an_embedding_model_is_no_judge() -> None:
+    client = openai.AsyncOpenAI(api_key=KEY)
+    judges: dict[str, Any] = {"generation": OpenAIJudge(client, "m"), "embedding": client}
+    with pytest.raises(UsageError, match=r"OpenAIJudge\(client, model=\.\.\., embedding_model"):
+        evaluate_stream(templates(1), [], judge=judges)
+
+
+@pytest.mark.parametrize("status", [401, 404, 503])
+@pytest.mark.parametrize("way", ["judge", "client", "own"])
+async def test_advice_names_what_the_user_gave(way: str, status: int) -> None:
+    """Nothing of a client can be set in the configuration."""
+    refused = Reply(b"{}", status)
+    settings: dict[str, Any] = {
+        "llm": {
+            "generation": {"model": "m"},
+            "limits": {"max_failed_calls": 1, "max_attempts": 1},
+        },
+        "answer_correctness": {},
+    }
+    async with JudgeServer(lambda _: refused) as server, client_of(server) as client:
+        judge: Any = client
+        if way == "judge":
+            judge = OpenAIJudge(client, "m")
+        elif way == "own":
+            judge = OwnJudge(client)
+        with pytest.raises(JudgeUnavailable) as caught:
+            await results_of(settings, judge=judge)
+    advice = str(caught.value).rpartition("; ")[2]
+    if way == "own":
+        assert advice == "check the judge that you gave, and that its server works"
+        return
+    section = {"judge": "OpenAIJudge", "client": "llm.generation"}[way]
+    assert (
+        advice
+        == {
+            401: "check the client's api_key and its permissions",
+            404: f"check {section}.model and the client's base_url",
+            503: "check the client's base_url, and that the server works",
+        }[status]
+    )
+
+
+async def test_a_refused_parameter_of_embeddings_is_named_as_the_user_wrote_it() -> None:
+    def script(request: Request) -> Any:
+        if request.is_chat:
+            return completion(JOINT)
+        return error(400, "Unsupported parameter: 'dimensions'")
+
+    settings = {"answer_relevance": {"mode": "joint"}}
+    async with JudgeServer(script) as server, client_of(server) as client:
+        judge = OpenAIJudge(
+            client, "m", embedding_model="e", embedding_parameters={"dimensions": 3}
+        )
+        [result, _], _ = await results_of(settings, judge=judge)
+    end = "; change or remove OpenAIJudge.embedding_parameters.dimensions"
+    assert result["answer_relevance_error"].endswith(end)
+
+
+async def test_an_unknown_embedding_model_is_named() -> None:
+    def script(request: Request) -> Any:
+        return completion(JOINT) if request.is_chat else error(404, "unknown")
+
+    settings = {"answer_relevance": {"mode": "joint"}}
+    async with JudgeServer(script) as server, client_of(server) as client:
+        judge = OpenAIJudge(client, "m", embedding_model="e")
+        with pytest.raises(JudgeUnavailable, match=r": e at .*check OpenAIJudge\.embedding_model"):
+            await results_of(settings, judge=judge)
+
+
+RUN_TWICE = """
+import sys
+
+import openai
+
+from graphrag_eval_async import OpenAIJudge, run_evaluation_sync
+from tests.judged.support import response, templates
+
+client = openai.AsyncOpenAI(
+    api_key="key",
+    base_url=sys.argv[1],
+    max_retries=0,
+    http_client=openai.DefaultAioHttpClient(),
+)
+for _ in range(2):
+    [result] = run_evaluation_sync(
+        templates(1),
+        [response(0)],
+        config={"answer_correctness": {}},
+        judge=OpenAIJudge(client, "m"),
+    )
+    print(result["answer_f1"], flush=True)
+"""
+"""Two event loops, of which the first one is closed with connections of the client open."""
+
+
+async def test_a_client_of_an_event_loop_that_has_ended() -> None:
+    async with JudgeServer(sensible) as server, asyncio.timeout(60):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            RUN_TWICE,
+            server.base_url,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+    assert output.count(b"\n") == 1
+    assert re.search(
+        rb"JudgeUnavailable: .* another event loop.*make a new client for each run", errors
+    )
 
 
 def test_a_client_must_be_asynchronous() -> None:

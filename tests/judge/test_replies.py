@@ -18,6 +18,7 @@ from graphrag_eval_async import JudgeError, JudgeUnavailable, OpenAIJudge
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.replies import read_completion
 from graphrag_eval_async.judge.scrubber import Scrubber
+from graphrag_eval_async.judge.setting_names import SettingNames
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.support.cases import each
 from tests.support.judge_server import JudgeServer, Reply, completion, embeddings, error, json_reply
@@ -46,7 +47,7 @@ async def judged(*replies: Reply) -> list[JudgeError]:
         ) as client,
     ):
         judge = OpenAIJudge(client, "gpt-4o")
-        judge.set_section("llm.generation", {KEY})
+        judge.name_settings(SettingNames.of_section("llm.generation"), {KEY})
         for _ in replies:
             with pytest.raises(JudgeError) as caught:
                 await judge.complete(MESSAGES, SCHEMA)

@@ -17,7 +17,8 @@ from tests.support.judge_server import NEVER, JudgeServer
 from tests.support.loop import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from pathlib import Path
 
     from tests.support.judge_server import Reply, Request
 
@@ -98,3 +99,53 @@ def test_leaving(new_loop: Any) -> None:
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(guarded())
     assert complaints == []
+
+
+async def _stop(stream: EvaluationStream, consumer: asyncio.Task[None]) -> None:
+    stream.stop()
+    await consumer
+
+
+async def _cancel_the_consumer(stream: EvaluationStream, consumer: asyncio.Task[None]) -> None:
+    consumer.cancel()
+    await asyncio.wait([consumer])
+    async for _ in stream:
+        pass
+
+
+async def _leave(stream: EvaluationStream, _: asyncio.Task[None]) -> None:
+    await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("leave", "cached"),
+    [(_stop, 3), (_cancel_the_consumer, 3), (_leave, 0)],
+    ids=["stop", "a cancelled consumer", "aclose"],
+)
+async def test_replies_to_requests_in_flight(
+    leave: Callable[[EvaluationStream, asyncio.Task[None]], Awaitable[None]],
+    cached: int,
+    tmp_path: Path,
+) -> None:
+    """They are counted and cached unless the stream is closed, which aborts the requests."""
+
+    async def consume(stream: EvaluationStream) -> None:
+        async for _ in stream:
+            pass
+
+    def settings(server: JudgeServer) -> dict[str, Any]:
+        return config(server, cache=str(tmp_path / "calls.sqlite"), answer_correctness={})
+
+    responses = [response(i) for i in range(3)]
+    async with asyncio.timeout(TEST_SECONDS):
+        async with JudgeServer(sensible, latency=1.0) as server:
+            async with evaluate_stream(templates(3), responses, config=settings(server)) as stream:
+                consumer = asyncio.create_task(consume(stream))
+                await server.until(lambda: server.counts.in_flight == 3)
+                await leave(stream, consumer)
+            await asyncio.wait([consumer])
+            assert stream.usage.input_tokens == 100 * cached
+
+            async with evaluate_stream(templates(3), responses, config=settings(server)) as stream:
+                await consume(stream)
+            assert stream.usage.cache_hits == cached
