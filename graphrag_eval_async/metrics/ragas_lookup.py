@@ -18,7 +18,7 @@ from graphrag_eval_async.config.model import RagasMetricConfig
 from graphrag_eval_async.errors import ConfigError, describe_exception
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.ragas_inputs import INPUTS
-from graphrag_eval_async.metrics.ragas_metric import RagasMetric, is_conversation
+from graphrag_eval_async.metrics.ragas_metric import RagasMetric, takes_conversation
 from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def _inputs_of_metric(metric: Any) -> MetricInputs:
 def _declared_inputs(metric: Any) -> MetricInputs:
     """Return the inputs of a metric as ragas declares them."""
     if hasattr(metric, "get_required_columns"):
-        turns = "MULTI_TURN" if is_conversation(metric) else "SINGLE_TURN"
+        turns = "MULTI_TURN" if takes_conversation(metric) else "SINGLE_TURN"
         return MetricInputs(
             takes=sorted(metric.get_required_columns(with_optional=True)[turns]),
             needs=sorted(metric.get_required_columns()[turns]),
