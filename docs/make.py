@@ -222,13 +222,13 @@ RAGAS_IMPOSSIBLE = {
 }
 """What metrics need that are not made for the table."""
 
-RAGAS_ARGUMENTS = {
-    "AspectCritic": ["definition"],
-    "InstanceRubrics": ["rubrics"],
-    "InstanceSpecificRubrics": ["rubrics"],
-    "SimpleCriteriaScore": ["definition"],
-    "TopicAdherence": ["reference_topics"],
-    "TopicAdherenceScore": ["reference_topics"],
+RAGAS_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AspectCritic": {"definition": "Is the answer polite?"},
+    "InstanceRubrics": {"rubrics": {"score1_description": "wrong"}},
+    "InstanceSpecificRubrics": {"rubrics": {"score1_description": "wrong"}},
+    "SimpleCriteriaScore": {"definition": "How polite is the answer?"},
+    "TopicAdherence": {"reference_topics": ["energy"]},
+    "TopicAdherenceScore": {"reference_topics": ["energy"]},
 }
 """Arguments without which metrics cannot be made."""
 
@@ -250,9 +250,7 @@ def ragas_metrics() -> str:
     from graphrag_eval_async.metrics.ragas_lookup import names_of_metrics
 
     inputs = [f"| `{name}` | {text} |" for name, text in INPUTS.items()]
-    # Lower case: ready-made objects of the older classes.
-    names = sorted(name for name in names_of_metrics() if name[0].isupper())
-    rows = [ragas_row(name) for name in names]
+    rows = [ragas_row(name) for name in sorted(names_of_metrics())]
     return RAGAS_HEAD + "\n".join(inputs) + "\n" + RAGAS_TABLE + "\n".join(rows) + "\n"
 
 
@@ -262,7 +260,7 @@ def ragas_row(name: str) -> str:
 
     if name in RAGAS_IMPOSSIBLE:
         return f"| `{name}` | {RAGAS_IMPOSSIBLE[name]} | | |"
-    arguments = dict.fromkeys(RAGAS_ARGUMENTS.get(name, ()), "x")
+    arguments = RAGAS_ARGUMENTS.get(name, {})
     section = model.RagasMetricConfig(metric=name, arguments=arguments)
     metric = make_ragas_metric("x", section)
     needs = [f"`{need}`" for need in metric.needs if need not in arguments]
