@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pkgutil import resolve_name
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
@@ -24,7 +23,11 @@ from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outpu
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.ragas_lookup import can_be_imported, make_ragas_metric
+from graphrag_eval_async.metrics.ragas_lookup import (
+    NOTHING_GIVEN,
+    can_be_imported,
+    make_ragas_metrics,
+)
 from graphrag_eval_async.metrics.retrieval import metrics_sharing_calls, share_calls
 from graphrag_eval_async.records.decoding import copy_json
 
@@ -43,8 +46,6 @@ FINGERPRINTED_ELSEWHERE = {"llm", "execute", "aliases", "turned_on"}
 """Sections that `Judging.fingerprint` does not copy. The first two may hold secrets, which no hash
 may give away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what matters of them.
 """
-
-NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
 
 
 def make_metric(name: str, section: BuiltInConfig) -> Metric:
@@ -159,10 +160,7 @@ class Judging:
         """
         # Metrics, with ragas imported if some are of ragas.
         self.not_importable = [name for name in ragas if not can_be_imported(ragas[name])]
-        self._ragas_metrics = [
-            make_ragas_metric(name, section, ragas.get(name))
-            for name, section in config.ragas_metrics.items()
-        ]
+        self._ragas_metrics = make_ragas_metrics(config.ragas_metrics, ragas)
         self._metrics = _all_metrics(config, self._ragas_metrics)
         self.names = [metric.name for metric in self._metrics]
 

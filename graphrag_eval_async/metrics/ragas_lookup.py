@@ -11,6 +11,7 @@ from functools import cache, partial
 from importlib import import_module
 from inspect import Parameter, isclass
 from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.config.model import RagasMetricConfig
@@ -42,6 +43,8 @@ LOWER_IS_BETTER = {"NoiseSensitivity"}
 
 NOT_METRICS = {"BaseMetric", "DistanceMeasure"}
 """Names that ragas exports beside its metrics."""
+
+NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
 
 METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 """The methods of a metric of ragas, of which it has at least one."""
@@ -110,6 +113,33 @@ def can_be_imported(metric: Any) -> bool:
         return resolve_name(f"{metric.__module__}:{metric.__qualname__}") is metric
     except (ImportError, AttributeError, ValueError):
         return False
+
+
+def make_ragas_metrics(
+    sections: Mapping[str, RagasMetricConfig],
+    classes_and_objects: Mapping[str, Any] = NOTHING_GIVEN,
+) -> list[RagasMetric]:
+    """Make the metrics of ragas that sections of the configuration name; imports ragas.
+
+    Args:
+        sections: the sections by name of the metric.
+        classes_and_objects: classes or objects that a caller gives in Python, by name of the
+            metric.
+
+    Raises:
+        ConfigError: metrics cannot be made; see `make_ragas_metric`. It has the problems of all.
+    """
+    metrics = []
+    problems = []
+    for name, section in sections.items():
+        try:
+            metrics.append(make_ragas_metric(name, section, classes_and_objects.get(name)))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        # If ragas cannot be imported, each metric says so.
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return metrics
 
 
 def make_ragas_metric(
