@@ -171,6 +171,10 @@ ragas:
 Results then have `faith`, `factual` and `tone`, with `_reason`, `_error` and `_cost`. Metrics ask the models of
 the configuration, so [limits, retries, the budget, prices and the cache](judges.md#limits-and-cost) apply to them.
 
+No other metric is on here: a configuration that names metrics turns on only these, so `answer_correctness` would need
+its own section. `ragas: {}` names no metric, so the defaults stay on: `answer_correctness` and, with an embedding
+model, `answer_relevance`.
+
 In Python, `metrics` takes classes, partials of classes, and objects, which then ask your judge instead of their own model:
 
 ```python
@@ -190,7 +194,9 @@ films-of-tati 0.0
 - A name is looked up in `ragas.metrics.collections`, then in the older `ragas.metrics`. A path such as
   `ragas.metrics:Faithfulness` or `mypackage.mymodule:MyMetric` finds any other class or object.
 - A wrong name, a missing package or a wrong argument is a `ConfigError` before the first call. So ragas, whose import takes
-  seconds, is imported when the stream or the evaluator is made.
+  seconds, is imported when the stream or the evaluator is made. `validate --config` reports the same problems.
+- Arguments must have the types that ragas declares: `strict_order: "no"` is an error, since ragas would take the text
+  for true. `strictness` and `max_retries` must be at least 1.
 - A response without an input that a metric needs is skipped: `faith_reason` is `skipped: needs retrieved_contexts`.
 - The first failed call ends a metric and is its error. NaN is no value.
 - `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`, but not `NoiseSensitivity`, where

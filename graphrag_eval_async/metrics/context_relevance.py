@@ -62,6 +62,7 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
     seed = config.seed
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Return the mean rating of the retrieved documents, and all ratings as the reason."""
         texts = ranked_texts(case) or []
         if not any(texts):
             return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}

@@ -52,17 +52,19 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     )
 
     def applies(case: Case) -> bool:
+        """Return whether a response and its question have all inputs."""
         for name in config.inputs:
             if getattr(case, name) is None:
                 return False
         return "question" not in config.inputs or has_text(case.question)
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Ask the judge, and return its value for each output."""
         blocks = {name: _input_as_text(case, name, config) for name in config.inputs}
         outputs_of_judge: dict[str, Any] = await prompt.ask(calls, **blocks)
         return outputs_of_judge
 
-    # What the judge sees depends on these, too.
+    # The inputs and the selected steps change what the judge sees, so the hash of prompts has them.
     selection = to_json((config.inputs, config.steps_name, config.steps_keys))
     return Metric.of_answer(config.name, [*prompt.texts, selection], applies, score)
 
@@ -166,6 +168,7 @@ def _reply_format(title: str, outputs: Mapping[str, Output]) -> ResponseFormat[d
     """Return the format of a reply: a JSON object with a value for each output, by its name."""
 
     def read_reply(reply: Any) -> dict[str, Any]:
+        """Return the outputs in a reply; raise a `ValueError` that names all that are wrong."""
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]

@@ -74,6 +74,7 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
         judge_claims = _judge_by_ragas
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Return the share of supported claims, and a line on each claim as the reason."""
         judged_claims = await judge_claims(
             question=case.question,
             answer=case.actual_answer or "",

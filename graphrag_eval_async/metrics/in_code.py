@@ -147,22 +147,10 @@ class CodeMetrics:
         outputs: list[str] = []
         fractions: list[str] = []
         for metric in self._metrics:
-            # Keys that the values of this metric may not have.
-            taken_keys = (inputs.result, entries, RESULT_KEYS)
-            try:
-                returned: Any
-                if metric.is_async:
-                    returned = async_outcomes[metric.name]
-                else:
-                    returned = metric.function(*inputs.copies())
-                if isinstance(returned, BaseException):
-                    raise returned
-                values = _values_of(metric, returned, taken_keys)
-                entries |= values
-            except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
-                values = _nulls_of(metric, entries)
-                entries |= values
-                entries[f"{metric.name}_error"] = _describe_error(error)
+            values, error = _evaluate(metric, inputs, async_outcomes, entries)
+            entries |= values
+            if error is not None:
+                entries[f"{metric.name}_error"] = error
             outputs += values
             if _gives_fractions(metric):
                 fractions += values
@@ -173,6 +161,36 @@ class CodeMetrics:
         evaluation.result = None
         steps = inputs.result.get("actual_steps") or []
         count_metrics(evaluation, inputs.result | entries, steps)
+
+
+def _evaluate(
+    metric: CodeMetric,
+    inputs: Inputs,
+    async_outcomes: Mapping[str, Any],
+    previous_entries: Mapping[str, Any],
+) -> tuple[dict[str, Any], str | None]:
+    """Return the values of a metric by their keys in the result, and its error.
+
+    The error is None if the metric succeeded; otherwise, the values are null.
+
+    Args:
+        metric: the metric.
+        inputs: what the metric is called with, unless it is async.
+        async_outcomes: what each async metric returned or raised, by its name.
+        previous_entries: entries of other metrics, whose keys the values may not have.
+    """
+    try:
+        outcome: Any
+        if metric.is_async:
+            outcome = async_outcomes[metric.name]
+        else:
+            outcome = metric.function(*inputs.copies())
+        if isinstance(outcome, BaseException):
+            raise outcome
+        taken_keys = (inputs.result, previous_entries, RESULT_KEYS)
+        return _values_of(metric, outcome, taken_keys), None
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
+        return _nulls_of(metric, previous_entries), _describe_error(error)
 
 
 def _gives_fractions(metric: CodeMetric) -> bool:
@@ -188,7 +206,7 @@ class Inputs:
     """
 
     def __init__(self, evaluation: Evaluation) -> None:
-        """Prepare the inputs for a complete evaluation."""
+        """Encode the response and the result of a complete evaluation, to be copied later."""
         assert evaluation.response is not None  # noqa: S101  (it was read)
         self._question = evaluation.question
         self.result = msgspec.structs.replace(

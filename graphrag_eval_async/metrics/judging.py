@@ -204,6 +204,7 @@ class Judging:
         prompts_by_metric = [[metric.name, *metric.prompts] for metric in self._metrics]
         to_hash: list[Any] = [prompts_by_metric]
         if is_own:
+            # The identity of the judge is not known, so it cannot change the hash.
             to_hash.append(None)
         else:
             to_hash.append(first_judge.fingerprint)
@@ -242,7 +243,7 @@ class Judging:
         self,
         question: Question,
         fields: Mapping[str, Any],
-        groups: Sequence[Sequence[Mapping[str, Any]]] | None,
+        reference_groups: Sequence[Sequence[Mapping[str, Any]]] | None,
         matches: Sequence[tuple[int, int, int]],
     ) -> Plan | None:
         """Return what to judge for a response, or None if no metric applies.
@@ -250,18 +251,19 @@ class Judging:
         Args:
             question: the question.
             fields: the fields of the response.
-            groups: the reference steps, in groups.
+            reference_groups: the reference steps, in groups; None if there are none.
             matches: matched steps: the index of the group, the index of the reference step in the
                 group, and the index of the actual step.
         """
         matched_steps = {}
-        if groups:
+        if reference_groups:
             for group_index, reference_index, actual_index in matches:
-                matched_steps[actual_index] = groups[group_index][reference_index]
+                group = reference_groups[group_index]
+                matched_steps[actual_index] = group[reference_index]
         case = Case(
             question=question.text,
             reference_answer=question.reference_answer,
-            reference_steps=groups,
+            reference_steps=reference_groups,
             actual_answer=fields.get("actual_answer"),
             actual_steps=fields.get("actual_steps"),
             matches=matched_steps,
@@ -432,6 +434,7 @@ async def _ask_all(tasks: Sequence[tuple[Task, Calls]], result_calls: Calls) -> 
     outcomes: list[dict[str, Any] | JudgeError] = [late] * len(tasks)
 
     async def compute(index: int, task: Task, calls: Calls) -> None:
+        """Compute a task, and set its outcome: entries or the error of the judge."""
         assert task.score is not None  # noqa: S101  (a plan has no other tasks)
         try:
             outcomes[index] = await task.score(calls)

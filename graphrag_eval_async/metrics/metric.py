@@ -94,6 +94,7 @@ class Metric(NamedTuple):
         """
 
         def make_tasks(case: Case) -> list[Task]:
+            """Return the one task for a response."""
             if applies(case):
                 return [Task(name, score=partial(score, case))]
             return [Task(name, score=None)]

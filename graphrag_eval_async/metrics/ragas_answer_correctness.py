@@ -70,6 +70,7 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     prompts.append(f"weights {config.weights}, beta {config.beta}, threshold {config.threshold}")
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Return the value, the counts of statements, and the similarity if it has a weight."""
         counts, similarity = await together(
             count_statements(case, calls), _similarity_of_answers(config, case, calls)
         )

@@ -11,7 +11,7 @@ from enum import Enum
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 from graphrag_eval_async.errors import ConfigError, describe
 from graphrag_eval_async.metrics.ragas_metric import takes_conversation
@@ -129,8 +129,8 @@ def _declared_type(kind: type, parameter: Parameter) -> Any:
     """Return the type that a class declares for a parameter of its constructor; `Any` if none."""
     if parameter.annotation is Parameter.empty:
         return Any
-    # An annotation may be text, and names are then those of the module of the class or of one of
-    # its bases, as a dataclass inherits fields.
+    # An annotation may be text with names of the module of the class, or of the module of a base
+    # from which a dataclass inherits the field.
     annotated = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     for base in kind.__mro__:
         names_in_module = vars(sys.modules[base.__module__])
@@ -173,19 +173,13 @@ def _check_type(place: str, value: Any, declared_type: Any) -> None:
         )
     except PydanticUserError:
         return
-    accepted_forms = [value]
-    if isinstance(value, tuple):
-        accepted_forms = [list(value), value]
-    errors = []
-    for form in accepted_forms:
-        try:
-            adapter.validate_python(form, strict=True)
-        except ValidationError as error:
-            errors.append(error)
-        else:
-            return
-    first_problem = errors[0].errors()[0]
-    raise ConfigError([_describe_type_error(place, first_problem)])
+    if isinstance(value, tuple) and get_origin(declared_type) is list:
+        value = list(value)
+    try:
+        adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        first_problem = error.errors()[0]
+        raise ConfigError([_describe_type_error(place, first_problem)]) from None
 
 
 def _describe_type_error(place: str, problem: Mapping[str, Any]) -> str:

@@ -109,6 +109,7 @@ async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, 
     template = _load_prompt(metric, prompt)
 
     def make_messages() -> list[Message]:
+        """Return the prompt with its data filled in."""
         try:
             model = template.input_model(**data)
             filled_in = model.model_dump_json(indent=4, exclude_none=True)
@@ -160,6 +161,7 @@ def format_of_model(model: Any) -> ResponseFormat[Any]:
     from pydantic import ValidationError
 
     def read_reply(reply: Any) -> Any:
+        """Return a reply as the output model; raise a `ValueError` if it does not fit."""
         try:
             output = model.model_validate(reply)
         except ValidationError as error:

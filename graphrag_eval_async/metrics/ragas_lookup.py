@@ -145,7 +145,7 @@ def make_ragas_metrics(
 def make_ragas_metric(
     name: str, section: RagasMetricConfig, class_or_object: Any = None
 ) -> RagasMetric:
-    """Make a metric of ragas that asks our models, and check that it can run; imports ragas.
+    """Make a metric of ragas that asks our judge, and check that it can run; imports ragas.
 
     Args:
         name: the metric's name in the configuration.
@@ -168,7 +168,7 @@ def make_ragas_metric(
         metric = _construct(place, class_or_object, arguments)
         constants = {key: value for key, value in constants.items() if key not in arguments}
     else:
-        metric = _copy_with_our_models(class_or_object)
+        metric = _copy_with_judge(class_or_object)
     _initialize_older(metric)
 
     # Check that it can run, and read what it needs.
@@ -227,7 +227,7 @@ def _check_usable(place: str, metric: Any) -> None:
     kind = type(metric).__name__
     if kind.startswith("MultiModal"):
         raise ConfigError([f"{place}: {kind} needs images, which responses lack"])
-    # The length of the list that a metric gives, instead of values that are allowed.
+    # Here, an int is not an allowed value, but the length of the list that the metric gives.
     if isinstance(getattr(metric, "allowed_values", None), int):
         raise ConfigError([f"{place}: a metric that gives a list cannot be a score"])
     check_late_packages(place, metric)
@@ -307,7 +307,8 @@ def names_of_metrics() -> list[str]:
 def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments to make a metric of class `kind` with: those that the class takes.
 
-    Our models are added, and the metric's own name if the class needs a name.
+    Added are an LLM and embeddings that ask our judge, and the metric's own name if the class needs
+    a name.
 
     Args:
         name: the metric's name in the configuration.
@@ -326,7 +327,7 @@ def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -
         if key not in parameters:
             continue
         if key == "allowed_values" and _is_range(value):
-            # A list of numbers would be the texts that a metric may give.
+            # Ragas takes a tuple for a range, and a list for the texts that a metric may give.
             taken[key] = tuple(value)
         else:
             taken[key] = member_of_enum(f"{place}.{key}", value, parameters[key].default)
@@ -364,8 +365,8 @@ def _construct(place: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
         raise ConfigError([f"{place}: {kind.__name__} cannot be made: {problem}"]) from error
 
 
-def _copy_with_our_models(metric: Any) -> Any:
-    """Return a copy of a metric of ragas that asks our models, as do the metrics that it uses."""
+def _copy_with_judge(metric: Any) -> Any:
+    """Return a copy of a metric of ragas that asks our judge, as do the metrics that it uses."""
     from graphrag_eval_async.metrics.ragas_models import EMBEDDINGS, LLM
 
     copied = copy.copy(metric)
@@ -375,7 +376,7 @@ def _copy_with_our_models(metric: Any) -> Any:
         elif name == "embeddings":
             copied.embeddings = EMBEDDINGS
         elif is_ragas_metric(value):
-            setattr(copied, name, _copy_with_our_models(value))
+            setattr(copied, name, _copy_with_judge(value))
     return copied
 
 
@@ -446,7 +447,7 @@ def _limits(metric: Any) -> tuple[float, float] | None:
 
 @cache
 def metric_of_collections(name: str) -> Any:
-    """Return a metric of `ragas.metrics.collections` with our models, for built-in metrics.
+    """Return a metric of `ragas.metrics.collections` that asks our judge, for built-in metrics.
 
     Each metric is made once a process. It keeps no state, so all calls may share it.
     """

@@ -47,7 +47,7 @@ class Outcome:
 
 
 async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Outcome:
-    """Run a metric of ragas that has our models, and return its value, reason and replies.
+    """Run a metric of ragas that asks our judge, and return its value, reason and replies.
 
     Args:
         metric: the metric, an object.
@@ -174,7 +174,7 @@ class RagasMetric:
         limits: the least and the greatest value; None if ragas does not say.
         gives_text: whether its values are texts.
         lower_is_better: whether lower values are better.
-        metric: the object of ragas, which has our models.
+        metric: the object of ragas, which asks our judge.
         path: the name or the path of its class.
     """
 
@@ -236,8 +236,8 @@ class RagasMetric:
     def _inputs(self, case: Case) -> dict[str, Any]:
         """Return the inputs that the metric takes, by name.
 
-        They are those that a response and its question have, and the constants, which come first if
-        both have one of a name.
+        These are the inputs that a response and its question have, and the constants. A constant
+        replaces an input of the same name.
         """
         inputs = read_inputs(case, self.takes, is_conversation=takes_conversation(self.metric))
         inputs.update(self.constants)

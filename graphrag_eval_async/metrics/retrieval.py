@@ -313,6 +313,7 @@ def _retrieval_metric(
         score_functions = {"_recall": _score_recall, "_precision": _score_precision}
 
     def make_tasks(case: Case) -> list[Task]:
+        """Return the tasks for a response; those of a step without inputs are skipped."""
         tasks = []
         for index, step in enumerate(case.actual_steps or ()):
             if not is_retrieval(step):
@@ -322,6 +323,7 @@ def _retrieval_metric(
                 name, case, index=index, texts=texts or (), shares_calls=shares_calls
             )
             if retrieved is None:
+                # The metric needs a matched reference step, and this step has none.
                 continue
             has_inputs = texts is not None and has_text(case.question, retrieved.reference)
             for part, score in score_functions.items():

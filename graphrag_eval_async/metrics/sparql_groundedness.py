@@ -210,7 +210,8 @@ def _read_evidence(question: str, answer: str, steps: Sequence[Mapping[str, Any]
     readable_tables = [table for table in tables if table is not None]
     cells = _distinct_cells(readable_tables)
 
-    # Names in the answer. Numbers within these names are not values of their own.
+    # Names in the answer. They are cut out, the longest first, since numbers and shorter names
+    # within them are not values of their own.
     text = _without_list_markers(answer).casefold()
     names = _names_in(text, cells, question)
     for name in sorted(names, key=len, reverse=True):
@@ -287,6 +288,7 @@ def _numbers_of_answer(text: str, question: str) -> list[Number]:
         if number.text in question_digits:
             continue
         if not any(_are_equal(number, asked) for asked in question_numbers):
+            # Numbers that are written differently, such as 1000 and 1e3, have equal readings.
             numbers_by_readings.setdefault(number.readings, number)
     return list(numbers_by_readings.values())
 
@@ -366,5 +368,7 @@ def _rounds_to(row_number: float, reading: Reading) -> bool:
     # No other number is rounded to 0.
     if reading.value == 0:
         return False
+    # Smaller numbers would lose too many digits, and larger ones are not exact.
     may_be_rounded = reading.least <= abs(row_number) < MAX_ROUNDED
-    return may_be_rounded and abs(row_number - reading.value) <= reading.half
+    half_of_last_digit = reading.half
+    return may_be_rounded and abs(row_number - reading.value) <= half_of_last_digit
