@@ -199,8 +199,8 @@ films-of-tati 0.0
   for true. `strictness` and `max_retries` must be at least 1.
 - A response without an input that a metric needs is skipped: `faith_reason` is `skipped: needs retrieved_contexts`.
 - The first failed call ends a metric and is its error. NaN is no value.
-- `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`, but not `NoiseSensitivity`, where
-  lower is better. Cosines may be negative, so they count as unbounded.
+- `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`. Cosines may be negative, so they count as
+  unbounded. Of `NoiseSensitivity`, lower is better: `compare` says so, and decides it only if `primary` names it.
 
 ## Inputs
 

@@ -392,8 +392,9 @@ def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
 def _names_by_kind(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, list[str]]:
     """Return names of values of custom evaluations and of `metrics` of ragas, by kind.
 
-    "outputs" has all names, "fractions" those of numbers from 0 to 1 by definition, and "texts"
-    those of texts. A kind without names is absent.
+    "outputs" has all names, "fractions" those of numbers from 0 to 1 by definition, "texts" those
+    of texts, and "lower_is_better" those whose lower values are better. A kind without names is
+    absent.
     """
     names = kinds_of_outputs(config.custom_evaluations)
     for metric in metrics:
@@ -402,6 +403,8 @@ def _names_by_kind(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, 
             names.setdefault("fractions", []).append(metric.name)
         if metric.gives_text:
             names.setdefault("texts", []).append(metric.name)
+        if metric.lower_is_better:
+            names.setdefault("lower_is_better", []).append(metric.name)
     return names
 
 

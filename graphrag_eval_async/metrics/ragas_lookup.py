@@ -189,7 +189,7 @@ def make_ragas_metric(
         asks_embeddings=asks_embeddings,
         limits=limits,
         gives_text=isinstance(getattr(metric, "allowed_values", None), list),
-        lower_is_better=type(metric).__name__ in LOWER_IS_BETTER,
+        lower_is_better=any(base.__name__ in LOWER_IS_BETTER for base in type(metric).__mro__),
         metric=metric,
         path=section.metric,
     )

@@ -22,6 +22,7 @@ from graphrag_eval_async import (
     Evaluator,
     JudgeError,
     UsageError,
+    compare,
     evaluate_agent,
     evaluate_file,
     evaluate_stream,
@@ -649,3 +650,12 @@ async def test_a_condition_can_decide_a_fraction() -> None:
     similarity: Any = {"judge": Judge(), "config": {"ragas": {"alike": "SemanticSimilarity"}}}
     with pytest.raises(UsageError, match="alike"):
         evaluate_stream(REFERENCE, [RESPONSE], until="alike >= 0.2", **similarity)
+
+
+async def test_the_direction_of_a_metric_is_in_results() -> None:
+    result = await evaluate(noise="NoiseSensitivity", recall="ContextRecall")
+    assert result["judge"]["lower_is_better"] == ["noise"]
+    assert result["judge"]["fractions"] == ["recall"]
+    row = compare([result], [result | {"noise": 1.0}])["overall"]["noise"]
+    assert row["direction"] == "lower is better"
+    assert row["losses"] == 1
