@@ -117,7 +117,9 @@ class Output:
         says_fraction = STARTS_WITH_FRACTION.match(description) is not None
         if says_fraction and isinstance(config, str):
             types = ("number",)
-        return cls(description, types, is_fraction=says_fraction and types == ("number",))
+        # A section may say of a string that it is a fraction.
+        is_fraction = says_fraction and types == ("number",)
+        return cls(description, types, is_fraction)
 
     @property
     def allowed_values(self) -> str:
@@ -141,7 +143,8 @@ class Output:
         if "number" not in self.types or not _is_number(value):
             return False
         if self.is_fraction:
-            return bool(0 <= value <= 1)
+            is_in_range: bool = 0 <= value <= 1
+            return is_in_range
         return True
 
 

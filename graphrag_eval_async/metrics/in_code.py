@@ -66,17 +66,18 @@ class CodeMetrics:
             self.seconds = limits.result_timeout_sec
         self._slots = asyncio.Semaphore(limits.max_concurrency)
 
-    def paths(self, user: str) -> dict[str, str]:
+    def paths(self, importer: str) -> dict[str, str]:
         """Return the path by which each metric can be imported, by name of the metric.
 
         Raises:
-            UsageError: a metric has no path. The message says that `user` needs it.
+            UsageError: a metric has no path. The message says that `importer`, such as an option,
+                needs it.
         """
         paths = {}
         for metric in self._metrics:
             if metric.path is None:
                 raise UsageError(
-                    f"metrics[{metric.name!r}]: {user} imports it by its path, and "
+                    f"metrics[{metric.name!r}]: {importer} imports it by its path, and "
                     f"{metric.function!r} has none; define it at the top of a module"
                 )
             paths[metric.name] = metric.path
@@ -209,6 +210,8 @@ class Inputs:
         """Encode the response and the result of a complete evaluation, to be copied later."""
         assert evaluation.response is not None  # noqa: S101  (it was read)
         self._question = evaluation.question
+        # The sample and the source depend on the run, so metrics do not get them. Without `result`,
+        # the dict is made anew.
         self.result = msgspec.structs.replace(
             evaluation, result=None, sample=None, source=None
         ).as_dict()
@@ -234,7 +237,7 @@ def _values_of(
     Args:
         metric: the metric.
         returned: a number, a dict of numbers, or None.
-        taken_keys: keys that the result has already, or that have another meaning.
+        taken_keys: collections of keys that the result has already, or that have another meaning.
 
     Raises:
         TypeError: the metric returned an awaitable.

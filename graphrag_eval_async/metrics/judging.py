@@ -28,7 +28,7 @@ from graphrag_eval_async.metrics.ragas_lookup import (
     can_be_imported,
     make_ragas_metrics,
 )
-from graphrag_eval_async.metrics.retrieval import metrics_sharing_calls, share_calls
+from graphrag_eval_async.metrics.retrieval import can_share_calls, metrics_sharing_calls
 from graphrag_eval_async.records.decoding import copy_json
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def built_in_metrics(config: Config) -> list[Metric]:
     metrics = {name: make_metric(name, section) for name, section in config.metrics.items()}
     answer = config.retrieval_answer
     context = config.retrieval_context
-    if share_calls(answer, context):
+    if can_share_calls(answer, context):
         # These replace both retrieval metrics, in the same places.
         metrics.update(metrics_sharing_calls(answer, context))
     return list(metrics.values())
@@ -78,9 +78,9 @@ def _all_metrics(config: Config, ragas_metrics: Sequence[RagasMetric]) -> list[M
 
 
 def loader(config: Config) -> Callable[[], None]:
-    """Return a function that imports the packages that the metrics need."""
-    needs_ragas = any(section.needs_ragas for section in config.metrics.values())
-    if needs_ragas or config.ragas:
+    """Return a function that imports the packages that the configured metrics need."""
+    some_need_ragas = any(section.needs_ragas for section in config.metrics.values())
+    if some_need_ragas or config.ragas:
         return load_ragas
     return _load_nothing
 
@@ -291,6 +291,7 @@ class Judging:
         calls = Calls.for_result(session)
         # Opening a judge imports, in a thread, what the metrics need.
         await session.open()
+        # Only a few results start in each iteration of the event loop, so that it stays responsive.
         await session.starts.turn()
         # A cancellation may arrive only after the first call is sent, so look once more.
         if session.is_dropping:
@@ -342,7 +343,10 @@ class Judging:
 
 
 def _panels_by_metric(config: Config) -> dict[str, Panel]:
-    """Return the judges of each metric, by the name of the metric."""
+    """Return the panel of each metric, by the name of the metric.
+
+    A panel has the judges of a metric, how they vote, and the keys of the metric's scores and error.
+    """
     panels = {}
     for name, section in config.metrics.items():
         declared = JUDGED_BY_NAME[name]

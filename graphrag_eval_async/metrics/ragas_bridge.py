@@ -143,7 +143,8 @@ def _load_prompt(metric: str, name: str) -> RagasPrompt:
     """Return the prompt of class `name` of a metric of ragas, split where data are filled in."""
     module = import_module(f"ragas.metrics.collections.{metric}.util")
     prompt = getattr(module, name)
-    # Fill in a character that no prompt has, to find the place of the data.
+    # To find the place of the data, fill in a character that no prompt has. The prompt asks its
+    # data for their JSON.
     mark = "\0"
     marked_data = SimpleNamespace(model_dump_json=lambda **_: mark)
     head, _, tail = prompt().to_string(marked_data).rpartition(mark)

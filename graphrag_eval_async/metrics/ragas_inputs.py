@@ -45,12 +45,13 @@ def read_inputs(case: Case, names: Collection[str], *, is_conversation: bool) ->
             ignored.
         is_conversation: whether `user_input` is all messages, not the question alone.
     """
+    readers = dict(INPUT_READERS)
+    if is_conversation:
+        readers["user_input"] = _conversation
     inputs = {}
-    for name, read_input in INPUT_READERS.items():
+    for name, read_input in readers.items():
         if name not in names:
             continue
-        if name == "user_input" and is_conversation:
-            read_input = _conversation
         value = read_input(case)
         if value:
             inputs[name] = value

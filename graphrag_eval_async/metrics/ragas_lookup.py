@@ -307,8 +307,8 @@ def names_of_metrics() -> list[str]:
 def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments to make a metric of class `kind` with: those that the class takes.
 
-    Added are an LLM and embeddings that ask our judge, and the metric's own name if the class needs
-    a name.
+    An LLM and embeddings that ask our judge replace those in `arguments`. If the class needs a name,
+    it gets that of the metric.
 
     Args:
         name: the metric's name in the configuration.
@@ -322,9 +322,10 @@ def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -
 
     place = f"ragas.{name}.arguments"
     parameters = parameters_by_name(kind)
+    our_models = {"llm": LLM, "embeddings": EMBEDDINGS}
     taken: dict[str, Any] = {}
     for key, value in arguments.items():
-        if key not in parameters:
+        if key not in parameters or key in our_models:
             continue
         if key == "allowed_values" and _is_range(value):
             # Ragas takes a tuple for a range, and a list for the texts that a metric may give.
@@ -335,11 +336,8 @@ def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -
 
     if "name" in parameters and parameters["name"].default is Parameter.empty:
         taken.setdefault("name", name)
-    if "llm" in parameters:
-        taken["llm"] = LLM
-    if "embeddings" in parameters:
-        taken["embeddings"] = EMBEDDINGS
-    return taken
+    taken_models = {key: model for key, model in our_models.items() if key in parameters}
+    return taken | taken_models
 
 
 def _is_range(value: Any) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -34,7 +34,7 @@ from graphrag_eval_async.metrics.retrieved import NO_TEXT, is_retrieval, texts_o
 from graphrag_eval_async.steps.retrieval import average_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
 
@@ -249,6 +249,10 @@ class SupportedText(NamedTuple):
     text: str
 
 
+ScoreFunction: TypeAlias = "Callable[[RetrievedTexts, Calls], Awaitable[dict[str, Any]]]"
+"""Asks a judge about a retrieval step, and returns the entries of recall, precision or both."""
+
+
 def retrieval_answer(config: RetrievalAnswerConfig) -> Metric:
     """Return the metric `retrieval_answer`, which makes calls of its own.
 
@@ -266,7 +270,7 @@ def retrieval_context(config: RetrievalContextConfig) -> Metric:
     return _retrieval_metric(CONTEXT, config, shares_calls=False)
 
 
-def share_calls(
+def can_share_calls(
     answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None
 ) -> bool:
     """Return whether one call can judge both metrics of retrieval steps.
@@ -300,9 +304,8 @@ def _retrieval_metric(
         config: the section of the metric.
         shares_calls: whether the other metric of retrieval steps makes the same calls.
     """
-    # A task scores recall and precision, or only one of them. These are the functions that score,
-    # by the suffix that tells the tasks apart.
-    score_functions: dict[str, Any]
+    # In one call, a task scores both recall and precision; otherwise, each has its own task.
+    score_functions: dict[str, ScoreFunction]
     if config.mode == "joint":
         prompts = [f"joint, seed {config.seed}", *PROMPT.texts]
         if shares_calls:
@@ -312,26 +315,39 @@ def _retrieval_metric(
         prompts = ragas_prompts(name, "ContextRecallPrompt", "ContextPrecisionPrompt")
         score_functions = {"_recall": _score_recall, "_precision": _score_precision}
 
-    def make_tasks(case: Case) -> list[Task]:
-        """Return the tasks for a response; those of a step without inputs are skipped."""
-        tasks = []
-        for index, step in enumerate(case.actual_steps or ()):
-            if not is_retrieval(step):
-                continue
-            texts = texts_of(step)
-            retrieved = _retrieved_texts(
-                name, case, index=index, texts=texts or (), shares_calls=shares_calls
-            )
-            if retrieved is None:
-                # The metric needs a matched reference step, and this step has none.
-                continue
-            has_inputs = texts is not None and has_text(case.question, retrieved.reference)
-            for part, score in score_functions.items():
-                score_step = partial(score, retrieved) if has_inputs else None
-                tasks.append(Task(name, score_step, part, index))
-        return tasks
-
+    make_tasks = partial(_make_tasks, name, score_functions, shares_calls)
     return Metric(name, prompts, make_tasks)
+
+
+def _make_tasks(
+    name: str, score_functions: Mapping[str, ScoreFunction], shares_calls: bool, case: Case
+) -> list[Task]:
+    """Return the tasks of a metric for the successful retrieval steps of a response.
+
+    The tasks of a step are skipped if the question, the texts of the step or the reference are not
+    known. If a step has nothing to be compared with, there is no task.
+
+    Args:
+        name: `ANSWER` or `CONTEXT`.
+        score_functions: functions that score a step, by the part of the metric that they give.
+        shares_calls: whether the other metric of retrieval steps makes the same calls.
+        case: the response and its question.
+    """
+    tasks = []
+    for index, step in enumerate(case.actual_steps or ()):
+        if not is_retrieval(step):
+            continue
+        texts = texts_of(step)
+        retrieved = _retrieved_texts(
+            name, case, index=index, texts=texts or (), shares_calls=shares_calls
+        )
+        if retrieved is None:
+            continue
+        has_inputs = texts is not None and has_text(case.question, retrieved.reference)
+        for part, score in score_functions.items():
+            score_step = partial(score, retrieved) if has_inputs else None
+            tasks.append(Task(name, score_step, part, index))
+    return tasks
 
 
 def _retrieved_texts(

@@ -339,9 +339,12 @@ def count_words(response: str) -> float:
     return len(response.split())
 
 
+OTHER_MODEL: Any = object()
+
 GIVEN: dict[str, tuple[Any, Any]] = {
     "class": (collections.ContextPrecision, 0.9999999999),
     "partial": (partial(collections.FactualCorrectness, mode="precision"), 1.0),
+    "partial with a model": (partial(collections.ContextRecall, llm=OTHER_MODEL), 1.0),
     "object": (collections.ContextRecall(llm=ScriptedLLM(Script(lambda *_: None))), 1.0),
     "own class": (Brevity, 1 / 6),
     "own object": (Brevity(), 1 / 6),
