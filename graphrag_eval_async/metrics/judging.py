@@ -336,6 +336,7 @@ class Judging:
         for error in errors:
             if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
                 raise error
+            # At its end, a run shows one example of each kind of error.
             session.usage.examples.setdefault(error.kind, error.message)
         if errors:
             outcome = errors[0].kind

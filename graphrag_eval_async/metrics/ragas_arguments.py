@@ -109,10 +109,12 @@ def check_inputs(place: str, metric: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def check_late_packages(place: str, metric: Any) -> None:
-    """Check that the package is installed which a metric of ragas imports with its first value.
+    """Check that a metric of ragas does not lack the package that it imports with its first value.
+
+    Most metrics import no package so late.
 
     Raises:
-        ConfigError: it is not installed. The message begins with `place`.
+        ConfigError: the package is not installed. The message begins with `place`.
     """
     for base in type(metric).__mro__:
         package = LATE_PACKAGES.get(base.__name__)
@@ -126,7 +128,10 @@ def check_late_packages(place: str, metric: Any) -> None:
 
 
 def _declared_type(kind: type, parameter: Parameter) -> Any:
-    """Return the type that a class declares for a parameter of its constructor; `Any` if none."""
+    """Return the type that a class declares for a parameter of its constructor or its method.
+
+    `Any` if it declares none, or one that cannot be found at run time.
+    """
     if parameter.annotation is Parameter.empty:
         return Any
     # An annotation may be text with names of the module of the class, or of the module of a base

@@ -106,7 +106,10 @@ def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
 
 
 def can_be_imported(metric: Any) -> bool:
-    """Return whether another process can import a metric by its path; only a class may be."""
+    """Return whether another process can import a metric of ragas by the path of its class.
+
+    Objects cannot be imported, as they may differ from new objects of their class.
+    """
     if not isclass(metric):
         return False
     try:

@@ -59,8 +59,8 @@ async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Ou
     """
     from graphrag_eval_async.metrics.ragas_models import MetricRun
 
-    # A metric may want to embed texts without waiting. Then it fails, we embed the texts, and it
-    # runs again with their vectors; equal calls to the LLM share the replies of the first run.
+    # A metric may want vectors of texts without waiting. Then the run fails, we embed the texts, and
+    # the metric runs again with the vectors. Its calls to the LLM share the replies of the first run.
     vectors: dict[str, list[float]] = {}
     while True:
         run = MetricRun(calls, vectors)

@@ -329,7 +329,8 @@ def _make_tasks(
 
     Args:
         name: `ANSWER` or `CONTEXT`.
-        score_functions: functions that score a step, by the part of the metric that they give.
+        score_functions: functions that score a step, by the suffix of what they give: "_recall",
+            "_precision", or "" for both.
         shares_calls: whether the other metric of retrieval steps makes the same calls.
         case: the response and its question.
     """
