@@ -21,7 +21,7 @@ from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.catalogue.judged import CORRECTNESS_INPUTS
 from graphrag_eval_async.judge.protocol import format_of
 from graphrag_eval_async.metrics.answer_correctness import INSTRUCTIONS, REPLY, AnswerClaims
-from graphrag_eval_async.metrics.metric import fill, messages
+from graphrag_eval_async.metrics.metric import build_messages, replace_placeholders
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -102,7 +102,7 @@ async def bare(base_url: str, requests: list[dict[str, Any]], load: Load) -> Tim
 def requests_like_ours(number: int) -> list[dict[str, Any]]:
     """What the SDK is to send for as many responses."""
     instructions, schema = (
-        f"{fill(INSTRUCTIONS, CORRECTNESS_INPUTS)}\n\n{REPLY}",
+        f"{replace_placeholders(INSTRUCTIONS, CORRECTNESS_INPUTS)}\n\n{REPLY}",
         format_of(AnswerClaims).schema,
     )
     described = {"name": schema["title"], "strict": True, "schema": schema}
@@ -115,11 +115,12 @@ def requests_like_ours(number: int) -> list[dict[str, Any]]:
             question["reference_answer"],
             response(index)["actual_answer"],
         )
+        blocks = dict(zip(CORRECTNESS_INPUTS, texts, strict=True))
         request = {
             "model": "gpt-4o-mini",
             "temperature": 0.0,
             "max_tokens": 4096,
-            "messages": messages(instructions, dict(zip(CORRECTNESS_INPUTS, texts, strict=True))),
+            "messages": build_messages(instructions, blocks),
             "response_format": {"type": "json_schema", "json_schema": described},
         }
         found.append(request)

@@ -171,6 +171,10 @@ ragas:
 Results then have `faith`, `factual` and `tone`, with `_reason`, `_error` and `_cost`. Metrics ask the models of
 the configuration, so [limits, retries, the budget, prices and the cache](judges.md#limits-and-cost) apply to them.
 
+No other metric is on here: a configuration that names metrics turns on only these, so `answer_correctness` would need
+its own section. `ragas: {}` names no metric, so the defaults stay on: `answer_correctness` and, with an embedding
+model, `answer_relevance`.
+
 In Python, `metrics` takes classes, partials of classes, and objects, which then ask your judge instead of their own model:
 
 ```python
@@ -190,11 +194,13 @@ films-of-tati 0.0
 - A name is looked up in `ragas.metrics.collections`, then in the older `ragas.metrics`. A path such as
   `ragas.metrics:Faithfulness` or `mypackage.mymodule:MyMetric` finds any other class or object.
 - A wrong name, a missing package or a wrong argument is a `ConfigError` before the first call. So ragas, whose import takes
-  seconds, is imported when the stream or the evaluator is made.
+  seconds, is imported when the stream or the evaluator is made. `validate --config` reports the same problems.
+- Arguments must have the types that ragas declares: `strict_order: "no"` is an error, since ragas would take the text
+  for true. `strictness` and `max_retries` must be at least 1.
 - A response without an input that a metric needs is skipped: `faith_reason` is `skipped: needs retrieved_contexts`.
 - The first failed call ends a metric and is its error. NaN is no value.
-- `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`, but not `NoiseSensitivity`, where
-  lower is better. Cosines may be negative, so they count as unbounded.
+- `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`. Cosines may be negative, so they count as
+  unbounded. Of `NoiseSensitivity`, lower is better: `compare` says so, and decides it only if `primary` names it.
 
 ## Inputs
 
@@ -222,13 +228,13 @@ RAGAS_IMPOSSIBLE = {
 }
 """What metrics need that are not made for the table."""
 
-RAGAS_ARGUMENTS = {
-    "AspectCritic": ["definition"],
-    "InstanceRubrics": ["rubrics"],
-    "InstanceSpecificRubrics": ["rubrics"],
-    "SimpleCriteriaScore": ["definition"],
-    "TopicAdherence": ["reference_topics"],
-    "TopicAdherenceScore": ["reference_topics"],
+RAGAS_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AspectCritic": {"definition": "Is the answer polite?"},
+    "InstanceRubrics": {"rubrics": {"score1_description": "wrong"}},
+    "InstanceSpecificRubrics": {"rubrics": {"score1_description": "wrong"}},
+    "SimpleCriteriaScore": {"definition": "How polite is the answer?"},
+    "TopicAdherence": {"reference_topics": ["energy"]},
+    "TopicAdherenceScore": {"reference_topics": ["energy"]},
 }
 """Arguments without which metrics cannot be made."""
 
@@ -250,9 +256,7 @@ def ragas_metrics() -> str:
     from graphrag_eval_async.metrics.ragas_lookup import names_of_metrics
 
     inputs = [f"| `{name}` | {text} |" for name, text in INPUTS.items()]
-    # Lower case: ready-made objects of the older classes.
-    names = sorted(name for name in names_of_metrics() if name[0].isupper())
-    rows = [ragas_row(name) for name in names]
+    rows = [ragas_row(name) for name in sorted(names_of_metrics())]
     return RAGAS_HEAD + "\n".join(inputs) + "\n" + RAGAS_TABLE + "\n".join(rows) + "\n"
 
 
@@ -262,7 +266,7 @@ def ragas_row(name: str) -> str:
 
     if name in RAGAS_IMPOSSIBLE:
         return f"| `{name}` | {RAGAS_IMPOSSIBLE[name]} | | |"
-    arguments = dict.fromkeys(RAGAS_ARGUMENTS.get(name, ()), "x")
+    arguments = RAGAS_ARGUMENTS.get(name, {})
     section = model.RagasMetricConfig(metric=name, arguments=arguments)
     metric = make_ragas_metric("x", section)
     needs = [f"`{need}`" for need in metric.needs if need not in arguments]

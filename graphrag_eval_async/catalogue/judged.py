@@ -229,12 +229,22 @@ class SparqlGroundednessConfig(BuiltInConfig, frozen=True, kw_only=True):
 def _retrieval_metric(
     name: str, *, section: type[BuiltInConfig], about: str, needs: str
 ) -> JudgedMetric:
-    """Return a metric of retrieval steps: recall, precision and F1, each with its reason and
-    cost.
+    """Return the declaration of a metric of single retrieval steps.
+
+    Its values are recall, precision and F1, each with a reason, an error and a cost.
+
+    Args:
+        name: its section of the configuration.
+        section: what its section may have.
+        about: what its values are, for the page of judges.
+        needs: what a response and its question must have, in words.
     """
     recall = f"{name}_recall"
     precision = f"{name}_precision"
     f1 = f"{name}_f1"
+    other_keys = []
+    for value in (recall, precision, f1):
+        other_keys += [f"{value}_reason", f"{value}_error", f"{value}_cost"]
     return JudgedMetric(
         name=name,
         section=section,
@@ -243,11 +253,7 @@ def _retrieval_metric(
         about=about,
         needs=needs,
         in_all=True,
-        other_keys=tuple(
-            f"{value}{suffix}"
-            for value in (recall, precision, f1)
-            for suffix in ("_reason", "_error", "_cost")
-        ),
+        other_keys=tuple(other_keys),
         # Without recall or precision, there is no F1.
         errors={
             f"{name}_error": (recall, precision, f1),

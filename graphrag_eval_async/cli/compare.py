@@ -15,7 +15,7 @@ from graphrag_eval_async.catalogue.conditions import (
     check_bound,
     to_float,
 )
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE, lower_is_better, range_of
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, range_of
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
@@ -262,7 +262,7 @@ def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[st
         return CheckedGate(name, False, told)
     told = f"{gate.metric} {change_of(means)}: may get worse by at most {number(gate.most)}"
     told += _errors(gate.metric, drop)
-    worse = means["difference"] if lower_is_better(gate.metric) else -means["difference"]
+    worse = means["difference"] if drop.lower_is_better else -means["difference"]
     lacking = drop.lacking(gate.metric)
     return CheckedGate(name, worse <= gate.most + 1e-12 and not lacking, lacking + told)
 

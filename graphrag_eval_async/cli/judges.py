@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.metrics.ragas_metric import RagasMetric
     from graphrag_eval_async.stream import EvaluationStream
 
 
@@ -112,11 +113,22 @@ def never_judged(
 ) -> dict[str, str]:
     """Return the judged metrics that have no value, and why.
 
+    Metrics whose values are all texts are left out: aggregates do not say whether there are some.
+
     Args:
         config: the configuration.
         metrics: the metrics that have values.
-        failed: the metrics that lack some.
+        failed: the metrics that lack some values.
     """
+    reasons = _why_without_values(config, metrics, failed)
+    texts = _metrics_of_texts(config)
+    return {name: reason for name, reason in reasons.items() if name not in texts}
+
+
+def _why_without_values(
+    config: Config, metrics: Collection[str], failed: Collection[str]
+) -> dict[str, str]:
+    """Return the judged metrics that are not in `metrics`, and why; see `never_judged`."""
     with_values = _with_values(config, metrics)
     tried = _with_values(config, failed)
     reasons = {}
@@ -135,13 +147,31 @@ def _needs(config: Config) -> dict[str, str]:
     needs = {metric.name: metric.needs for metric in JUDGED if metric.name in config.metrics}
     for evaluation in config.custom_evaluations:
         needs[evaluation.name] = ", ".join(evaluation.inputs).replace("_", " ")
-    if config.ragas:
-        # The evaluation has imported ragas already.
-        from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metric
-
-        for name, section in config.ragas_metrics.items():
-            needs[name] = ", ".join(make_ragas_metric(name, section).needs)
+    for name, metric in _ragas_metrics(config).items():
+        needs[name] = ", ".join(metric.needs)
     return needs
+
+
+def _metrics_of_texts(config: Config) -> set[str]:
+    """Return the judged metrics whose values are all declared to be texts."""
+    from graphrag_eval_async.metrics.custom import kinds_of_outputs
+
+    names = {name for name, metric in _ragas_metrics(config).items() if metric.gives_text}
+    for evaluation in config.custom_evaluations:
+        texts = kinds_of_outputs([evaluation]).get("texts", [])
+        if len(texts) == len(evaluation.outputs):
+            names.add(evaluation.name)
+    return names
+
+
+def _ragas_metrics(config: Config) -> dict[str, RagasMetric]:
+    """Return the metrics of ragas in a configuration, by name."""
+    if not config.ragas:
+        return {}
+    # The evaluation has imported ragas already.
+    from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metrics
+
+    return {metric.name: metric for metric in make_ragas_metrics(config.ragas_metrics)}
 
 
 def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
@@ -164,7 +194,7 @@ def nothing_judged(
         return None
     if usage.errors:
         return _all_failed(usage)
-    reasons = never_judged(config, metrics, failed)
+    reasons = _why_without_values(config, metrics, failed)
     if not reasons or not usage.outcomes["skipped"]:
         return None
     text = "; ".join(f"{name} {reason}" for name, reason in reasons.items())

@@ -104,7 +104,8 @@ Input
   --strict
     Treat probable mistakes, such as unknown keys or step names, as problems.
   -c, --config FILE /aliases : cli.files:file_path
-    Configuration; its key `aliases` lists other step names.
+    Configuration; its key `aliases` lists other step names, and the metrics in
+    `ragas` are checked.
   --baseline FILE : cli.files:input_path
     Results of an earlier run, to compare with.
   --metric METRIC = steps_score

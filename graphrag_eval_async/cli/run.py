@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT
+from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, TEXT
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.judges import (
@@ -294,14 +294,15 @@ def _about_judge(
     notes = judging(model, run.usage)
     if "budget" in run.usage.errors:
         notes.append(f"to judge the rest, raise llm.limits.budget_usd{remedy}")
-    metrics = run.aggregates.snapshot()["micro"]
+    micro = run.aggregates.snapshot()["micro"]
     groups = run.aggregates._groups.values()
-    failed = {
-        what for group in groups for what, kind in group.outcomes if kind not in CAUSED_BY_AGENT
-    }
+    outcomes = {outcome for group in groups for outcome in group.outcomes}
+    texts = {name for name, kind in outcomes if kind == TEXT}
+    failed = {name for name, kind in outcomes if kind not in CAUSED_BY_AGENT} - texts
+    metrics = texts.union(micro)
     if ending.error is None:
         ending = ending._replace(error=nothing_judged(config, run.usage, metrics, failed))
-    if ending.error is None and metrics["number_of_success_samples"]:
+    if ending.error is None and micro["number_of_success_samples"]:
         never = never_judged(config, metrics, failed).items()
         notes += [f"not judged: {name} {why}" for name, why in never]
     return ending, notes

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
+    if given.config is not None:
+        _check_ragas_metrics(given.config)
     if given.no_reference is not None:
         if given.reference is not None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
@@ -65,6 +67,20 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         tell(sys.stdout, valid)
         return Exit.OK
     return _check(given, reference, given.responses, valid, interrupts)
+
+
+def _check_ragas_metrics(path: str) -> None:
+    """Check the metrics of ragas in a configuration file, as a run would.
+
+    Raises:
+        ConfigError: ragas is not installed, or a metric cannot be made.
+    """
+    sections = load_part(path, "ragas").ragas_metrics
+    if sections:
+        # It imports ragas, which takes seconds.
+        from graphrag_eval_async.metrics.ragas_lookup import make_ragas_metrics
+
+        make_ragas_metrics(sections)
 
 
 def _check(

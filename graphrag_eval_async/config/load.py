@@ -184,6 +184,8 @@ def load_part(path: str, key: str) -> Config:
     reader = Reader()
     part: Config = reader.section(Config, raw)
     _stop_at(reader.problems, path)
+    check_user_metrics(part, reader.problem)
+    _stop_at(reader.problems, path)
     return part
 
 

@@ -513,8 +513,9 @@ class Evaluator:
             judged = await self._judging.run(evaluation.plan, session)
             if judged is None:
                 return False
-            judged_values, evaluation.judged_steps, evaluation.provenance = judged
-            evaluation.judged = {**evaluation.judged, **judged_values}
+            evaluation.judged_steps = judged.steps
+            evaluation.provenance = judged.judge
+            evaluation.judged = {**evaluation.judged, **judged.result}
             if evaluation.facts is not None:
                 # The class of the failure depends on whether the judge finds the answer right.
                 evaluation.failure = failure_of(evaluation.facts, evaluation.judged)

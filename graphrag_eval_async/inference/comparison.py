@@ -40,7 +40,7 @@ from graphrag_eval_async.inference.verdicts import (
     non_inferiority,
     position,
 )
-from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.records.results import observe, outputs_where_lower_is_better
 from graphrag_eval_async.text import did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ class RunningComparison:
         self._questions: dict[str, Question] = {}
         self._runs = {side: _Run() for side in SIDES}
         self._fractions: set[str] = set()
+        self._lower_outputs: set[str] = set()
 
     def add_baseline(self, result: Mapping[str, Any]) -> None:
         """Add one result of the baseline; see `add`."""
@@ -129,6 +130,8 @@ class RunningComparison:
         question_id = seen.question_id
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
+        rendered = seen.as_dict()
+        lower_outputs = outputs_where_lower_is_better(rendered)
         question = self._questions.get(question_id)
         if question is None:
             question = self._questions[question_id] = Question()
@@ -138,7 +141,7 @@ class RunningComparison:
         # An output of the same name is dropped.
         values = [each for each in seen.values if each[0] != ERROR_RATE]
         values.append((ERROR_RATE, float(seen.failed)))
-        question.add(side, seen.template_id, values, reference_hash(seen.as_dict()))
+        question.add(side, seen.template_id, values, reference_hash(rendered))
         question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
         outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
         question.valueless.update(
@@ -147,6 +150,7 @@ class RunningComparison:
         question.add_sample(side, seen)
         self._runs[side].add(seen)
         self._fractions.update(seen.fractions)
+        self._lower_outputs.update(lower_outputs)
 
     @property
     def _shared(self) -> list[Question]:
@@ -171,7 +175,7 @@ class RunningComparison:
             "improvements": [
                 name for name, each in shared.items() if each.became_wrong(*SIDES[::-1])
             ],
-            "worse": _worse(shared),
+            "worse": _worse(shared, self._lower_outputs),
             **{f"only_in_{side}": names for side, names in lone.items()},
             "pending": {
                 side: [name for name, each in known if side in each.pending] for side in SIDES
@@ -206,7 +210,7 @@ class RunningComparison:
             template: paired(map(Question.sides, questions))
             for template, questions in by_template.items()
         }
-        rows = finished_rows(pairs, self._fractions, level, self._primary)
+        rows = finished_rows(pairs, self._fractions, level, self._primary, self._lower_outputs)
         self._test_values(found["without_pair"], level)
         return {
             "missing": found["missing"],  # First, since nothing else tells of these questions.
@@ -236,9 +240,9 @@ class RunningComparison:
         pairs: dict[Any, Any] = {
             tag: paired(map(Question.sides, own)) for tag, own in groups.items()
         }
-        rows: dict[Any, Any] = finished_rows(pairs, self._fractions, level, self._primary)[
-            "per_template"
-        ]
+        rows: dict[Any, Any] = finished_rows(
+            pairs, self._fractions, level, self._primary, self._lower_outputs
+        )["per_template"]
         per_tag: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for key, value in sorted(rows, key=tag_position):
             per_tag[key][value] = rows[key, value]
@@ -288,7 +292,8 @@ class RunningComparison:
             PairSums.of(found).means() if found else None,
             [pair.change for pair in found],
         )
-        return Drop(means, changes, failed, missing, results, fills)
+        lower = metric in self._lower_outputs or lower_is_better(metric)
+        return Drop(means, changes, failed, missing, results, fills, lower)
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests for the primary metrics that both sides requested, whether they have values
@@ -316,8 +321,13 @@ class RunningComparison:
         ]
 
 
-def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]:
-    """Return the questions in which the candidate is worse, by score, the worst first."""
+def _worse(
+    questions: Mapping[str, Question], lower_outputs: Collection[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the questions in which the candidate is worse, by score, the worst first.
+
+    Of `lower_outputs`, as of some built-in metrics, lower values are better.
+    """
     losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
         values, others = question.sides()
@@ -327,7 +337,8 @@ def _worse(questions: Mapping[str, Question]) -> dict[str, list[dict[str, Any]]]
                 mean_and_count(others[metric]),
             )
             change = change_between(baseline, candidate)
-            if change > 0 if lower_is_better(metric) else change < 0:
+            lower = metric in lower_outputs or lower_is_better(metric)
+            if change > 0 if lower else change < 0:
                 place = {"question_id": question_id, "template_id": question.template}
                 means = {"baseline": baseline, "candidate": candidate, "difference": change}
                 losses[metric].append(place | means)

@@ -229,7 +229,7 @@ class Drop(NamedTuple):
     value.
 
     `changes` are those of each question. Errors count as 0 if it `fills` them, else they are left
-    out.
+    out. `lower_is_better` is the direction of the metric.
     """
 
     means: dict[str, float] | None
@@ -238,6 +238,7 @@ class Drop(NamedTuple):
     missing: Sequence[int]
     results: Sequence[int]
     fills: bool
+    lower_is_better: bool = False
 
     def lacking(self, metric: str) -> str:
         """How many results lack a value, and "; ", if their share is larger than in the

@@ -103,8 +103,11 @@ def finished_rows(
     fractions: Collection[str],
     level: float,
     primary: Collection[str] | None,
+    lower_outputs: Collection[str],
 ) -> Rows:
     """Return rows for one look at finished runs; those of primary metrics have a verdict.
+
+    Of `lower_outputs`, as of some built-in metrics, lower values are better.
 
     These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple
     comparisons among means"), so it holds for intervals as well as for verdicts.
@@ -115,23 +118,27 @@ def finished_rows(
     rows: Rows = {"overall": {}, "per_template": {}}
     for metric, groups in by_metric.items():
         bounded = is_fraction(metric, fractions)
+        lower = metric in lower_outputs or lower_is_better(metric)
         tests = len(decided) if metric in decided else 0
         rows["overall"][metric] = _finished_row(
-            metric, [*chain(*groups.values())], bounded, level, tests
+            [*chain(*groups.values())], lower, bounded, level, tests
         )
         tests = rows_of_templates if metric in decided else 0
         for template, pairs in groups.items():
-            row = _finished_row(metric, pairs, bounded, level, tests)
+            row = _finished_row(pairs, lower, bounded, level, tests)
             rows["per_template"].setdefault(template, {})[metric] = row
     return rows
 
 
 def _finished_row(
-    metric: str, pairs: Sequence[Pair], bounded: bool, level: float, tests: int
+    pairs: Sequence[Pair], lower: bool, bounded: bool, level: float, tests: int
 ) -> Row:
-    """Return a row, decided at a share of the error if it is one of so many `tests`."""
+    """Return a row, decided at a share of the error if it is one of so many `tests`.
+
+    `lower` says whether lower values are better.
+    """
     sums, changes = PairSums.of(pairs), [pair.change for pair in pairs]
-    row = _counts(metric, sums)
+    row = _counts(lower, sums)
     bounded = bounded and sums.inside == sums.pairs
     own_level = min(1 - (1 - level) / max(1, tests), nextafter(1.0, 0.0))
     ends = change_interval(changes, own_level, bounded=bounded)
@@ -139,7 +146,7 @@ def _finished_row(
         row["p"] = sign_flip_test(changes)
         if (seen := detectable_change(changes, own_level, bounded=bounded)) is not None:
             row["detectable"] = seen if isfinite(seen) else None
-        ends = _decide(row, metric, ends, 1 - level, tests)
+        ends = _decide(row, lower, ends, 1 - level, tests)
     if ends is not None and all(map(isfinite, ends)):
         row["interval"] = {"level": own_level, "low": ends[0], "high": ends[1], "kind": "one_look"}
     if bounded:
@@ -148,7 +155,7 @@ def _finished_row(
 
 
 def _decide(
-    row: Row, metric: str, ends: tuple[float, float] | None, alpha: float, tests: int
+    row: Row, lower: bool, ends: tuple[float, float] | None, alpha: float, tests: int
 ) -> tuple[float, float] | None:
     """Add `p_adjusted` and `verdict`; return the ends of the interval, which then says the same."""
     change = row["difference"]
@@ -158,7 +165,7 @@ def _decide(
         adjusted = max(adjusted, alpha)
     is_decided = adjusted < alpha
     row["p_adjusted"] = adjusted
-    row["verdict"] = _verdict(metric, (change > 0) - (change < 0)) if is_decided else UNDECIDED
+    row["verdict"] = _verdict(lower, (change > 0) - (change < 0)) if is_decided else UNDECIDED
     if ends is None or is_decided:
         return ends
     return min(low, 0.0), max(high, 0.0)
@@ -176,8 +183,7 @@ def _by_metric(per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
     return {metric: found[metric] for metric in sorted(found, key=position)}
 
 
-def _counts(metric: str, sums: PairSums) -> Row:
-    lower = lower_is_better(metric)
+def _counts(lower: bool, sums: PairSums) -> Row:
     wins, losses = (sums.falls, sums.rises) if lower else (sums.rises, sums.falls)
     return {
         "direction": f"{'lower' if lower else 'higher'} is better",
@@ -196,10 +202,10 @@ def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     return {"p": p, "verdict": verdict}
 
 
-def _verdict(metric: str, change: int) -> str:
+def _verdict(lower: bool, change: int) -> str:
     if not change:
         return UNDECIDED
-    return "better" if (change < 0) == lower_is_better(metric) else "worse"
+    return "better" if (change < 0) == lower else "worse"
 
 
 def check_margins(margins: object) -> None:
@@ -233,7 +239,7 @@ def non_inferiority(
     """
     found: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
     found |= {"verdict": UNDECIDED, **(drop.means or {})}
-    sign = -1.0 if lower_is_better(metric) else 1.0
+    sign = -1.0 if drop.lower_is_better else 1.0
     changes = [*drop.changes, *([-sign, -sign, sign] * bounded)]
     if not drop.changes or (ends := change_interval(changes, level, bounded=False)) is None:
         return found | {"reason": "too few questions have it on both sides, or all changes agree"}

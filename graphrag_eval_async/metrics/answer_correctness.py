@@ -5,12 +5,19 @@ them.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.catalogue.judged import CORRECTNESS_INPUTS
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, fill, has_text
+from graphrag_eval_async.metrics.metric import (
+    Calls,
+    Case,
+    Metric,
+    Prompt,
+    has_text,
+    replace_placeholders,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +57,12 @@ class AnswerClaims(Struct, frozen=True):
     matches: Annotated[list[Match], Meta(description="Pairs of matching claims.")]
 
     def __post_init__(self) -> None:
+        """Check the reply of the judge.
+
+        Raises:
+            ValueError: the reference answer has no claims, a claim is blank, or a match names a
+                claim that does not exist or is in another match.
+        """
         problems = []
         if not self.reference_claims:
             problems.append(
@@ -66,7 +79,13 @@ class AnswerClaims(Struct, frozen=True):
 def _problems_of_claims(
     side: str, claims: Sequence[str], matched_positions: Sequence[int]
 ) -> list[str]:
-    """Return what is wrong with the claims of one answer, and with their positions in matches."""
+    """Return what is wrong with the claims of one answer, and with their positions in matches.
+
+    Args:
+        side: the answer, "reference" or "actual", for messages.
+        claims: the claims of the answer.
+        matched_positions: the position in `claims` of each match.
+    """
     problems = []
     for position, claim in enumerate(claims):
         if not has_text(claim):
@@ -88,41 +107,45 @@ def _problems_of_claims(
 def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     """Return the metric `answer_correctness`: recall, precision and F1 of an answer's claims.
 
-    Makes one call: the judge returns claims and matches, which give counts and scores. Needs the
-    question and both answers. A blank reference answer counts as missing; a blank actual answer has
-    no claims.
+    The judge is asked once: it lists the claims of both answers and matches them. The metric needs
+    the question and both answers. A blank reference answer counts as missing; a blank actual answer
+    has no claims.
     """
     prompt = matching_prompt(config.prompt or INSTRUCTIONS)
 
-    async def score(case: Case, calls: Calls) -> Keys:
+    async def score(case: Case, calls: Calls) -> dict[str, Any]:
         claims = await match_claims(prompt, case, calls)
         return _counts_and_scores(claims)
 
     return Metric.of_answer("answer_correctness", prompt.texts, has_both_answers, score)
 
 
-def _counts_and_scores(claims: AnswerClaims) -> Keys:
-    """Return the keys of a result; without `answer_precision` if the answer makes no claims."""
-    reference = len(claims.reference_claims)
-    actual = len(claims.actual_claims)
-    matching = len(claims.matches)
-    keys: Keys = {
-        "answer_reference_claims_count": reference,
-        "answer_actual_claims_count": actual,
-        "answer_matching_claims_count": matching,
+def _counts_and_scores(claims: AnswerClaims) -> dict[str, Any]:
+    """Return the entries of a result: counts of claims, recall, precision, F1 and the reason.
+
+    There is no precision if the actual answer makes no claims.
+    """
+    reference_count = len(claims.reference_claims)
+    actual_count = len(claims.actual_claims)
+    match_count = len(claims.matches)
+    entries: dict[str, Any] = {
+        "answer_reference_claims_count": reference_count,
+        "answer_actual_claims_count": actual_count,
+        "answer_matching_claims_count": match_count,
         "answer_correctness_reason": claims.reason,
-        "answer_recall": matching / reference,
+        "answer_recall": match_count / reference_count,
     }
-    if actual:
-        keys["answer_precision"] = matching / actual
+    if actual_count > 0:
+        entries["answer_precision"] = match_count / actual_count
     # The harmonic mean of recall and precision if both exist, without their rounding errors.
-    keys["answer_f1"] = 2 * matching / (reference + actual)
-    return keys
+    entries["answer_f1"] = 2 * match_count / (reference_count + actual_count)
+    return entries
 
 
 def matching_prompt(instructions: str = INSTRUCTIONS) -> Prompt:
-    """Return the prompt that asks for `AnswerClaims`."""
-    return Prompt.of(f"{fill(instructions, CORRECTNESS_INPUTS)}\n\n{REPLY}", AnswerClaims)
+    """Return the prompt that asks for the claims of both answers, as `AnswerClaims`."""
+    filled_in = replace_placeholders(instructions, CORRECTNESS_INPUTS)
+    return Prompt.for_struct(f"{filled_in}\n\n{REPLY}", AnswerClaims)
 
 
 def has_both_answers(case: Case) -> bool:
@@ -131,7 +154,7 @@ def has_both_answers(case: Case) -> bool:
 
 
 async def match_claims(prompt: Prompt, case: Case, calls: Calls) -> AnswerClaims:
-    """Return the claims of both answers, as the judge matches them."""
+    """Ask the judge for the claims of both answers and their matches, and return these."""
     blocks = {name: getattr(case, name) for name in CORRECTNESS_INPUTS}
     claims: AnswerClaims = await prompt.ask(calls, **blocks)
     return claims

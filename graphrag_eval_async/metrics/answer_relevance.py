@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from functools import partial
 from math import fsum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
 from graphrag_eval_async.errors import JudgeError
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, has_text
+from graphrag_eval_async.metrics.metric import Calls, Case, Metric, Prompt, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, ragas_prompts, together
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ class Guess(NamedTuple):
     """Questions that the judge guessed from an answer.
 
     Attributes:
-        questions: those that are not blank.
-        is_noncommittal: whether the answer is evasive; with RAGAS' prompt, in every sample.
+        questions: the guessed questions that are not blank.
+        is_noncommittal: whether the judge finds the answer evasive; with the prompt of RAGAS, in
+            each reply that has a question.
     """
 
     questions: list[str]
@@ -56,23 +57,24 @@ class Guess(NamedTuple):
 
 
 def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
-    """Return the metric `answer_relevance`: the mean cosine of the question and guessed ones.
+    """Return the metric `answer_relevance`: the mean cosine of the question and guessed questions.
 
-    From -1 to 1; 0 if the judge found the answer noncommittal.
+    The judge guesses these from the answer. Values are from -1 to 1, and 0 if the judge finds the
+    answer noncommittal.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
     count = config.strictness
     if config.mode == "joint":
-        prompt = Prompt.of(INSTRUCTIONS.replace("{count}", str(count)), GuessedQuestions)
+        prompt = Prompt.for_struct(INSTRUCTIONS.replace("{count}", str(count)), GuessedQuestions)
         prompts = prompt.texts
-        guess = partial(_guess_in_one_call, prompt, count)
+        guess_questions = partial(_guess_in_one_call, prompt, count)
     else:
         prompts = [*ragas_prompts(NAME, RAGAS_PROMPT), f"strictness {count}"]
-        guess = partial(_guess_by_ragas, count)
+        guess_questions = partial(_guess_by_ragas, count)
 
-    async def score(case: Case, calls: Calls) -> Keys:
-        guessed = await guess(case.actual_answer or "", calls)
-        return await _score(case.question, guessed, calls)
+    async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        guess = await guess_questions(case.actual_answer or "", calls)
+        return await _score(case.question, guess, calls)
 
     return Metric.of_answer(NAME, prompts, _applies, score)
 
@@ -83,30 +85,33 @@ def _applies(case: Case) -> bool:
 
 
 async def _guess_in_one_call(prompt: Prompt, count: int, answer: str, calls: Calls) -> Guess:
-    """Return questions that the judge guesses with the library's own prompt."""
+    """Ask the judge once, and return at most `count` questions that `answer` may reply to."""
     reply = await prompt.ask(calls, answer=answer)
     questions = [question for question in reply.questions if has_text(question)]
     return Guess(questions[:count], reply.noncommittal)
 
 
 async def _guess_by_ragas(count: int, answer: str, calls: Calls) -> Guess:
-    """Return questions that the judge guesses with the prompt of RAGAS, one a call."""
-    replies = await together(
-        *(
-            ask_ragas(calls, "answer_relevancy", RAGAS_PROMPT, repeat=repeat, response=answer)
-            for repeat in range(count)
-        )
-    )
-    with_question = [reply for reply in replies if has_text(reply.question)]
-    all_noncommittal = all(reply.noncommittal for reply in with_question)
-    return Guess(
-        questions=[reply.question for reply in with_question],
-        is_noncommittal=bool(with_question) and all_noncommittal,
-    )
+    """Ask the judge `count` times with the prompt of RAGAS for a question that `answer` replies to.
+
+    The answer is noncommittal if each reply that has a question says so.
+    """
+    requests = [
+        ask_ragas(calls, "answer_relevancy", RAGAS_PROMPT, repeat=repeat, response=answer)
+        for repeat in range(count)
+    ]
+    replies = await together(*requests)
+    useful_replies = [reply for reply in replies if has_text(reply.question)]
+    is_noncommittal = False
+    if useful_replies:
+        is_noncommittal = all(reply.noncommittal for reply in useful_replies)
+    return Guess([reply.question for reply in useful_replies], is_noncommittal)
 
 
-async def _score(question: str, guess: Guess, calls: Calls) -> Keys:
-    """Return the mean cosine of a question and guessed ones.
+async def _score(question: str, guess: Guess, calls: Calls) -> dict[str, Any]:
+    """Return the entries of a result: the mean cosine of the question and the guessed questions.
+
+    It is 0 if the judge finds the answer noncommittal.
 
     Raises:
         JudgeError: a call failed, or no question was guessed.

@@ -4,12 +4,12 @@ answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, Prompt, has_text
-from graphrag_eval_async.metrics.retrieval import ask_about
+from graphrag_eval_async.metrics.metric import Calls, Case, Metric, Prompt, has_text
+from graphrag_eval_async.metrics.retrieval import ask_about_texts
 from graphrag_eval_async.metrics.retrieved import NO_TEXT, ranked_texts
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class RatedDocument(Struct, frozen=True):
     rating: Annotated[int, Meta(description="0, 1 or 2.")]
 
     def __post_init__(self) -> None:
+        """Raise a `ValueError` unless the rating is 0, 1 or 2."""
         if self.rating not in {0, 1, 2}:
             raise ValueError(f"expected a rating of 0, 1 or 2, got {self.rating}")
 
@@ -48,27 +49,29 @@ class RatedDocuments(Struct, frozen=True):
     documents: list[RatedDocument]
 
 
-PROMPT = Prompt.of(INSTRUCTIONS, RatedDocuments)
+PROMPT = Prompt.for_struct(INSTRUCTIONS, RatedDocuments)
 
 
 def context_relevance(config: ContextRelevanceConfig) -> Metric:
-    """Return the metric `context_relevance`: the mean rating of the retrieved documents, from 0 to
-    1.
+    """Return the metric `context_relevance`: how relevant the retrieved documents are to the
+    question.
 
-    A document without text is rated 0; a response that retrieved no text scores 0.
+    The value is the mean rating of the documents, scaled to 0 to 1. A document without text is
+    rated 0, and a response that retrieved no text scores 0.
     """
     seed = config.seed
 
-    async def score(case: Case, calls: Calls) -> Keys:
+    async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Return the mean rating of the retrieved documents, and all ratings as the reason."""
         texts = ranked_texts(case) or []
         if not any(texts):
             return {NAME: 0.0, f"{NAME}_reason": NO_TEXT}
-        verdict = await ask_about(calls, PROMPT, texts, seed=seed, question=case.question)
-        ratings = verdict.by_rank
-        sum_of_ratings = sum(document.rating for document in ratings.values())
+        verdict = await ask_about_texts(calls, PROMPT, texts, seed=seed, question=case.question)
+        rated_documents = verdict.documents_by_rank
+        sum_of_ratings = sum(document.rating for document in rated_documents.values())
         return {
             NAME: sum_of_ratings / (BEST_RATING * len(texts)),
-            f"{NAME}_reason": _reason(texts, ratings),
+            f"{NAME}_reason": _list_ratings(texts, rated_documents),
         }
 
     return Metric.of_answer(NAME, [f"seed {seed}", *PROMPT.texts], _applies, score)
@@ -79,12 +82,17 @@ def _applies(case: Case) -> bool:
     return has_text(case.question) and ranked_texts(case) is not None
 
 
-def _reason(texts: Sequence[str], ratings: Mapping[int, RatedDocument]) -> str:
-    """Return a line for each text, with its rating and the reason; `ratings` are by rank."""
+def _list_ratings(texts: Sequence[str], rated_documents: Mapping[int, RatedDocument]) -> str:
+    """Return a line for each document: its rank from 1, its rating and the reason.
+
+    Args:
+        texts: the texts of all documents by rank; "" for a document without text, which is rated 0.
+        rated_documents: the documents that the judge rated, by rank from 0.
+    """
     lines = []
     for rank, text in enumerate(texts):
         if text:
-            document = ratings[rank]
+            document = rated_documents[rank]
             lines.append(f"{rank + 1}: {document.rating} ({document.reason})")
         else:
             lines.append(f"{rank + 1}: 0 (no text)")

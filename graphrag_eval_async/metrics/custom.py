@@ -17,12 +17,11 @@ from graphrag_eval_async.judge.protocol import ResponseFormat, strict
 from graphrag_eval_async.metrics.metric import (
     Calls,
     Case,
-    Keys,
     Metric,
     Prompt,
-    dumps,
-    fill,
     has_text,
+    replace_placeholders,
+    to_json,
 )
 
 if TYPE_CHECKING:
@@ -30,53 +29,62 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config.model import CustomEvaluationConfig
 
-_FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
+STARTS_WITH_FRACTION = re.compile(r"\s*fraction 0-1(?!\.?\d)", re.IGNORECASE)
+"""The start of a description of a number from 0 to 1: "fraction 0-1", but not "fraction 0-1.5"."""
 
-_IN_WORDS = {"number": "a finite number of at most 64 bits", "string": "a string"}
-"""What values of each type are, for the judge."""
+VALUES_IN_WORDS = {"number": "a finite number of at most 64 bits", "string": "a string"}
+"""The values of each type of JSON, described for the judge."""
 
 
 def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
-    """Return a metric whose outputs the judge gives in one call for the configured inputs.
+    """Return a custom evaluation: a metric whose outputs the judge gives in one call.
 
-    Needs all inputs. Steps without any of the configured name are an empty list. An output
-    described as "fraction 0-1..." is a number from 0 to 1. Others are finite numbers or strings, as
-    configured; without a type, the judge chooses.
+    The judge sees the user's instructions and the configured inputs, and all inputs are needed;
+    steps without any of the configured name are an empty list. An output described as "fraction
+    0-1..." is a number from 0 to 1. Other outputs are finite numbers or strings, as configured;
+    without a type, the judge chooses.
     """
-    outputs = {name: Output.of(output) for name, output in config.outputs.items()}
+    outputs = {name: Output.from_config(output) for name, output in config.outputs.items()}
+    instructions = replace_placeholders(config.instructions, config.inputs)
     prompt = Prompt(
-        instructions=f"{fill(config.instructions, config.inputs)}\n\n{_describe_reply(outputs)}",
-        form=_reply_format(config.name, outputs),
+        instructions=f"{instructions}\n\n{_describe_reply(outputs)}",
+        reply_format=_reply_format(config.name, outputs),
     )
 
     def applies(case: Case) -> bool:
-        if any(getattr(case, name) is None for name in config.inputs):
-            return False
+        """Return whether a response and its question have all inputs."""
+        for name in config.inputs:
+            if getattr(case, name) is None:
+                return False
         return "question" not in config.inputs or has_text(case.question)
 
-    async def score(case: Case, calls: Calls) -> Keys:
-        blocks = {name: _block_of(case, name, config) for name in config.inputs}
-        reply = await prompt.ask(calls, **blocks)
-        return dict(reply)
+    async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Ask the judge, and return its value for each output."""
+        blocks = {name: _input_as_text(case, name, config) for name in config.inputs}
+        outputs_of_judge: dict[str, Any] = await prompt.ask(calls, **blocks)
+        return outputs_of_judge
 
-    selection = dumps((config.inputs, config.steps_name, config.steps_keys))
+    # The inputs and the selected steps change what the judge sees, so the hash of prompts has them.
+    selection = to_json((config.inputs, config.steps_name, config.steps_keys))
     return Metric.of_answer(config.name, [*prompt.texts, selection], applies, score)
 
 
 def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
-    """Return output names by kind: all "outputs", "fractions" (numbers from 0 to 1), "texts"
-    (strings). Kinds without outputs are left out.
+    """Return the names of the outputs of custom evaluations, by kind.
+
+    "outputs" has all names, "fractions" those of numbers from 0 to 1, and "texts" those of strings.
+    A kind without names is absent.
     """
     outputs: dict[str, Output] = {}
     for evaluation in evaluations:
         for name, output in evaluation.outputs.items():
-            outputs[name] = Output.of(output)
-    kinds = {
+            outputs[name] = Output.from_config(output)
+    names_by_kind = {
         "outputs": [*outputs],
         "fractions": [name for name, output in outputs.items() if output.is_fraction],
         "texts": [name for name, output in outputs.items() if output.types == ("string",)],
     }
-    return {kind: names for kind, names in kinds.items() if names}
+    return {kind: names for kind, names in names_by_kind.items() if names}
 
 
 @dataclass(frozen=True)
@@ -94,108 +102,134 @@ class Output:
     is_fraction: bool
 
     @classmethod
-    def of(cls, config: str | OutputConfig) -> Output:
-        """Return the output that a description, or a section, stands for."""
-        description = config if isinstance(config, str) else config.description
-        says_fraction = _FRACTION.match(description) is not None
-        types: tuple[str, ...] = ("number", "string")
+    def from_config(cls, config: str | OutputConfig) -> Output:
+        """Return an output from its configuration: a description, or a section with a type, too.
+
+        Without a type, a description that starts with "fraction 0-1" means a number, and any other
+        description a number or a string.
+        """
         if isinstance(config, OutputConfig):
-            types = (config.type,)
-        elif says_fraction:
+            description = config.description
+            types: tuple[str, ...] = (config.type,)
+        else:
+            description = config
+            types = ("number", "string")
+        says_fraction = STARTS_WITH_FRACTION.match(description) is not None
+        if says_fraction and isinstance(config, str):
             types = ("number",)
-        return cls(description, types, is_fraction=says_fraction and types == ("number",))
+        # A section may say of a string that it is a fraction.
+        is_fraction = says_fraction and types == ("number",)
+        return cls(description, types, is_fraction)
 
     @property
-    def in_words(self) -> str:
-        """What a value is, in words."""
+    def allowed_values(self) -> str:
+        """The values that the output may have, in words."""
         if self.is_fraction:
             return "a number from 0 to 1"
-        return " or ".join(_IN_WORDS[name] for name in self.types)
+        return " or ".join(VALUES_IN_WORDS[name] for name in self.types)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of a value."""
+        """The JSON Schema of the output's values."""
         types = [{"type": name} for name in self.types]
         if len(types) == 1:
             return {**types[0], "description": self.description}
         return {"anyOf": types, "description": self.description}
 
     def allows(self, value: Any) -> bool:
-        """Return whether a value has one of the types, and is within the range."""
+        """Return whether the output may have a value: it has an allowed type and is in range."""
         if type(value) is str:
             return "string" in self.types
         if "number" not in self.types or not _is_number(value):
             return False
-        return not self.is_fraction or 0 <= value <= 1
+        if self.is_fraction:
+            is_in_range: bool = 0 <= value <= 1
+            return is_in_range
+        return True
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a finite number of at most 64 bits; a boolean is none."""
+    """Return whether a value is a finite number of at most 64 bits; a boolean is not a number."""
+    # Not `isinstance`, as each boolean is an instance of `int`.
     if type(value) is float:
         return isfinite(value)
     return type(value) is int and fits_64_bits(value)
 
 
 def _describe_reply(outputs: Mapping[str, Output]) -> str:
-    """Return the reply in words, since not every server shows the schema to the model."""
+    """Return the instructions for a reply with these outputs, by name.
+
+    The schema of replies says the same, but not every server shows it to the model.
+    """
     lines = ["Reply with a JSON object of exactly these keys:"]
     for name, output in outputs.items():
-        lines.append(f"- {dumps(name)}, {output.in_words}: {output.description}")
+        lines.append(f"- {to_json(name)}, {output.allowed_values}: {output.description}")
     return "\n".join(lines)
 
 
 def _reply_format(title: str, outputs: Mapping[str, Output]) -> ResponseFormat[dict[str, Any]]:
-    """Return the format of a reply that has these outputs."""
+    """Return the format of a reply: a JSON object with a value for each output, by its name."""
 
-    def read(reply: Any) -> dict[str, Any]:
+    def read_reply(reply: Any) -> dict[str, Any]:
+        """Return the outputs in a reply; raise a `ValueError` that names all that are wrong."""
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]
         for name, output in outputs.items():
             if name in reply and not output.allows(reply[name]):
-                quoted = reprlib.repr(reply[name])
-                problems.append(f"{name!r}: must be {output.in_words}, not {quoted}")
+                shortened = reprlib.repr(reply[name])
+                problems.append(f"{name!r}: must be {output.allowed_values}, not {shortened}")
         if problems:
             raise ValueError("; ".join(problems))
+        # Without keys that were not asked for.
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
     schema = strict({"title": title, "type": "object", "properties": properties})
-    return ResponseFormat(schema, read)
+    return ResponseFormat(schema, read_reply)
 
 
-def _block_of(case: Case, name: str, config: CustomEvaluationConfig) -> str:
-    """Return an input as text: steps as JSON, without groups that have no selected step."""
+def _input_as_text(case: Case, name: str, config: CustomEvaluationConfig) -> str:
+    """Return the input `name` of a response or its question as text for the judge.
+
+    Of steps, it is JSON with the configured steps and keys. Groups of reference steps without a
+    configured step are left out.
+    """
     value = getattr(case, name)
     if name == "actual_steps":
-        return dumps(_select_steps(value, config))
+        return to_json(_select_steps(value, config))
     if name == "reference_steps":
         groups = [_select_steps(group, config) for group in value]
-        return dumps([group for group in groups if group])
+        return to_json([group for group in groups if group])
     return str(value)
 
 
 def _select_steps(
     steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig
 ) -> list[dict[str, Any]]:
-    """Return the steps with the configured name, reduced to the configured keys."""
-    selected = []
+    """Return the steps with the configured name, reduced to the configured keys.
+
+    Without a configured name all steps are returned, and without configured keys whole steps.
+    """
+    selected_steps = []
     for step in steps:
-        if config.steps_name not in (None, step.get("name")):
+        has_name = config.steps_name is None or step.get("name") == config.steps_name
+        if not has_name:
             continue
-        shown_keys = config.steps_keys or step
+        shown_keys = config.steps_keys or step.keys()
         shown_step = {key: step[key] for key in shown_keys if key in step}
         output = shown_step.get("output")
         if isinstance(output, str):
-            shown_step["output"] = _decoded(output)
-        selected.append(shown_step)
-    return selected
+            shown_step["output"] = _decode_json(output)
+        selected_steps.append(shown_step)
+    return selected_steps
 
 
-def _decoded(output: str) -> Any:
-    """Return JSON text as JSON, since escaped JSON within JSON is hard to read; other text as it
-    is.
+def _decode_json(text: str) -> Any:
+    """Return JSON text as a value that is encoded as JSON, not as an escaped string.
+
+    Escaped JSON within JSON is hard to read. Text that is not JSON is returned unchanged.
     """
     with suppress(ValueError, RecursionError):
-        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(output)))
-    return output
+        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(text)))
+    return text

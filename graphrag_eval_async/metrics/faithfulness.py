@@ -5,7 +5,7 @@ answer.
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -13,13 +13,12 @@ from graphrag_eval_async.metrics.metric import (
     Calls,
     Case,
     Judgement,
-    Keys,
     Metric,
     Prompt,
-    dumps,
     has_text,
-    reason_of,
-    share_of,
+    list_judgements,
+    share_of_positives,
+    to_json,
 )
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 from graphrag_eval_async.metrics.ragas_lookup import metric_of_collections
@@ -56,13 +55,15 @@ class FaithfulnessClaims(Struct, frozen=True):
     claims: list[JudgedClaim]
 
 
-PROMPT = Prompt.of(INSTRUCTIONS, FaithfulnessClaims)
+PROMPT = Prompt.for_struct(INSTRUCTIONS, FaithfulnessClaims)
 
 
 def faithfulness(config: FaithfulnessConfig) -> Metric:
-    """Return the metric `faithfulness`: the share of supported claims, from 0 to 1.
+    """Return the metric `faithfulness`: the share of the answer's claims that the retrieved texts
+    support.
 
-    No value for an answer without claims. No claim is supported if no text was retrieved.
+    Values are from 0 to 1. An answer without claims has no value. If no text was retrieved, no
+    claim is supported.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/faithfulness/
     """
     if config.mode == "joint":
@@ -72,16 +73,20 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
         prompts = ragas_prompts(NAME, "StatementGeneratorPrompt", "NLIStatementPrompt")
         judge_claims = _judge_by_ragas
 
-    async def score(case: Case, calls: Calls) -> Keys:
-        claims = await judge_claims(
+    async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Return the share of supported claims, and a line on each claim as the reason."""
+        judged_claims = await judge_claims(
             question=case.question,
             answer=case.actual_answer or "",
             texts=retrieved_texts(case) or [],
             calls=calls,
         )
-        if not claims:
+        if not judged_claims:
             return {f"{NAME}_reason": "the answer makes no claims"}
-        return {NAME: share_of(claims), f"{NAME}_reason": reason_of(claims)}
+        return {
+            NAME: share_of_positives(judged_claims),
+            f"{NAME}_reason": list_judgements(judged_claims),
+        }
 
     return Metric.of_answer(NAME, prompts, _applies, score)
 
@@ -94,8 +99,11 @@ def _applies(case: Case) -> bool:
 async def _judge_in_one_call(
     *, question: str, answer: str, texts: Sequence[str], calls: Calls
 ) -> list[Judgement]:
-    """Return the claims of an answer, judged with the library's own prompt."""
-    reply = await PROMPT.ask(calls, question=question, answer=answer, documents=dumps(texts))
+    """Ask the judge once for the claims of an answer, and which of them `texts` support.
+
+    Without texts, no claim is supported, whatever the judge says.
+    """
+    reply = await PROMPT.ask(calls, question=question, answer=answer, documents=to_json(texts))
     return [
         Judgement(
             is_positive=claim.supported and bool(texts),
@@ -109,9 +117,12 @@ async def _judge_in_one_call(
 async def _judge_by_ragas(
     *, question: str, answer: str, texts: Sequence[str], calls: Calls
 ) -> list[Judgement]:
-    """Return the statements of an answer, judged by `Faithfulness` of ragas."""
+    """Return the statements of an answer, each judged by `Faithfulness` of ragas against `texts`.
+
+    Without texts, no statement is supported.
+    """
     if not texts:
-        # Ragas refuses to judge without texts; here, no statement is supported.
+        # Ragas refuses to judge without texts, so its first prompt alone finds the statements.
         reply = await ask_ragas(
             calls, NAME, "StatementGeneratorPrompt", question=question, answer=answer
         )
@@ -122,10 +133,11 @@ async def _judge_by_ragas(
 
     inputs = {"user_input": question, "response": answer, "retrieved_contexts": [*texts]}
     outcome = await run_metric(metric_of_collections("Faithfulness"), inputs, calls)
+    # NaN is the value of an answer without statements.
     if isnan(outcome.value):
         return []
-    verdicts = outcome.replies[-1].statements
+    last_reply = outcome.replies[-1]
     return [
         Judgement(is_positive=row.verdict == 1, text=row.statement, reason=row.reason)
-        for row in verdicts
+        for row in last_reply.statements
     ]

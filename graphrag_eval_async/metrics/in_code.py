@@ -34,48 +34,50 @@ class CodeMetrics:
     """The metrics in code of an evaluator.
 
     Attributes:
-        names: their names.
-        fractions: keys of their values that are from 0 to 1 by declaration.
+        names: the names of the metrics.
+        fractions: keys of values that are from 0 to 1 by declaration.
         seconds: time for one call of an async metric; 0 if there is none.
     """
 
     def __init__(self, config: Config, functions: Mapping[str, Any], limits: LimitsConfig) -> None:
-        """Check the metrics of a configuration, and those that the caller gives.
+        """Check the metrics in code of a configuration, and those that a caller gives in Python.
 
         Args:
             config: the configuration.
-            functions: functions, or their paths, by name.
+            functions: functions, or their paths, by name of the metric, as the caller gives them.
             limits: limits on calls of async metrics.
 
         Raises:
             UsageError: a metric is invalid.
         """
 
-        def raise_problem(name: str, what: str) -> None:
-            raise UsageError(f"metrics[{name!r}]: {what}")
+        def raise_problem(name: str, problem: str) -> None:
+            raise UsageError(f"metrics[{name!r}]: {problem}")
 
         all_functions = {**config.custom_metrics, **functions}
         self._metrics = check_metrics(config, all_functions, raise_problem)
         self.names = [metric.name for metric in self._metrics]
-        self.fractions = [
-            key for metric in self._metrics if metric.range == (0.0, 1.0) for key in metric.outputs
-        ]
+        self.fractions: list[str] = []
+        for metric in self._metrics:
+            if _gives_fractions(metric):
+                self.fractions += metric.outputs
         self.seconds = 0.0
         if any(metric.is_async for metric in self._metrics):
             self.seconds = limits.result_timeout_sec
         self._slots = asyncio.Semaphore(limits.max_concurrency)
 
-    def paths(self, what: str) -> dict[str, str]:
-        """Return the path of each metric.
+    def paths(self, importer: str) -> dict[str, str]:
+        """Return the path by which each metric can be imported, by name of the metric.
 
         Raises:
-            UsageError: one has no path, but `what` needs it.
+            UsageError: a metric has no path. The message says that `importer`, such as an option,
+                needs it.
         """
         paths = {}
         for metric in self._metrics:
             if metric.path is None:
                 raise UsageError(
-                    f"metrics[{metric.name!r}]: {what} imports it by its path, and "
+                    f"metrics[{metric.name!r}]: {importer} imports it by its path, and "
                     f"{metric.function!r} has none; define it at the top of a module"
                 )
             paths[metric.name] = metric.path
@@ -83,7 +85,7 @@ class CodeMetrics:
 
     @property
     def fingerprint(self) -> list[Any]:
-        """What differs if a metric may give other values."""
+        """A JSON value that differs if the metrics may give other values."""
         return [
             [
                 metric.name,
@@ -99,76 +101,117 @@ class CodeMetrics:
         """Add the values of all metrics to a complete evaluation; async ones run together."""
         inputs = Inputs(evaluation)
         async_metrics = [metric for metric in self._metrics if metric.is_async]
-        calls = [self._call(metric, inputs) for metric in async_metrics]
+        calls = [self._call_async(metric, inputs) for metric in async_metrics]
         # A metric that cancels itself has failed; a cancellation from outside passes through.
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         names = [metric.name for metric in async_metrics]
-        self._add(evaluation, inputs, dict(zip(names, outcomes, strict=True)))
+        self._add_values(evaluation, inputs, dict(zip(names, outcomes, strict=True)))
 
-    async def _call(self, metric: CodeMetric, inputs: Inputs) -> Any:
-        """Return what an async metric returns, within the limits on concurrency and time."""
+    async def _call_async(self, metric: CodeMetric, inputs: Inputs) -> Any:
+        """Return what an async metric returns, within the limits on concurrency and time.
+
+        A `SystemExit` is returned, too, since a task that raises it would end the event loop.
+
+        Raises:
+            JudgeError: the metric was not finished within the time.
+        """
         async with self._slots:
             try:
                 async with asyncio.timeout(self.seconds) as clock:
                     return await metric.function(*inputs.copies())
             except SystemExit as error:
-                # A task that raises it would end the event loop.
                 return error
             except TimeoutError as error:
-                if clock.expired():
-                    text = f"not finished within {self.seconds:g} s"
-                    raise JudgeError("timeout", text) from error
-                raise
+                if not clock.expired():
+                    # The metric itself raised it.
+                    raise
+                text = f"not finished within {self.seconds:g} s"
+                raise JudgeError("timeout", text) from error
 
     def add(self, evaluation: Evaluation) -> None:
         """Add the values of the metrics, of which none is async, to a complete evaluation."""
-        self._add(evaluation, Inputs(evaluation), {})
+        self._add_values(evaluation, Inputs(evaluation), async_outcomes={})
 
-    def _add(self, evaluation: Evaluation, inputs: Inputs, outcomes: Mapping[str, Any]) -> None:
-        """Add the values of the metrics; `outcomes` are what async ones returned or raised."""
-        keys: dict[str, Any] = {}
+    def _add_values(
+        self, evaluation: Evaluation, inputs: Inputs, async_outcomes: Mapping[str, Any]
+    ) -> None:
+        """Call the metrics that are not async, and add the values of all metrics to `evaluation`.
+
+        A metric that fails has null for its values, and the error.
+
+        Args:
+            evaluation: a complete evaluation.
+            inputs: what the metrics are called with.
+            async_outcomes: what each async metric returned or raised, by its name.
+        """
+        entries: dict[str, Any] = {}
         outputs: list[str] = []
         fractions: list[str] = []
         for metric in self._metrics:
-            taken = (inputs.result, keys, RESULT_KEYS)
-            try:
-                returned: Any
-                if metric.is_async:
-                    returned = outcomes[metric.name]
-                else:
-                    returned = metric.function(*inputs.copies())
-                if isinstance(returned, BaseException):
-                    raise returned
-                values = _values_of(metric, returned, taken)
-            except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
-                values = _nulls_of(metric, keys)
-                # The error stands behind the values that it explains.
-                keys |= values
-                keys[f"{metric.name}_error"] = _describe_error(error)
-            keys |= values
+            values, error = _evaluate(metric, inputs, async_outcomes, entries)
+            entries |= values
+            if error is not None:
+                entries[f"{metric.name}_error"] = error
             outputs += values
-            if metric.range == (0.0, 1.0):
+            if _gives_fractions(metric):
                 fractions += values
 
-        keys[CUSTOM_METRICS] = {"names": self.names, "outputs": outputs, "fractions": fractions}
-        evaluation.judged = {**evaluation.judged, **keys}
-        # The result is to be made again, with these keys.
+        entries[CUSTOM_METRICS] = {"names": self.names, "outputs": outputs, "fractions": fractions}
+        evaluation.judged = {**evaluation.judged, **entries}
+        # The result was made without these entries, so it must be made again.
         evaluation.result = None
         steps = inputs.result.get("actual_steps") or []
-        count_metrics(evaluation, inputs.result | keys, steps)
+        count_metrics(evaluation, inputs.result | entries, steps)
+
+
+def _evaluate(
+    metric: CodeMetric,
+    inputs: Inputs,
+    async_outcomes: Mapping[str, Any],
+    previous_entries: Mapping[str, Any],
+) -> tuple[dict[str, Any], str | None]:
+    """Return the values of a metric by their keys in the result, and its error.
+
+    The error is None if the metric succeeded; otherwise, the values are null.
+
+    Args:
+        metric: the metric.
+        inputs: what the metric is called with, unless it is async.
+        async_outcomes: what each async metric returned or raised, by its name.
+        previous_entries: entries of other metrics, whose keys the values may not have.
+    """
+    try:
+        outcome: Any
+        if metric.is_async:
+            outcome = async_outcomes[metric.name]
+        else:
+            outcome = metric.function(*inputs.copies())
+        if isinstance(outcome, BaseException):
+            raise outcome
+        taken_keys = (inputs.result, previous_entries, RESULT_KEYS)
+        return _values_of(metric, outcome, taken_keys), None
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
+        return _nulls_of(metric, previous_entries), _describe_error(error)
+
+
+def _gives_fractions(metric: CodeMetric) -> bool:
+    """Return whether a metric declares that its values are from 0 to 1."""
+    return metric.range == (0.0, 1.0)
 
 
 class Inputs:
-    """What metrics in code are called with.
+    """The inputs of metrics in code: the question, the response and the result.
 
     Attributes:
-        result: the result without what depends on where and when it is made.
+        result: the result without its sample and its source, which depend on the run.
     """
 
     def __init__(self, evaluation: Evaluation) -> None:
-        """Prepare the inputs for a complete evaluation."""
+        """Encode the response and the result of a complete evaluation, to be copied later."""
         assert evaluation.response is not None  # noqa: S101  (it was read)
         self._question = evaluation.question
+        # The sample and the source depend on the run, so metrics do not get them. Without `result`,
+        # the dict is made anew.
         self.result = msgspec.structs.replace(
             evaluation, result=None, sample=None, source=None
         ).as_dict()
@@ -185,21 +228,24 @@ class Inputs:
 
 
 def _values_of(
-    metric: CodeMetric, returned: Any, taken: Sequence[Collection[str]]
+    metric: CodeMetric, returned: Any, taken_keys: Sequence[Collection[str]]
 ) -> dict[str, Any]:
     """Return the values that a metric returned, by their keys in the result.
+
+    A value of None is left out.
 
     Args:
         metric: the metric.
         returned: a number, a dict of numbers, or None.
-        taken: keys that a result has already, or that have another meaning.
+        taken_keys: collections of keys that the result has already, or that have another meaning.
 
     Raises:
-        TypeError: it returned something to await.
+        TypeError: the metric returned an awaitable.
         ValueError: a key or a value is wrong.
     """
     if isawaitable(returned):
         if iscoroutine(returned):
+            # Otherwise, Python warns that nobody awaited it.
             returned.close()
         raise TypeError(
             "got an awaitable: define the metric, and what its decorators return, by async def"
@@ -207,21 +253,43 @@ def _values_of(
     if returned is None:
         return {}
 
-    values = {metric.name: returned}
+    returned_values = {metric.name: returned}
     if isinstance(returned, Mapping):
-        values = {f"{metric.name}_{name}": value for name, value in returned.items()}
-    for key in values:
-        if not metric.is_open and key not in metric.outputs:
-            got = f"one with {key!r}" if isinstance(returned, Mapping) else describe(returned)
-            raise ValueError(f"expected a dict of the declared keys, not {got}")
-        if any(key in keys for keys in taken) or not is_key(key):
-            raise ValueError(f"{key!r} cannot be a key of the result: choose another name")
-    return {key: _number(value, metric.range) for key, value in values.items() if value is not None}
+        returned_values = {f"{metric.name}_{name}": value for name, value in returned.items()}
+
+    values = {}
+    for key in returned_values:
+        _check_key(metric, key, returned, taken_keys)
+    for key, value in returned_values.items():
+        if value is not None:
+            values[key] = _checked_number(value, metric.range)
+    return values
 
 
-def _nulls_of(metric: CodeMetric, keys: Collection[str]) -> dict[str, None]:
-    """Return the outputs of a metric that failed as null, but for those of another metric."""
-    return {output: None for output in metric.outputs if output not in keys}
+def _check_key(
+    metric: CodeMetric, key: str, returned: Any, taken_keys: Sequence[Collection[str]]
+) -> None:
+    """Check that a value which a metric returned may stand at `key` of a result.
+
+    Raises:
+        ValueError: the metric does not declare the key, or the key is invalid or taken.
+    """
+    is_declared = metric.is_open or key in metric.outputs
+    if not is_declared:
+        is_dict = isinstance(returned, Mapping)
+        actual = f"one with {key!r}" if is_dict else describe(returned)
+        raise ValueError(f"expected a dict of the declared keys, not {actual}")
+    is_taken = any(key in keys for keys in taken_keys)
+    if is_taken or not is_key(key):
+        raise ValueError(f"{key!r} cannot be a key of the result: choose another name")
+
+
+def _nulls_of(metric: CodeMetric, entries: Collection[str]) -> dict[str, None]:
+    """Return null for each declared value of a failed metric, by key.
+
+    Keys that `entries` of other metrics have are left out.
+    """
+    return {output: None for output in metric.outputs if output not in entries}
 
 
 def _describe_error(error: BaseException) -> str:
@@ -230,22 +298,32 @@ def _describe_error(error: BaseException) -> str:
     return in_utf8(text)[:MAX_ERROR]
 
 
-def _number(value: Any, limits: Range) -> float:
-    """Return a finite number of any type as an int or a float.
+def _checked_number(value: Any, allowed_range: Range) -> float:
+    """Return a finite number of any type as an int or a float of Python.
+
+    An integer with more than 64 bits becomes a float, as results and aggregates have no larger
+    integers.
+
+    Args:
+        value: a number, or an array of NumPy or a tensor of PyTorch with one number.
+        allowed_range: the least and the greatest number; None if any is allowed.
 
     Raises:
-        ValueError: it is no finite number, or outside the limits.
+        ValueError: the value is not a finite number, or outside the range.
     """
     number: Any = value
     if callable(getattr(value, "item", None)):
-        # Of NumPy or PyTorch.
+        # Arrays and tensors give a number of Python by this method.
         number = value.item()
-    low, high = limits or (-inf, inf)
+
+    low, high = -inf, inf
+    expected = "a finite number"
+    if allowed_range is not None:
+        low, high = allowed_range
+        expected += f" from {low:g} to {high:g}"
     is_number: bool = isinstance(number, Real)
-    if not is_number or not -inf < number < inf or not low <= number <= high:
-        expected = "a finite number"
-        if limits is not None:
-            expected += f" from {low:g} to {high:g}"
+    is_allowed = is_number and -inf < number < inf and low <= number <= high
+    if not is_allowed:
         raise ValueError(f"expected {expected}, not {describe(value)}")
     if isinstance(number, Integral) and fits_64_bits(int(number)):
         return int(number)
@@ -253,8 +331,13 @@ def _number(value: Any, limits: Range) -> float:
 
 
 def _source_of(function: Any) -> str:
-    """Return the source of a function, or of an object's class; empty if there is none."""
+    """Return the source code of a function, or of the class of a callable object.
+
+    Empty if there is no source code, as for what was typed in a shell.
+    """
+    has_code = hasattr(function, "__code__")
+    source_object = function if has_code else type(function)
     try:
-        return getsource(function if hasattr(function, "__code__") else type(function))
+        return getsource(source_object)
     except (OSError, TypeError):
         return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pkgutil import resolve_name
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio
@@ -24,8 +23,12 @@ from graphrag_eval_async.metrics.custom import custom_evaluation, kinds_of_outpu
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.panel import Panel, Verdict
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
-from graphrag_eval_async.metrics.ragas_lookup import can_be_imported, make_ragas_metric
-from graphrag_eval_async.metrics.retrieval import metrics_sharing_calls, share_calls
+from graphrag_eval_async.metrics.ragas_lookup import (
+    NOTHING_GIVEN,
+    can_be_imported,
+    make_ragas_metrics,
+)
+from graphrag_eval_async.metrics.retrieval import can_share_calls, metrics_sharing_calls
 from graphrag_eval_async.records.decoding import copy_json
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.catalogue.sections import BuiltInConfig
     from graphrag_eval_async.judge.protocol import GivenJudge
-    from graphrag_eval_async.metrics.metric import Keys, Metric, Task
+    from graphrag_eval_async.metrics.metric import Metric, Task
     from graphrag_eval_async.metrics.ragas_metric import RagasMetric
     from graphrag_eval_async.records import Question
 
@@ -44,38 +47,40 @@ FINGERPRINTED_ELSEWHERE = {"llm", "execute", "aliases", "turned_on"}
 may give away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what matters of them.
 """
 
-NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
-
 
 def make_metric(name: str, section: BuiltInConfig) -> Metric:
-    """Return the built-in metric that a section of the configuration turns on."""
-    make = resolve_name(JUDGED_BY_NAME[name].maker)
-    metric: Metric = make(section)
+    """Return a built-in metric by its name, made from its section of the configuration."""
+    maker = resolve_name(JUDGED_BY_NAME[name].maker)
+    metric: Metric = maker(section)
     return metric
 
 
 def built_in_metrics(config: Config) -> list[Metric]:
-    """Return the built-in metrics that are on, in the order of their keys in results."""
+    """Return the built-in metrics that are on, in the order of their entries in results."""
     metrics = {name: make_metric(name, section) for name, section in config.metrics.items()}
     answer = config.retrieval_answer
     context = config.retrieval_context
-    if share_calls(answer, context):
-        metrics |= metrics_sharing_calls(answer, context)
-    return [*metrics.values()]
+    if can_share_calls(answer, context):
+        # These replace both retrieval metrics, in the same places.
+        metrics.update(metrics_sharing_calls(answer, context))
+    return list(metrics.values())
 
 
 def _all_metrics(config: Config, ragas_metrics: Sequence[RagasMetric]) -> list[Metric]:
-    """Return all metrics that are on, in the order of their keys in results."""
+    """Return all metrics that are on: the built-in ones, custom evaluations, and those of ragas.
+
+    Results have the entries of the metrics in this order.
+    """
     metrics = built_in_metrics(config)
-    metrics += [custom_evaluation(evaluation) for evaluation in config.custom_evaluations]
-    metrics += [metric.as_metric() for metric in ragas_metrics]
+    metrics += [custom_evaluation(section) for section in config.custom_evaluations]
+    metrics += [ragas_metric.as_metric() for ragas_metric in ragas_metrics]
     return metrics
 
 
 def loader(config: Config) -> Callable[[], None]:
-    """Return a function that imports the packages that the metrics need."""
-    needs_ragas = any(section.needs_ragas for section in config.metrics.values())
-    if needs_ragas or config.ragas:
+    """Return a function that imports the packages that the configured metrics need."""
+    some_need_ragas = any(section.needs_ragas for section in config.metrics.values())
+    if some_need_ragas or config.ragas:
         return load_ragas
     return _load_nothing
 
@@ -85,22 +90,36 @@ def _load_nothing() -> None:
 
 
 class Plan(NamedTuple):
-    """What is to be judged for a response.
+    """The tasks to judge for a response.
 
     Attributes:
         due: the tasks to judge.
         skipped: the number of tasks skipped for a missing input.
-        notes: keys for the result that say which inputs are missing, for metrics that name them.
+        notes: entries for the result that say which inputs are missing, for metrics that name them.
     """
 
     due: Sequence[Task]
     skipped: int
-    notes: Keys
+    notes: dict[str, Any]
 
     @property
     def pending(self) -> list[str]:
         """The names of the metrics to judge."""
         return list(dict.fromkeys(task.metric for task in self.due))
+
+
+class JudgedEntries(NamedTuple):
+    """The entries that the judged metrics add to a result.
+
+    Attributes:
+        result: the entries of the result itself, by key.
+        steps: the entries of its actual steps, by the index of the step.
+        judge: the value of the key `judge`: models, and a hash of prompts.
+    """
+
+    result: dict[str, Any]
+    steps: dict[int, dict[str, Any]]
+    judge: dict[str, Any]
 
 
 class Judging:
@@ -139,21 +158,20 @@ class Judging:
             ConfigError: a metric of ragas cannot be made, or a model or a package is missing.
             UsageError: the caller's judges lack one that the configuration names.
         """
-        self._on_fatal = on_fatal
+        # Metrics, with ragas imported if some are of ragas.
         self.not_importable = [name for name in ragas if not can_be_imported(ragas[name])]
-        self._ragas_metrics = [
-            make_ragas_metric(name, section, ragas.get(name))
-            for name, section in config.ragas_metrics.items()
-        ]
+        self._ragas_metrics = make_ragas_metrics(config.ragas_metrics, ragas)
         self._metrics = _all_metrics(config, self._ragas_metrics)
         self.names = [metric.name for metric in self._metrics]
-        self._panels = _panels(config)
+
+        # Judges and embeddings.
+        self._on_fatal = on_fatal
+        self._panels = _panels_by_metric(config)
         given = GivenJudges(judge)
         if not given.has_own:
             _check_models(config, self._ragas_metrics)
-        self._embeds = bool(config.embedding_metrics) or any(
-            metric.asks_embeddings for metric in self._ragas_metrics
-        )
+        ragas_embeds = any(metric.asks_embeddings for metric in self._ragas_metrics)
+        self._embeds = ragas_embeds or bool(config.embedding_metrics)
         self._setups = set_up_judges(
             config.llm or LLMConfig(),
             given.find_all(config.judges),
@@ -161,44 +179,60 @@ class Judging:
             embeds=self._embeds,
         )
 
-        kinds = _kinds_of_outputs(config, self._ragas_metrics)
-        self.fractions: Sequence[str] = kinds.get("fractions", ())
-        self._provenance = self._describe(config, is_own=given.has_own) | kinds
+        # What results and journals say of the metrics and models.
+        names_by_kind = _names_by_kind(config, self._ragas_metrics)
+        self.fractions: Sequence[str] = names_by_kind.get("fractions", ())
+        description = self._describe_models(config, is_own=given.has_own)
+        self._provenance = description | names_by_kind
         self.fingerprint = [
             self._provenance,
             [setup.fingerprint for setup in self._setups],
-            _settings(config),
+            _fingerprinted_sections(config),
         ]
 
-    def _describe(self, config: Config, *, is_own: bool) -> dict[str, Any]:
-        """Return what the `judge` key of all results says of models and prompts.
+    def _describe_models(self, config: Config, *, is_own: bool) -> dict[str, Any]:
+        """Return the models, and a hash of all that judges are sent except the data.
 
         Args:
             config: the checked configuration.
-            is_own: whether the judge is the caller's own.
+            is_own: whether the judge is an object of the caller's, so that the configuration does
+                not say which models it uses.
         """
-        first, *others = self._setups
-        hashed: list[Any] = [[[metric.name, *metric.prompts] for metric in self._metrics]]
-        hashed.append(None if is_own else first.fingerprint)
-        description: dict[str, Any] = {"model": first.model, "prompts": ""}
-        if others:
-            hashed.append(
-                {name: [panel.judges, panel.vote] for name, panel in self._panels.items()}
-            )
-            hashed.append([setup.fingerprint for setup in others])
-            description["judges"] = {setup.name: setup.model for setup in self._setups}
-        description["prompts"] = _hash(hashed)
+        first_judge, *other_judges = self._setups
+        description: dict[str, Any] = {"model": first_judge.model, "prompts": ""}
 
-        embedding = config.llm.embedding if config.llm is not None else None
+        prompts_by_metric = [[metric.name, *metric.prompts] for metric in self._metrics]
+        to_hash: list[Any] = [prompts_by_metric]
+        if is_own:
+            # The identity of the judge is not known, so it cannot change the hash.
+            to_hash.append(None)
+        else:
+            to_hash.append(first_judge.fingerprint)
+        if other_judges:
+            votes_by_metric = {
+                name: [panel.judges, panel.vote] for name, panel in self._panels.items()
+            }
+            to_hash.append(votes_by_metric)
+            to_hash.append([setup.fingerprint for setup in other_judges])
+            description["judges"] = {setup.name: setup.model for setup in self._setups}
+        description["prompts"] = _hash(to_hash)
+
+        embedding = None
+        if config.llm is not None:
+            embedding = config.llm.embedding
         if self._embeds and embedding is not None and not is_own:
             description["embedding"] = str(embedding.model)
         return description
 
-    def provenance(self, used: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the `judge` key of a result; `used` are the departures of its `Calls`."""
+    def provenance(self, departures: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the value of the key `judge` of a result: models, and a hash of prompts.
+
+        `departures` say how requests for the result differed from those by default, such as by
+        another name of a parameter. They change the hash.
+        """
         provenance: dict[str, Any] = copy_json(self._provenance)
-        if used:
-            provenance["prompts"] = _hash([provenance["prompts"], used])
+        if departures:
+            provenance["prompts"] = _hash([provenance["prompts"], departures])
         return provenance
 
     def session(self) -> JudgeSession:
@@ -209,25 +243,27 @@ class Judging:
         self,
         question: Question,
         fields: Mapping[str, Any],
-        groups: Sequence[Sequence[Mapping[str, Any]]] | None,
+        reference_groups: Sequence[Sequence[Mapping[str, Any]]] | None,
         matches: Sequence[tuple[int, int, int]],
     ) -> Plan | None:
         """Return what to judge for a response, or None if no metric applies.
 
         Args:
             question: the question.
-            fields: those of the response.
-            groups: the reference steps.
-            matches: matched steps: the group and the position of the reference step, and the
-                position of the actual step.
+            fields: the fields of the response.
+            reference_groups: the reference steps, in groups; None if there are none.
+            matches: matched steps: the index of the group, the index of the reference step in the
+                group, and the index of the actual step.
         """
         matched_steps = {}
-        if groups:
-            matched_steps = {actual: groups[group][step] for group, step, actual in matches}
+        if reference_groups:
+            for group_index, reference_index, actual_index in matches:
+                group = reference_groups[group_index]
+                matched_steps[actual_index] = group[reference_index]
         case = Case(
             question=question.text,
             reference_answer=question.reference_answer,
-            reference_steps=groups,
+            reference_steps=reference_groups,
             actual_answer=fields.get("actual_answer"),
             actual_steps=fields.get("actual_steps"),
             matches=matched_steps,
@@ -243,59 +279,75 @@ class Judging:
         }
         return Plan(due, skipped=len(tasks) - len(due), notes=notes)
 
-    async def run(
-        self, plan: Plan, session: JudgeSession
-    ) -> tuple[Keys, dict[int, Keys], Keys] | None:
-        """Return the keys of the result, of its steps by index, and of `judge`; None if it was
-        dropped.
+    async def run(self, plan: Plan, session: JudgeSession) -> JudgedEntries | None:
+        """Ask the judges for all tasks of a plan, and return the entries of the result.
+
+        Returns:
+            the entries; None if the session drops results that are not finished.
+
+        Raises:
+            JudgeUnavailable: a judge will not answer any call, and `on_fatal` is "raise".
         """
         calls = Calls.for_result(session)
-        await session.open()  # Opening a judge imports, in a thread, what the metrics need.
+        # Opening a judge imports, in a thread, what the metrics need.
+        await session.open()
+        # Only a few results start in each iteration of the event loop, so that it stays responsive.
         await session.starts.turn()
-        if session.is_dropping:  # A cancellation may arrive only after the first call is sent.
+        # A cancellation may arrive only after the first call is sent, so look once more.
+        if session.is_dropping:
             return None
 
-        panels = [(task, self._panels[task.metric]) for task in plan.due]
-        asked = [
+        # Each judge of a task's metric judges the task.
+        panels = [self._panels[task.metric] for task in plan.due]
+        tasks_to_ask = [
             (task, calls.to(session.senders[judge]))
-            for task, panel in panels
+            for task, panel in zip(plan.due, panels, strict=True)
             for judge in panel.judges
         ]
-        all_verdicts = await _verdicts(asked, calls)
+        all_verdicts = await _ask_all(tasks_to_ask, calls)
         if calls.clock.is_dropped:
             return None
 
-        next_verdicts = iter(all_verdicts)
-        keys: Keys = {}
-        keys_of_steps: dict[int, Keys] = {}
-        for task, panel in panels:
-            verdicts = [next(next_verdicts) for _ in panel.judges]
-            self._count(verdicts, session)
+        # Verdicts come in the same order: of each task, one per judge.
+        entries: dict[str, Any] = {}
+        entries_by_step: dict[int, dict[str, Any]] = {}
+        next_verdict = iter(all_verdicts)
+        for task, panel in zip(plan.due, panels, strict=True):
+            verdicts = [next(next_verdict) for _ in panel.judges]
+            self._count_outcome(verdicts, session)
             if task.step is None:
-                panel.add(keys, task, verdicts)
+                panel.add_verdicts(entries, task, verdicts)
             else:
-                panel.add(keys_of_steps.setdefault(task.step, {}), task, verdicts)
-        return keys, keys_of_steps, self.provenance(sorted(calls.departures))
+                step_entries = entries_by_step.setdefault(task.step, {})
+                panel.add_verdicts(step_entries, task, verdicts)
+        provenance = self.provenance(sorted(calls.departures))
+        return JudgedEntries(entries, entries_by_step, provenance)
 
-    def _count(self, verdicts: Sequence[Verdict], session: JudgeSession) -> None:
-        """Count the outcome of a task, which has failed if one of its judges has.
+    def _count_outcome(self, verdicts: Sequence[Verdict], session: JudgeSession) -> None:
+        """Count in the session whether a task succeeded or failed; it fails if any judge does.
 
         Raises:
-            JudgeUnavailable: the judge will not answer any call, and this is to be raised.
+            JudgeUnavailable: a judge will not answer any call, and `on_fatal` is "raise".
         """
+        outcome = "ok"
         errors = [
             verdict.outcome for verdict in verdicts if isinstance(verdict.outcome, JudgeError)
         ]
         for error in errors:
             if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
                 raise error
+            # At its end, a run shows one example of each kind of error.
             session.usage.examples.setdefault(error.kind, error.message)
-        outcome = errors[0].kind if errors else "ok"
+        if errors:
+            outcome = errors[0].kind
         session.usage.outcomes[outcome] += 1
 
 
-def _panels(config: Config) -> dict[str, Panel]:
-    """Return the judges of each metric, by its name."""
+def _panels_by_metric(config: Config) -> dict[str, Panel]:
+    """Return the panel of each metric, by the name of the metric.
+
+    A panel has the judges of a metric, how they vote, and the keys of the metric's scores and error.
+    """
     panels = {}
     for name, section in config.metrics.items():
         declared = JUDGED_BY_NAME[name]
@@ -325,15 +377,16 @@ def _panels(config: Config) -> dict[str, Panel]:
 
 
 def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
-    """Check that metrics of ragas have the models that they ask.
+    """Check that the configuration has the models that metrics of ragas ask.
 
     Raises:
-        ConfigError: one has not.
+        ConfigError: `llm.generation` or `llm.embedding` is missing.
     """
     problems = []
     for metric in metrics:
         judges = config.ragas_metrics[metric.name].judges
-        if metric.asks_llm and GENERATION in judges and not has_model(config, GENERATION):
+        asks_generation = metric.asks_llm and GENERATION in judges
+        if asks_generation and not has_model(config, GENERATION):
             problems.append(f"ragas.{metric.name}: needs llm.{GENERATION}")
         if metric.asks_embeddings and not has_model(config, "embedding"):
             problems.append(f"ragas.{metric.name}: needs llm.embedding")
@@ -341,57 +394,71 @@ def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
         raise ConfigError(problems)
 
 
-def _kinds_of_outputs(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, list[str]]:
-    """Return names of values by kind, as `kinds_of_outputs` does, with metrics of ragas."""
-    kinds = kinds_of_outputs(config.custom_evaluations)
+def _names_by_kind(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, list[str]]:
+    """Return names of values of custom evaluations and of `metrics` of ragas, by kind.
+
+    "outputs" has all names, "fractions" those of numbers from 0 to 1 by definition, "texts" those
+    of texts, and "lower_is_better" those whose lower values are better. A kind without names is
+    absent.
+    """
+    names = kinds_of_outputs(config.custom_evaluations)
     for metric in metrics:
-        kinds.setdefault("outputs", []).append(metric.name)
+        names.setdefault("outputs", []).append(metric.name)
         if metric.is_fraction:
-            kinds.setdefault("fractions", []).append(metric.name)
+            names.setdefault("fractions", []).append(metric.name)
         if metric.gives_text:
-            kinds.setdefault("texts", []).append(metric.name)
-    return kinds
+            names.setdefault("texts", []).append(metric.name)
+        if metric.lower_is_better:
+            names.setdefault("lower_is_better", []).append(metric.name)
+    return names
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    """Return the sections of the configuration on which results depend, for the fingerprint."""
-    settings = {}
+def _fingerprinted_sections(config: Config) -> dict[str, Any]:
+    """Return the sections of the configuration that a fingerprint copies, by name."""
+    sections = {}
     for name in Config.__struct_fields__:
-        value = getattr(config, name)
-        # Metrics of ragas are in the prompts; their arguments may be no JSON.
+        # The hash of prompts has the metrics of ragas, whose arguments may be no JSON.
         if name not in FINGERPRINTED_ELSEWHERE and name != "ragas":
-            settings[name] = msgspec.to_builtins(value)
-    return settings
+            sections[name] = msgspec.to_builtins(getattr(config, name))
+    return sections
 
 
 def _hash(value: Any) -> str:
+    """Return the first 16 digits of a hash of a JSON value."""
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-async def _verdicts(asked: Sequence[tuple[Task, Calls]], shared: Calls) -> list[Verdict]:
-    """Return the verdict on each task: a timeout error if it did not finish in the time of the
-    result.
-    """
-    seconds = shared.session.limits.result_timeout_sec
-    late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
-    outcomes: list[Keys | JudgeError] = [late] * len(asked)
+async def _ask_all(tasks: Sequence[tuple[Task, Calls]], result_calls: Calls) -> list[Verdict]:
+    """Compute tasks at the same time, and return the verdict on each, in the same order.
 
-    async def judge(index: int, task: Task, calls: Calls) -> None:
-        assert task.score is not None  # noqa: S101  (only such tasks are due)
+    A task that does not finish in the time of the result gets a timeout error.
+
+    Args:
+        tasks: each task, with the calls to the judge that it asks.
+        result_calls: the calls of the whole result, whose clock limits the time.
+    """
+    seconds = result_calls.session.limits.result_timeout_sec
+    late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
+    outcomes: list[dict[str, Any] | JudgeError] = [late] * len(tasks)
+
+    async def compute(index: int, task: Task, calls: Calls) -> None:
+        """Compute a task, and set its outcome: entries or the error of the judge."""
+        assert task.score is not None  # noqa: S101  (a plan has no other tasks)
         try:
             outcomes[index] = await task.score(calls)
         except JudgeError as error:
             outcomes[index] = error
 
-    with shared.clock:
-        if len(asked) == 1:
-            # A group of tasks takes 50 us.
-            task, calls = asked[0]
-            await judge(0, task, calls)
+    # The clock cancels what is unfinished when the time is over, and suppresses the cancellation.
+    with result_calls.clock:
+        if len(tasks) == 1:
+            # Without a group of tasks, which takes 50 us.
+            task, calls = tasks[0]
+            await compute(0, task, calls)
         else:
             async with anyio.create_task_group() as group:
-                for index, (task, calls) in enumerate(asked):
-                    group.start_soon(judge, index, task, calls)
+                for index, (task, calls) in enumerate(tasks):
+                    group.start_soon(compute, index, task, calls)
     return [
-        Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, asked, strict=True)
+        Verdict(outcome, calls.cost) for outcome, (_, calls) in zip(outcomes, tasks, strict=True)
     ]

@@ -8,7 +8,7 @@ answer without statements, such as a refusal, is right.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import (
@@ -16,7 +16,7 @@ from graphrag_eval_async.metrics.answer_correctness import (
     match_claims,
     matching_prompt,
 )
-from graphrag_eval_async.metrics.metric import Calls, Case, Keys, Metric, has_text
+from graphrag_eval_async.metrics.metric import Calls, Case, Metric, has_text
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, cosine, ragas_prompts, together
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ class StatementCounts(NamedTuple):
     """How the statements of an answer agree with those of the reference answer.
 
     Attributes:
-        right: statements of the answer that the reference answer makes, too.
-        wrong: statements of the answer that it does not make.
-        missing: statements of the reference answer that the answer lacks.
-        makes_statements: whether the answer makes any.
+        right: the number of statements of the answer that the reference answer makes, too.
+        wrong: the number of statements of the answer that the reference answer does not make.
+        missing: the number of statements of the reference answer that the answer lacks.
+        makes_statements: whether the answer makes any statement.
     """
 
     right: int
@@ -42,8 +42,11 @@ class StatementCounts(NamedTuple):
     makes_statements: bool
 
     def f_score(self, beta: float) -> float:
-        """Return the F-score, from 0 to 1. Formula: https://en.wikipedia.org/wiki/F-score"""
-        if not self.right:
+        """Return the F-score of the counts, from 0 to 1; with `beta` above 1, recall counts more.
+
+        Formula: https://en.wikipedia.org/wiki/F-score
+        """
+        if self.right == 0:
             return 0.0
         precision = self.right / (self.right + self.wrong)
         recall = self.right / (self.right + self.missing)
@@ -51,10 +54,10 @@ class StatementCounts(NamedTuple):
 
 
 def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
-    """Return the metric `ragas_answer_correctness`.
+    """Return the metric `ragas_answer_correctness`: a weighted mean of an F-score and a similarity.
 
-    It is the weighted average of the F-score of the statements and the answers' cosine similarity.
-    An answer without statements, such as a refusal or an empty one, scores 0.
+    The F-score is that of the statements of both answers, and the similarity is the cosine of both
+    answers. An answer without statements, such as a refusal or an empty answer, scores 0.
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
     if config.mode == "joint":
@@ -63,80 +66,107 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     else:
         prompts = ragas_prompts(NAME, "StatementGeneratorPrompt", "CorrectnessClassifierPrompt")
         count_statements = _count_by_ragas
+    # These change values, too, so they belong to the hash of prompts.
     prompts.append(f"weights {config.weights}, beta {config.beta}, threshold {config.threshold}")
 
-    async def score(case: Case, calls: Calls) -> Keys:
+    async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Return the value, the counts of statements, and the similarity if it has a weight."""
         counts, similarity = await together(
-            count_statements(case, calls), _similarity(config, case, calls)
+            count_statements(case, calls), _similarity_of_answers(config, case, calls)
         )
-        keys: Keys = {
-            NAME: _value(config, counts, similarity),
+        entries: dict[str, Any] = {
+            NAME: _combine(config, counts, similarity),
             f"{NAME}_tp": counts.right,
             f"{NAME}_fp": counts.wrong,
             f"{NAME}_fn": counts.missing,
         }
         if similarity is not None:
-            keys[f"{NAME}_similarity"] = similarity
-        return keys
+            entries[f"{NAME}_similarity"] = similarity
+        return entries
 
     return Metric.of_answer(NAME, prompts, has_both_answers, score)
 
 
-def _value(
+def _combine(
     config: RagasAnswerCorrectnessConfig, counts: StatementCounts, similarity: float | None
 ) -> float:
-    """Return the weighted mean of the F-score and the similarity; 0 without statements."""
+    """Return the weighted mean of the F-score of `counts` and the similarity.
+
+    It is 0 if the answer makes no statements. A similarity of None counts as 0. With a threshold,
+    the result is 1 if the mean reaches the threshold, else 0.
+    """
     if not counts.makes_statements:
         return 0.0
-    weight_of_f_score, weight_of_similarity = config.weights
-    total = weight_of_f_score * counts.f_score(config.beta)
-    total += weight_of_similarity * (similarity or 0.0)
-    value = total / sum(config.weights)
+    if similarity is None:
+        similarity = 0.0
+    f_score_weight, similarity_weight = config.weights
+    weighted_sum = f_score_weight * counts.f_score(config.beta) + similarity_weight * similarity
+    mean = weighted_sum / sum(config.weights)
     if config.threshold is not None:
-        return float(value >= config.threshold)
-    return value
+        return float(mean >= config.threshold)
+    return mean
 
 
-async def _similarity(
+async def _similarity_of_answers(
     config: RagasAnswerCorrectnessConfig, case: Case, calls: Calls
 ) -> float | None:
-    """Return the cosine of both answers; None if it has no weight, or the answer is blank."""
+    """Return the cosine of the embedded answers, from -1 to 1.
+
+    None if the configuration gives the similarity no weight, or the actual answer is blank.
+    """
     if not config.needs_embedding or not has_text(case.actual_answer):
         return None
-    actual, reference = await calls.embed([case.actual_answer or "", case.reference_answer or ""])
-    return cosine(actual, reference)
+    answers = [case.actual_answer or "", case.reference_answer or ""]
+    actual_vector, reference_vector = await calls.embed(answers)
+    return cosine(actual_vector, reference_vector)
 
 
 async def _count_by_matching(case: Case, calls: Calls) -> StatementCounts:
-    """Return the counts of the claims that answer correctness finds, in a call that both share."""
+    """Count the claims of both answers that the judge lists and matches in one call.
+
+    The metric `answer_correctness` makes the same call, so one call serves both metrics.
+    """
     claims = await match_claims(PROMPT, case, calls)
-    matching = len(claims.matches)
-    actual = len(claims.actual_claims)
+    match_count = len(claims.matches)
+    actual_count = len(claims.actual_claims)
     return StatementCounts(
-        right=matching,
-        wrong=actual - matching,
-        missing=len(claims.reference_claims) - matching,
-        makes_statements=actual > 0,
+        right=match_count,
+        wrong=actual_count - match_count,
+        missing=len(claims.reference_claims) - match_count,
+        makes_statements=actual_count > 0,
     )
 
 
 async def _count_by_ragas(case: Case, calls: Calls) -> StatementCounts:
-    """Return the counts of statements that the prompts of RAGAS find and classify."""
+    """Count the statements of both answers that the judge finds and classifies, by RAGAS' prompts.
+
+    Raises:
+        JudgeError: a call failed, or the judge found no statement in the reference answer, or
+            classified none.
+    """
     ask = partial(ask_ragas, calls, "answer_correctness", question=case.question)
+
+    # Find the statements of both answers. A blank actual answer has none, and is not asked about.
     answers = [case.reference_answer]
     if has_text(case.actual_answer):
         answers.append(case.actual_answer)
-    replies = await together(*(ask("StatementGeneratorPrompt", answer=text) for text in answers))
-    expected = replies[0].statements
-    if not expected:
+    requests = [ask("StatementGeneratorPrompt", answer=answer) for answer in answers]
+    reference_reply, *actual_replies = await together(*requests)
+    reference_statements = reference_reply.statements
+    if not reference_statements:
         raise JudgeError("invalid_reply", "the judge found no statement in the reference answer")
+    actual_statements = []
+    for reply in actual_replies:
+        actual_statements += reply.statements
+    if not actual_statements:
+        return StatementCounts(
+            right=0, wrong=0, missing=len(reference_statements), makes_statements=False
+        )
 
-    statements = [statement for reply in replies[1:] for statement in reply.statements]
-    if not statements:
-        # Such as a refusal, or a blank answer.
-        return StatementCounts(right=0, wrong=0, missing=len(expected), makes_statements=False)
-
-    classes = await ask("CorrectnessClassifierPrompt", answer=statements, ground_truth=expected)
+    # Classify all statements: true positives, false positives and false negatives.
+    classes = await ask(
+        "CorrectnessClassifierPrompt", answer=actual_statements, ground_truth=reference_statements
+    )
     if not (classes.TP or classes.FP or classes.FN):
         raise JudgeError("invalid_reply", "the judge classified no statement")
     return StatementCounts(

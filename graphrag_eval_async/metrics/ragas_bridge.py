@@ -25,7 +25,13 @@ BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 
 
 def ragas_prompts(metric: str, *names: str) -> list[str]:
-    """Return the `prompts` of a metric that uses prompts or metrics of ragas, without importing it.
+    """Return the `prompts` of a metric that uses prompts of ragas: the version and their names.
+
+    Does not import ragas, which takes seconds.
+
+    Args:
+        metric: the name of the metric, for the error.
+        names: the classes of the prompts.
 
     Raises:
         ConfigError: ragas is not installed.
@@ -52,129 +58,155 @@ def load_ragas() -> None:
 
 
 def _silence(analytics: Any) -> None:
-    """Make ragas keep and write nothing about its use, also if it was imported before."""
-    # It holds the setting of the environment from when it was first asked.
+    """Make ragas collect and write nothing about its use, even if it was imported before.
+
+    `analytics` is the module of ragas that does so.
+    """
+    # The module caches what the environment said when it was first asked.
     analytics.do_not_track.cache_clear()
 
-    # The thread wakes up every second; without it, the events would pile up.
+    # A thread of the module wakes up every second to send events. Without the thread, events would
+    # pile up, so they are ignored.
     analytics._analytics_batcher.shutdown()
-    analytics._analytics_batcher.add_evaluation = _ignore
+    analytics._analytics_batcher.add_evaluation = _ignore_event
 
-    # Each event, sent or not, asks for the id of the user, which is written to the user's folder
-    # when it is first asked for. Without a folder, the id is made up, and kept in memory.
-    folder_of_user = analytics.user_data_dir
+    # The module gives each user an id, which it writes to the user's folder when it is first asked
+    # for. If there is no such folder, it makes up an id and keeps it in memory.
+    original_folder = analytics.user_data_dir
     analytics.user_data_dir = _refuse_folder
     try:
         analytics.get_userid()
     finally:
-        analytics.user_data_dir = folder_of_user
+        analytics.user_data_dir = original_folder
 
 
-def _ignore(_event: Any) -> None:
+def _ignore_event(_event: Any) -> None:
     """Do nothing with an event of telemetry."""
 
 
 def _refuse_folder(**_: Any) -> str:
+    """Raise an error in place of naming the user's folder."""
     raise OSError("no folder for telemetry")
 
 
 async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, **data: Any) -> Any:
-    """Fill in a prompt of one of ragas' metrics; return the reply as the prompt's output model.
+    """Ask the judge with a prompt of one of ragas' metrics, and return the reply.
 
     Args:
         calls: asks the judge.
         metric: the package of the metric in `ragas.metrics.collections`.
         prompt: the class of the prompt.
-        repeat: distinguishes equal calls, of which a result else makes one.
-        data: the fields of the prompt's input model.
+        repeat: tells equal calls for one result apart; equal calls with the same number are made
+            once.
+        data: what is filled in: the fields of the prompt's input model.
+
+    Returns:
+        the reply as the output model of the prompt.
+
+    Raises:
+        JudgeError: there is no usable reply, or the prompt cannot be encoded.
     """
     template = _load_prompt(metric, prompt)
 
-    def messages() -> list[Message]:
+    def make_messages() -> list[Message]:
+        """Return the prompt with its data filled in."""
         try:
             model = template.input_model(**data)
             filled_in = model.model_dump_json(indent=4, exclude_none=True)
         except ValueError as error:
-            # A lone surrogate, which JSON cannot encode.
+            # A text has a lone surrogate, which JSON cannot encode.
             raise JudgeError("invalid_request", f"the prompt cannot be encoded: {error}") from None
-        return [{"role": "user", "content": f"{template.head}{filled_in}{template.tail}"}]
+        prompt_text = f"{template.head}{filled_in}{template.tail}"
+        return [{"role": "user", "content": prompt_text}]
 
-    return await calls.ask(messages, template.form, repeat=repeat)
+    return await calls.ask(make_messages, template.reply_format, repeat=repeat)
 
 
 class RagasPrompt(NamedTuple):
     """A prompt of ragas.
 
     Attributes:
-        input_model: what is filled in, as JSON.
-        head: the text before it.
-        tail: the text after it.
-        form: the format of replies.
+        input_model: the class of the data that are filled in, as JSON.
+        head: the text before the data.
+        tail: the text after the data.
+        reply_format: the format of replies.
     """
 
     input_model: Any
     head: str
     tail: str
-    form: ResponseFormat[Any]
+    reply_format: ResponseFormat[Any]
 
 
 @cache
 def _load_prompt(metric: str, name: str) -> RagasPrompt:
-    """Return a prompt of a metric of ragas."""
+    """Return the prompt of class `name` of a metric of ragas, split where data are filled in."""
     module = import_module(f"ragas.metrics.collections.{metric}.util")
     prompt = getattr(module, name)
+    # To find the place of the data, fill in a character that no prompt has. The prompt asks its
+    # data for their JSON.
     mark = "\0"
-    text = prompt().to_string(SimpleNamespace(model_dump_json=lambda **_: mark))
-    head, _, tail = text.rpartition(mark)
+    marked_data = SimpleNamespace(model_dump_json=lambda **_: mark)
+    head, _, tail = prompt().to_string(marked_data).rpartition(mark)
     return RagasPrompt(
         input_model=prompt.input_model,
         head=head,
         tail=tail,
-        form=format_of_model(prompt.output_model),
+        reply_format=format_of_model(prompt.output_model),
     )
 
 
 @cache
 def format_of_model(model: Any) -> ResponseFormat[Any]:
-    """Return the format of replies that hold one of ragas' output models."""
+    """Return the format of replies that fit an output model of ragas, a class of pydantic."""
     from pydantic import ValidationError
 
-    def read(reply: Any) -> Any:
+    def read_reply(reply: Any) -> Any:
+        """Return a reply as the output model; raise a `ValueError` if it does not fit."""
         try:
             output = model.model_validate(reply)
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(map(str, problem["loc"])) or "the reply"
-            raise ValueError(f"{place}: {problem['msg']}") from None
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            first_problem = problems[0]
+            place = ".".join(map(str, first_problem["loc"])) or "the reply"
+            raise ValueError(f"{place}: {first_problem['msg']}") from None
         _check_binary_fields(output)
         return output
 
-    return ResponseFormat(strict(model.model_json_schema()), read)
+    return ResponseFormat(strict(model.model_json_schema()), read_reply)
 
 
 def _check_binary_fields(output: Any) -> None:
-    """Raise a `ValueError` if a verdict of a reply, or of one of its rows, is not 0 or 1."""
-    for row in _rows(output):
-        for name in BINARY_FIELDS:
-            value = getattr(row, name, 0)
+    """Check that verdicts in a parsed reply, and in the objects in its lists, are 0 or 1.
+
+    Ragas types these fields as any integer.
+
+    Raises:
+        ValueError: a verdict is another number.
+    """
+    for part in _output_and_list_items(output):
+        for field in BINARY_FIELDS:
+            value = getattr(part, field, 0)
             # Some models of ragas have texts there, such as "yes"; these are not numbers.
-            if isinstance(value, int | float) and value not in {0, 1}:
-                raise ValueError(f"{name}: must be 0 or 1")
+            is_number = isinstance(value, int | float)
+            if is_number and value not in {0, 1}:
+                raise ValueError(f"{field}: must be 0 or 1")
 
 
-def _rows(output: Any) -> Iterator[Any]:
-    """Yield the output of a prompt, and the objects in its lists."""
+def _output_and_list_items(output: Any) -> Iterator[Any]:
+    """Yield a parsed reply of pydantic, and the items of all its fields that are lists."""
     yield output
-    for name in type(output).model_fields:
-        value = getattr(output, name)
+    for field in type(output).model_fields:
+        value = getattr(output, field)
         if isinstance(value, list):
             yield from value
 
 
 async def together(*calls: Awaitable[Any]) -> list[Any]:
-    """Make all calls concurrently, and return their results.
+    """Make all calls concurrently, and return their results in the order of the calls.
 
-    An error is raised after all calls have ended, as they are paid for anyway.
+    If calls fail, the first error in this order is raised after all calls have ended, as they are
+    paid for anyway.
     """
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
@@ -186,10 +218,11 @@ async def together(*calls: Awaitable[Any]) -> list[Any]:
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine of the angle between two finite, nonzero vectors, from -1 to 1."""
     product = fsum(map(mul, _unit_vector(first), _unit_vector(second)))
-    # Rounding may lead a little beyond these ends.
+    # A rounding error may lead a little beyond -1 or 1.
     return max(-1.0, min(1.0, product))
 
 
 def _unit_vector(vector: Sequence[float]) -> list[float]:
+    """Return a nonzero vector scaled to the length 1."""
     length = hypot(*vector)
     return [value / length for value in vector]

@@ -1,4 +1,4 @@
-"""What metrics of ragas get: parts of a response and its question, by the names of ragas."""
+"""Inputs of metrics of ragas: parts of a response and its question, by the names of ragas."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.metrics.metric import has_text
 from graphrag_eval_async.metrics.retrieved import (
-    cut_off,
     is_query,
     is_retrieval,
+    join_results,
     show_results,
     table_of,
     texts_of,
@@ -35,22 +35,34 @@ INPUTS = {
 
 
 def read_inputs(case: Case, names: Collection[str], *, is_conversation: bool) -> dict[str, Any]:
-    """Return the inputs of these names, as far as a response and its question have them.
+    """Return the inputs that a metric of ragas takes, by name.
+
+    Inputs that are empty, or that the response and its question lack, are left out.
 
     Args:
         case: the response and its question.
-        names: the names of ragas.
+        names: the names of the inputs, as ragas has them. Names that no response can have are
+            ignored.
         is_conversation: whether `user_input` is all messages, not the question alone.
     """
-    readers = _READERS
+    readers = dict(INPUT_READERS)
     if is_conversation:
-        readers = _READERS | {"user_input": _conversation}
-    inputs = {name: read(case) for name, read in readers.items() if name in names}
-    return {name: value for name, value in inputs.items() if value}
+        readers["user_input"] = _conversation
+    inputs = {}
+    for name, read_input in readers.items():
+        if name not in names:
+            continue
+        value = read_input(case)
+        if value:
+            inputs[name] = value
+    return inputs
 
 
 def _conversation(case: Case) -> list[Any]:
-    """Return the question, a call and its output for each step, and the answer, as messages."""
+    """Return a response and its question as messages of ragas; empty if the question is blank.
+
+    These are the question, for each step a tool call and the output of the tool, and the answer.
+    """
     from ragas.messages import AIMessage, HumanMessage, ToolMessage
 
     if not has_text(case.question):
@@ -83,9 +95,9 @@ def _text_or_none(text: str | None) -> str | None:
 
 
 def _contexts(case: Case) -> list[str]:
-    """Return the texts that retrieval steps found, and the rows that queries returned, each once.
+    """Return the texts that retrieval steps returned, and the rows of each query as one text.
 
-    If a query returned too many rows, the last ones are left out.
+    Each text stands once. If a query returned too many rows, the last rows are left out.
     """
     texts: list[str] = []
     for step in case.actual_steps or ():
@@ -93,15 +105,16 @@ def _contexts(case: Case) -> list[str]:
             texts += texts_of(step) or ()
         elif is_query(step):
             table = table_of(step)
-            is_empty = table is not None and table.boolean is None and not table.row_count
+            # Results that are not a table, and answers to ASK, are never empty.
+            is_empty = table is not None and table.boolean is None and table.row_count == 0
             if not is_empty:
-                shown, _ = cut_off([show_results(table, step)])
-                texts.append(shown)
+                rows, _ = join_results([show_results(table, step)])
+                texts.append(rows)
     return _distinct(texts)
 
 
 def _contexts_of_reference(case: Case) -> list[str]:
-    """Return the texts of the retrieval steps of the reference, each once."""
+    """Return the texts that the retrieval steps of the reference returned, each text once."""
     texts: list[str] = []
     for step in _reference_steps(case):
         if step.get("name") == "retrieval":
@@ -125,7 +138,10 @@ def _document_ids_of_reference(case: Case) -> list[str]:
 
 
 def _ids_in(steps: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the documents in outputs; an output that cannot be read has none."""
+    """Return the ids of the documents that retrieval steps returned, in their order.
+
+    An output that cannot be read, and a document without an id, are skipped.
+    """
     ids: list[str] = []
     for step in steps:
         try:
@@ -137,17 +153,17 @@ def _ids_in(steps: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _reference_steps(case: Case) -> list[Mapping[str, Any]]:
-    """Return the reference steps of all groups."""
+    """Return the reference steps of a question, from all groups."""
     return [step for group in case.reference_steps or () for step in group]
 
 
 def _reference_calls(case: Case) -> list[Any]:
-    """Return the reference steps as ragas has calls of tools."""
+    """Return the reference steps as tool calls of ragas."""
     return [_tool_call(step) for step in _reference_steps(case)]
 
 
 def _tool_call(step: Mapping[str, Any]) -> Any:
-    """Return a step as ragas has a call of a tool."""
+    """Return a step as a tool call of ragas; arguments that are not a dict are left out."""
     from ragas.messages import ToolCall
 
     arguments = step.get("args")
@@ -157,7 +173,7 @@ def _tool_call(step: Mapping[str, Any]) -> Any:
 
 
 def _output_of(step: Mapping[str, Any]) -> str:
-    """Return the output of a step as text, or else its error."""
+    """Return the output of a step as text; without an output, its error, or else ""."""
     for key in ("output", "error"):
         value = step.get(key)
         if value is not None:
@@ -165,7 +181,7 @@ def _output_of(step: Mapping[str, Any]) -> str:
     return ""
 
 
-_READERS: dict[str, Callable[[Case], Any]] = {
+INPUT_READERS: dict[str, Callable[[Case], Any]] = {
     "user_input": _question,
     "response": _answer,
     "reference": _reference_answer,
@@ -175,4 +191,4 @@ _READERS: dict[str, Callable[[Case], Any]] = {
     "reference_context_ids": _document_ids_of_reference,
     "reference_tool_calls": _reference_calls,
 }
-"""What reads each input of a response."""
+"""The function that reads each input from a response and its question."""

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import copy
 import warnings
-from enum import Enum
 from functools import cache, partial
 from importlib import import_module
-from inspect import Parameter, isclass, signature
+from inspect import Parameter, isclass
 from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.config.model import RagasMetricConfig
 from graphrag_eval_async.errors import ConfigError, describe_exception
+from graphrag_eval_async.metrics.ragas_arguments import (
+    check_constructor_arguments,
+    check_inputs,
+    check_late_packages,
+    member_of_enum,
+    parameters_by_name,
+    scoring_function,
+)
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.ragas_inputs import INPUTS
-from graphrag_eval_async.metrics.ragas_metric import RagasMetric, is_conversation
+from graphrag_eval_async.metrics.ragas_metric import RagasMetric, takes_conversation
 from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -36,6 +44,8 @@ LOWER_IS_BETTER = {"NoiseSensitivity"}
 NOT_METRICS = {"BaseMetric", "DistanceMeasure"}
 """Names that ragas exports beside its metrics."""
 
+NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
+
 METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 """The methods of a metric of ragas, of which it has at least one."""
 
@@ -43,22 +53,27 @@ METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 def is_ragas_metric(candidate: Any) -> bool:
     """Return whether a metric given in Python is one of ragas, without importing ragas.
 
-    It may be a class, a `partial` of one, or an object.
+    The candidate may be a class, a `partial` of a class, or an object. A class of the user's counts
+    if a base is of ragas.
     """
     if isinstance(candidate, partial):
         candidate = candidate.func
     kind = candidate if isclass(candidate) else type(candidate)
-    is_of_ragas = any(base.__module__.partition(".")[0] == "ragas" for base in kind.__mro__)
-    return is_of_ragas and any(hasattr(kind, method) for method in METHODS)
+    packages_of_bases = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    has_method = any(hasattr(kind, method) for method in METHODS)
+    return "ragas" in packages_of_bases and has_method
 
 
 def section_of(candidate: Any) -> RagasMetricConfig:
-    """Return the section that stands for a metric of ragas given in Python."""
+    """Return the section of the configuration for a metric of ragas given in Python.
+
+    It has the path of the class, and the arguments of a `partial`.
+    """
     arguments: dict[str, Any] = {}
     if isinstance(candidate, partial):
-        arguments = dict(candidate.keywords)
-        # Positions stand for the parameters of the class in their order.
-        arguments |= dict(zip(_parameters(candidate.func), candidate.args, strict=False))
+        # Positional arguments are for the parameters of the class in their order.
+        names = parameters_by_name(candidate.func)
+        arguments = {**candidate.keywords, **dict(zip(names, candidate.args, strict=False))}
         candidate = candidate.func
     kind = candidate if isclass(candidate) else type(candidate)
     return RagasMetricConfig(metric=f"{kind.__module__}:{kind.__qualname__}", arguments=arguments)
@@ -69,8 +84,8 @@ class MetricsGiven(NamedTuple):
 
     Attributes:
         functions: functions and paths of functions.
-        ragas_sections: sections that stand for metrics of ragas.
-        ragas: the classes or objects of these metrics.
+        ragas_sections: sections of the configuration for the metrics of ragas.
+        ragas: the classes or objects of the metrics of ragas.
     """
 
     functions: dict[str, Any]
@@ -79,19 +94,22 @@ class MetricsGiven(NamedTuple):
 
 
 def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
-    """Return the metrics that a caller gives, by kind."""
-    split = MetricsGiven({}, {}, {})
+    """Split metrics that a caller gives, by name, into functions and metrics of ragas."""
+    split = MetricsGiven(functions={}, ragas_sections={}, ragas={})
     for name, metric in metrics.items():
-        if not is_ragas_metric(metric):
+        if is_ragas_metric(metric):
+            split.ragas_sections[name] = section_of(metric)
+            split.ragas[name] = metric.func if isinstance(metric, partial) else metric
+        else:
             split.functions[name] = metric
-            continue
-        split.ragas_sections[name] = section_of(metric)
-        split.ragas[name] = metric.func if isinstance(metric, partial) else metric
     return split
 
 
 def can_be_imported(metric: Any) -> bool:
-    """Return whether another process can import the class of a metric by its path."""
+    """Return whether another process can import a metric of ragas by the path of its class.
+
+    Objects cannot be imported, as they may differ from new objects of their class.
+    """
     if not isclass(metric):
         return False
     try:
@@ -100,227 +118,275 @@ def can_be_imported(metric: Any) -> bool:
         return False
 
 
-def make_ragas_metric(name: str, section: RagasMetricConfig, candidate: Any = None) -> RagasMetric:
-    """Return the metric of a section; imports ragas.
+def make_ragas_metrics(
+    sections: Mapping[str, RagasMetricConfig],
+    classes_and_objects: Mapping[str, Any] = NOTHING_GIVEN,
+) -> list[RagasMetric]:
+    """Make the metrics of ragas that sections of the configuration name; imports ragas.
+
+    Args:
+        sections: the sections by name of the metric.
+        classes_and_objects: classes or objects that a caller gives in Python, by name of the
+            metric.
+
+    Raises:
+        ConfigError: metrics cannot be made; see `make_ragas_metric`. It has the problems of all.
+    """
+    metrics = []
+    problems = []
+    for name, section in sections.items():
+        try:
+            metrics.append(make_ragas_metric(name, section, classes_and_objects.get(name)))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        # If ragas cannot be imported, each metric says so.
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return metrics
+
+
+def make_ragas_metric(
+    name: str, section: RagasMetricConfig, class_or_object: Any = None
+) -> RagasMetric:
+    """Make a metric of ragas that asks our judge, and check that it can run; imports ragas.
 
     Args:
         name: the metric's name in the configuration.
         section: names the class and its arguments.
-        candidate: the class or the object, if a caller gave it. It is not changed.
+        class_or_object: the class or the object, if a caller gives it in Python. It is not changed.
 
     Raises:
         ConfigError: there is no such metric, a package that it needs is not installed, or it
             does not take these arguments.
     """
-    key = f"ragas.{name}"
+    place = f"ragas.{name}"
     load_ragas()
-    if candidate is None:
-        candidate = _find(key, section.metric)
+    if class_or_object is None:
+        class_or_object = _find_metric(place, section.metric)
 
+    # Make an object. Arguments that the class does not take are inputs of the metric.
     constants = dict(section.arguments)
-    if isclass(candidate):
-        arguments = _constructor_arguments(name, candidate, section.arguments)
-        metric = _construct(key, candidate, arguments)
-        for argument in arguments:
-            constants.pop(argument, None)
+    if isclass(class_or_object):
+        arguments = _constructor_arguments(name, class_or_object, section.arguments)
+        metric = _construct(place, class_or_object, arguments)
+        constants = {key: value for key, value in constants.items() if key not in arguments}
     else:
-        metric = _with_our_models(candidate)
-    _prepare_older(metric)
+        metric = _copy_with_judge(class_or_object)
+    _initialize_older(metric)
 
+    # Check that it can run, and read what it needs.
+    _check_usable(place, metric)
     inputs = _inputs_of_metric(metric)
-    _check_usable(key, metric)
-    _check_constants(key, metric, constants, inputs)
+    _check_constants(place, metric, constants, inputs)
     asks_embeddings = hasattr(metric, "embeddings")
+    limits = _limits(metric)
+    if asks_embeddings:
+        # Cosines may be negative, whatever range ragas states.
+        limits = None
     return RagasMetric(
         name=name,
         needs=tuple(inputs.needs),
         takes=frozenset(inputs.takes),
         constants=constants,
-        asks_llm=hasattr(metric, "llm") or hasattr(metric, "get_variables"),
+        asks_llm=_asks_llm(metric),
         asks_embeddings=asks_embeddings,
-        # Cosines may be negative, whatever range ragas states.
-        limits=None if asks_embeddings else _limits(metric),
+        limits=limits,
         gives_text=isinstance(getattr(metric, "allowed_values", None), list),
-        lower_is_better=type(metric).__name__ in LOWER_IS_BETTER,
+        lower_is_better=any(base.__name__ in LOWER_IS_BETTER for base in type(metric).__mro__),
         metric=metric,
         path=section.metric,
     )
 
 
-def _prepare_older(metric: Any) -> None:
-    """Have a metric of the older module make the others that it needs."""
+def _asks_llm(metric: Any) -> bool:
+    """Return whether a metric of ragas asks an LLM."""
+    is_made_from_prompt = hasattr(metric, "get_variables")
+    return is_made_from_prompt or hasattr(metric, "llm")
+
+
+def _initialize_older(metric: Any) -> None:
+    """Let a metric of the older module `ragas.metrics` make the metrics that it uses.
+
+    Newer metrics are not changed.
+    """
     if not hasattr(metric, "init"):
         return
     from ragas.run_config import RunConfig
 
+    # We repeat failed calls ourselves.
     metric.init(RunConfig(max_retries=1))
     if hasattr(metric, "strictness"):
-        # It wants several replies to one prompt, gets one in any case, and logs a warning.
+        # With more, the metric asks for several replies to one prompt, of which it would get one,
+        # and logs a warning.
         metric.strictness = 1
 
 
-def _check_usable(key: str, metric: Any) -> None:
-    """Check that a metric can have a value here.
+def _check_usable(place: str, metric: Any) -> None:
+    """Check that a metric of ragas can give a value for a response.
 
     Raises:
-        ConfigError: it cannot. The message begins with `key`.
+        ConfigError: it cannot. The message begins with `place`.
     """
     kind = type(metric).__name__
     if kind.startswith("MultiModal"):
-        raise ConfigError([f"{key}: {kind} needs images, which responses lack"])
+        raise ConfigError([f"{place}: {kind} needs images, which responses lack"])
+    # Here, an int is not an allowed value, but the length of the list that the metric gives.
     if isinstance(getattr(metric, "allowed_values", None), int):
-        raise ConfigError([f"{key}: a metric that gives a list cannot be a score"])
+        raise ConfigError([f"{place}: a metric that gives a list cannot be a score"])
+    check_late_packages(place, metric)
+
+    is_made_from_prompt = hasattr(metric, "get_variables") and hasattr(metric, "prompt")
+    # Ragas makes an object with an instruction from a text.
+    if is_made_from_prompt and not hasattr(metric.prompt, "instruction"):
+        raise ConfigError([f"{place}.arguments: {kind} needs 'prompt', a text"])
 
 
 def _check_constants(
-    key: str, metric: Any, constants: Mapping[str, Any], inputs: MetricInputs
+    place: str, metric: Any, constants: Mapping[str, Any], inputs: MetricInputs
 ) -> None:
-    """Check that the arguments that the class does not take are inputs of the metric, and that
-    no other input is missing that responses cannot have.
+    """Check the arguments that the class of a metric does not take: they must be inputs.
+
+    Also check that the inputs are complete, since responses do not have all that ragas knows.
+
+    Args:
+        place: the place of the metric in the configuration, for the error.
+        metric: the metric.
+        constants: the arguments that the class does not take.
+        inputs: the inputs of the metric.
 
     Raises:
-        ConfigError: one is not, or one is missing. The message begins with `key`.
+        ConfigError: the metric has no such input, an input has another type, or an input is missing
+            that no response has.
     """
     kind = type(metric)
-    for argument in constants:
-        if argument not in inputs.takes:
-            hint = did_you_mean(argument, [*_parameters(kind), *sorted(inputs.takes)])
+    for name in constants:
+        if name not in inputs.takes:
+            hint = did_you_mean(name, [*parameters_by_name(kind), *sorted(inputs.takes)])
             raise ConfigError(
-                [f"{key}.arguments: {kind.__name__} does not take {argument!r}; {hint}"]
+                [f"{place}.arguments: {kind.__name__} does not take {name!r}; {hint}"]
             )
+    check_inputs(f"{place}.arguments", metric, constants)
     for name in inputs.needs:
         if name not in INPUTS and name not in constants:
             raise ConfigError(
-                [f"{key}.arguments: {kind.__name__} needs {name!r}, which no response has"]
+                [f"{place}.arguments: {kind.__name__} needs {name!r}, which no response has"]
             )
 
 
-def _find(key: str, path: str) -> Any:
-    """Return the class or object of a metric: by its name in ragas, or by ``module:name``.
+def _find_metric(place: str, path: str) -> Any:
+    """Return the class or object of a metric of ragas: by its name, or by ``module:name``.
 
     Raises:
-        ConfigError: there is none. The message begins with `key`.
+        ConfigError: there is no such metric. The message begins with `place`.
     """
     module_name, _, name = path.rpartition(":")
+    module_names = [module_name] if module_name else [COLLECTIONS, OLDER]
     with warnings.catch_warnings():
-        # The older metrics warn that there are newer ones, also where there are none.
+        # Older metrics warn that there are newer ones, even where there are none.
         warnings.simplefilter("ignore", DeprecationWarning)
-        for module in [module_name] if module_name else [COLLECTIONS, OLDER]:
+        for module in module_names:
             try:
                 metric = getattr(import_module(module), name)
             except AttributeError:
                 continue
             except ImportError as error:
-                raise ConfigError([f"{key}: {path!r} cannot be imported: {error}"]) from error
+                raise ConfigError([f"{place}: {path!r} cannot be imported: {error}"]) from error
             if is_ragas_metric(metric) and name not in NOT_METRICS:
                 return metric
     hint = did_you_mean(name, names_of_metrics())
-    raise ConfigError([f"{key}: {path!r} is no metric of ragas; {hint}"])
+    raise ConfigError([f"{place}: {path!r} is no metric of ragas; {hint}"])
 
 
 def names_of_metrics() -> list[str]:
-    """Return the names of all metrics of ragas, the newer ones first; imports ragas."""
+    """Return the names of all classes of metrics of ragas, the newer ones first; imports ragas."""
     load_ragas()
-    newer = import_module(COLLECTIONS).__all__
-    older = getattr(import_module(OLDER), "_DEPRECATED_METRICS", {})
-    return [name for name in dict.fromkeys([*newer, *older]) if name not in NOT_METRICS]
-
-
-def _parameters(kind: Any) -> Mapping[str, Parameter]:
-    """Return the parameters of a class that can be given by name."""
-    parameters = signature(kind).parameters
-    return {
-        name: parameter
-        for name, parameter in parameters.items()
-        if parameter.kind is not Parameter.VAR_KEYWORD
-    }
+    newer_names = import_module(COLLECTIONS).__all__
+    older_names = getattr(import_module(OLDER), "_DEPRECATED_METRICS", {})
+    names = dict.fromkeys([*newer_names, *older_names])
+    # The older module also has ready-made objects, whose names are in lower case.
+    return [name for name in names if name not in NOT_METRICS and not name.islower()]
 
 
 def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a class is made with: our models, and those arguments that it takes.
+    """Return the arguments to make a metric of class `kind` with: those that the class takes.
 
-    Its `name` is by default that of the metric; names of members stand for them.
+    An LLM and embeddings that ask our judge replace those in `arguments`. If the class needs a name,
+    it gets that of the metric.
+
+    Args:
+        name: the metric's name in the configuration.
+        kind: the class.
+        arguments: the arguments in the configuration; texts stand for members of enumerations.
+
+    Raises:
+        ConfigError: an argument has the wrong type.
     """
     from graphrag_eval_async.metrics.ragas_models import EMBEDDINGS, LLM
 
-    parameters = _parameters(kind)
-    chosen: dict[str, Any] = {}
+    place = f"ragas.{name}.arguments"
+    parameters = parameters_by_name(kind)
+    our_models = {"llm": LLM, "embeddings": EMBEDDINGS}
+    taken: dict[str, Any] = {}
     for key, value in arguments.items():
+        if key not in parameters or key in our_models:
+            continue
         if key == "allowed_values" and _is_range(value):
-            chosen[key] = tuple(value)  # A list has the texts that a metric may give.
-        elif key in parameters:
-            place = f"ragas.{name}.arguments.{key}"
-            chosen[key] = _as_member(place, value, parameters[key].default)
+            # Ragas takes a tuple for a range, and a list for the texts that a metric may give.
+            taken[key] = tuple(value)
+        else:
+            taken[key] = member_of_enum(f"{place}.{key}", value, parameters[key].default)
+    check_constructor_arguments(place, kind, taken)
+
     if "name" in parameters and parameters["name"].default is Parameter.empty:
-        chosen.setdefault("name", name)
-    if "llm" in parameters:
-        chosen["llm"] = LLM
-    if "embeddings" in parameters:
-        chosen["embeddings"] = EMBEDDINGS
-    return chosen
+        taken.setdefault("name", name)
+    taken_models = {key: model for key, model in our_models.items() if key in parameters}
+    return taken | taken_models
 
 
 def _is_range(value: Any) -> bool:
-    """Return whether a list is the least and the greatest number that a metric may give."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(number, int | float) for number in value)
-    )
+    """Return whether a value is a list of two numbers: the least and the greatest of a metric."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(isinstance(number, int | float) for number in value)
 
 
-def _as_member(key: str, value: Any, default: Any) -> Any:
-    """Return the member of an enumeration that a text names, if the default is a member.
+def _construct(place: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
+    """Return a new metric of ragas, of the class `kind`.
 
     Raises:
-        ConfigError: there is no such member. The message begins with `key`.
-    """
-    if isinstance(default, Enum) and isinstance(value, str):
-        names = [member.value for member in type(default)]
-        if value not in names:
-            raise ConfigError(
-                [f"{key}: expected one of {', '.join(map(str, names))}, got {value!r}"]
-            )
-        return type(default)(value)
-    return value
-
-
-def _construct(key: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
-    """Return a new metric.
-
-    Raises:
-        ConfigError: it needs a package that is not installed, or other arguments.
+        ConfigError: the class needs a package that is not installed, or other arguments. The
+            message begins with `place`.
     """
     try:
         return kind(**arguments)
     except ImportError as error:
-        raise ConfigError([f"{key}: {kind.__name__} needs a package: {error}"]) from error
+        raise ConfigError([f"{place}: {kind.__name__} needs a package: {error}"]) from error
     except Exception as error:
         problem = describe_exception(error)
-        raise ConfigError([f"{key}: {kind.__name__} cannot be made: {problem}"]) from error
+        raise ConfigError([f"{place}: {kind.__name__} cannot be made: {problem}"]) from error
 
 
-def _with_our_models(metric: Any) -> Any:
-    """Return a copy of a metric that asks our models, and so do the metrics that it uses."""
+def _copy_with_judge(metric: Any) -> Any:
+    """Return a copy of a metric of ragas that asks our judge, as do the metrics that it uses."""
     from graphrag_eval_async.metrics.ragas_models import EMBEDDINGS, LLM
 
-    metric = copy.copy(metric)
-    for name, value in list(vars(metric).items()):
+    copied = copy.copy(metric)
+    for name, value in list(vars(copied).items()):
         if name == "llm":
-            metric.llm = LLM
+            copied.llm = LLM
         elif name == "embeddings":
-            metric.embeddings = EMBEDDINGS
+            copied.embeddings = EMBEDDINGS
         elif is_ragas_metric(value):
-            setattr(metric, name, _with_our_models(value))
-    return metric
+            setattr(copied, name, _copy_with_judge(value))
+    return copied
 
 
 class MetricInputs(NamedTuple):
     """The inputs of a metric, by the names of ragas.
 
     Attributes:
-        takes: all that it takes.
-        needs: those without which it is skipped.
+        takes: all inputs that the metric takes.
+        needs: the inputs without which the metric is skipped.
     """
 
     takes: list[str]
@@ -328,10 +394,10 @@ class MetricInputs(NamedTuple):
 
 
 def _inputs_of_metric(metric: Any) -> MetricInputs:
-    """Return the inputs of a metric.
+    """Return the inputs of a metric of ragas.
 
-    A metric that takes the response needs it, even if ragas would do without. A metric made with
-    `with_reference` needs the reference.
+    A metric that takes the response needs the response here, even if ragas would do without. A
+    metric made with `with_reference` needs the reference.
     """
     inputs = _declared_inputs(metric)
     needs = list(inputs.needs)
@@ -339,23 +405,26 @@ def _inputs_of_metric(metric: Any) -> MetricInputs:
         needs.append("response")
     if "reference" in inputs.takes and getattr(metric, "with_reference", False):
         needs.append("reference")
-    return MetricInputs(inputs.takes, needs=[*dict.fromkeys(needs)])
+    distinct_needs = list(dict.fromkeys(needs))
+    return MetricInputs(inputs.takes, distinct_needs)
 
 
 def _declared_inputs(metric: Any) -> MetricInputs:
-    """Return the inputs of a metric as ragas declares them."""
+    """Return the inputs of a metric as ragas declares them: each kind of metric in its own way."""
+    # Metrics of the older module `ragas.metrics` list their inputs.
     if hasattr(metric, "get_required_columns"):
-        turns = "MULTI_TURN" if is_conversation(metric) else "SINGLE_TURN"
+        turns = "MULTI_TURN" if takes_conversation(metric) else "SINGLE_TURN"
         return MetricInputs(
             takes=sorted(metric.get_required_columns(with_optional=True)[turns]),
             needs=sorted(metric.get_required_columns()[turns]),
         )
+    # Metrics that are made from a prompt have its placeholders.
     if hasattr(metric, "get_variables"):
-        variables = [*dict.fromkeys(metric.get_variables())]
-        return MetricInputs(takes=variables, needs=variables)
+        placeholders = list(dict.fromkeys(metric.get_variables()))
+        return MetricInputs(takes=placeholders, needs=placeholders)
 
-    # Of a decorated function, ragas only keeps the function.
-    parameters = _parameters(getattr(metric, "_func", None) or metric.ascore)
+    # All other metrics have the parameters of a function.
+    parameters = parameters_by_name(scoring_function(metric))
     required = [
         name for name, parameter in parameters.items() if parameter.default is Parameter.empty
     ]
@@ -363,12 +432,14 @@ def _declared_inputs(metric: Any) -> MetricInputs:
 
 
 def _limits(metric: Any) -> tuple[float, float] | None:
-    """Return the least and the greatest value, as far as ragas states them."""
+    """Return the least and the greatest value that ragas states for a metric; None if it does not."""
     allowed_values = getattr(metric, "allowed_values", None)
     if isinstance(allowed_values, tuple) and len(allowed_values) == 2:
-        return float(allowed_values[0]), float(allowed_values[1])
+        low, high = allowed_values
+        return float(low), float(high)
     if isinstance(allowed_values, range) and allowed_values:
         return float(min(allowed_values)), float(max(allowed_values))
+    # Some older metrics only state the kind of their values.
     output_type = getattr(metric, "output_type", None)
     if getattr(output_type, "name", None) == "BINARY":
         return 0.0, 1.0
@@ -377,7 +448,10 @@ def _limits(metric: Any) -> tuple[float, float] | None:
 
 @cache
 def metric_of_collections(name: str) -> Any:
-    """Return a metric of `ragas.metrics.collections` with our models, for built-in metrics."""
+    """Return a metric of `ragas.metrics.collections` that asks our judge, for built-in metrics.
+
+    Each metric is made once a process. It keeps no state, so all calls may share it.
+    """
     load_ragas()
     kind = getattr(import_module(COLLECTIONS), name)
     return kind(**_constructor_arguments(name, kind, {}))

@@ -24,11 +24,11 @@ from graphrag_eval_async.metrics.ragas_inputs import read_inputs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.metrics.metric import Calls, Case, Keys
+    from graphrag_eval_async.metrics.metric import Calls, Case
     from graphrag_eval_async.metrics.ragas_models import MetricRun
 
 ROUNDING = 1e-9
-"""How far beyond its range rounding may lead a value, which then counts as the end of the range."""
+"""How far rounding may lead a value beyond its range; such a value becomes the end of the range."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Outcome:
     """What a metric of ragas returned.
 
     Attributes:
-        value: its value, of any kind.
-        reason: why, if the metric says so.
+        value: the value, of any kind; it may be NaN or None.
+        reason: the reason of the value, if the metric gives one.
         replies: the replies of the judge, as the output models of the prompts.
     """
 
@@ -47,42 +47,53 @@ class Outcome:
 
 
 async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Outcome:
-    """Run a metric of ragas that has our models, and return what it returns.
+    """Run a metric of ragas that asks our judge, and return its value, reason and replies.
+
+    Args:
+        metric: the metric, an object.
+        inputs: the inputs, by the names of ragas.
+        calls: asks the judge.
 
     Raises:
         JudgeError: a call failed, or the metric raised an exception.
     """
     from graphrag_eval_async.metrics.ragas_models import MetricRun
 
+    # A metric may want vectors of texts without waiting. Then the run fails, we embed the texts, and
+    # the metric runs again with the vectors. Its calls to the LLM share the replies of the first run.
     vectors: dict[str, list[float]] = {}
     while True:
         run = MetricRun(calls, vectors)
         outcome = await _run_once(metric, inputs, run)
         if not run.texts_without_vectors:
             break
-        # In the next run, equal calls share the replies of this one.
-        texts = [*dict.fromkeys(run.texts_without_vectors)]
-        vectors |= zip(texts, await calls.embed(texts), strict=True)
+        texts = list(dict.fromkeys(run.texts_without_vectors))
+        new_vectors = await calls.embed(texts)
+        vectors.update(zip(texts, new_vectors, strict=True))
 
     if run.error is not None:
         raise run.error.with_traceback(None)
     if isinstance(outcome, Exception):
-        problem = describe_exception(outcome)
+        message = f"ragas: {describe_exception(outcome)}"
         # A package that is missing is no fault of the judge's reply.
         if isinstance(outcome, ImportError):
-            raise JudgeError("invalid_request", f"ragas: {problem}", final=True) from outcome
-        raise JudgeError("invalid_reply", f"ragas: {problem}", final=True) from outcome
+            raise JudgeError("invalid_request", message, final=True) from outcome
+        raise JudgeError("invalid_reply", message, final=True) from outcome
     return outcome
 
 
 async def _run_once(metric: Any, inputs: Mapping[str, Any], run: MetricRun) -> Outcome | Exception:
-    """Return what a metric returns, or the exception that it raises."""
+    """Run a metric of ragas once, and return its outcome, or the exception that it raises.
+
+    A cancellation of the current task passes through.
+    """
     with run.entered():
         try:
             value, reason = await _call_metric(metric, inputs)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            is_cancelled_from_outside = task is not None and task.cancelling() > 0
+            if is_cancelled_from_outside:
                 raise
             await run.finish()
             return RuntimeError("the metric cancelled itself")
@@ -93,9 +104,11 @@ async def _run_once(metric: Any, inputs: Mapping[str, Any], run: MetricRun) -> O
 
 
 async def _call_metric(metric: Any, inputs: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """Return the value and the reason that a metric returns."""
+    """Call a metric of ragas, and return its value, and its reason if it gives one."""
+    # Only metrics of the older module `ragas.metrics` have this method.
     if hasattr(metric, "get_required_columns"):
         return await _call_older_metric(metric, inputs), None
+    # Only metrics that are made from a prompt have this method. They take the LLM with each call.
     if hasattr(metric, "get_variables"):
         from graphrag_eval_async.metrics.ragas_models import LLM
 
@@ -106,26 +119,35 @@ async def _call_metric(metric: Any, inputs: Mapping[str, Any]) -> tuple[Any, str
 
 
 async def _call_older_metric(metric: Any, inputs: Mapping[str, Any]) -> Any:
-    """Return the value that a metric of `ragas.metrics` returns."""
+    """Call a metric of the older module `ragas.metrics`, and return its value."""
     from ragas.dataset_schema import MultiTurnSample, SingleTurnSample
 
-    if is_conversation(metric):
+    if takes_conversation(metric):
         return await metric.multi_turn_ascore(MultiTurnSample(**inputs))
     return await metric.single_turn_ascore(SingleTurnSample(**inputs))
 
 
-def is_conversation(metric: Any) -> bool:
-    """Return whether a metric is about all messages of a conversation."""
+def takes_conversation(metric: Any) -> bool:
+    """Return whether the input `user_input` of a metric of ragas is all messages of a conversation.
+
+    Otherwise, it is the question.
+    """
+    # Metrics of the older module have one of these methods, or both.
     if hasattr(metric, "single_turn_ascore"):
         return False
     if hasattr(metric, "multi_turn_ascore"):
         return True
+    # Newer metrics only tell by the type of the parameter, such as `list[HumanMessage]`. It is
+    # searched as text, since some metrics have it as a forward reference.
     user_input = signature(metric.ascore).parameters.get("user_input")
     return "Message" in str(user_input)
 
 
 def _is_json(value: Any) -> bool:
-    """Return whether a value is JSON; sets and objects differ from one process to the next."""
+    """Return whether a value can be encoded as JSON.
+
+    Sets and other objects cannot; their text differs from one process to the next.
+    """
     try:
         orjson.dumps(value)
     except TypeError:
@@ -147,12 +169,12 @@ class RagasMetric:
         needs: the inputs without which it is skipped, by the names of ragas.
         takes: all inputs that it takes.
         constants: inputs that the configuration gives, such as rubrics.
-        asks_llm: whether it asks a model.
-        asks_embeddings: whether it asks for embeddings.
+        asks_llm: whether it asks an LLM.
+        asks_embeddings: whether it asks an embedding model.
         limits: the least and the greatest value; None if ragas does not say.
         gives_text: whether its values are texts.
         lower_is_better: whether lower values are better.
-        metric: the object of ragas, which has our models.
+        metric: the object of ragas, which asks our judge.
         path: the name or the path of its class.
     """
 
@@ -170,27 +192,32 @@ class RagasMetric:
 
     @property
     def is_fraction(self) -> bool:
-        """Whether its values are from 0 to 1 by definition, and comparisons may decide it.
+        """Whether its values are from 0 to 1 by definition, and higher values are better.
 
-        They take higher values for better.
+        Comparisons may decide only such metrics.
         """
         is_from_0_to_1 = not self.gives_text and self.limits == (0.0, 1.0)
         return is_from_0_to_1 and not self.lower_is_better
 
     def as_metric(self) -> Metric:
-        """Return the metric that is judged."""
+        """Return the metric as one to judge like all others."""
         return Metric(self.name, self._prompts(), self._tasks)
 
     def _prompts(self) -> list[str]:
-        """Return what values depend on besides the data: the version, settings and prompts."""
+        """Return what values depend on besides the data.
+
+        These are the version of ragas, the class, the settings and constants that are JSON, and the
+        instructions of the prompts.
+        """
         settings: dict[str, Any] = {}
         instructions = []
-        for key, value in sorted(vars(self.metric).items()):
+        for attribute, value in sorted(vars(self.metric).items()):
+            # Prompts of ragas have instructions.
             if isinstance(getattr(value, "instruction", None), str):
                 instructions.append(value.instruction)
             elif _is_json(value):
-                settings[key] = value
-        constants = {key: value for key, value in self.constants.items() if _is_json(value)}
+                settings[attribute] = value
+        constants = {name: value for name, value in self.constants.items() if _is_json(value)}
         version = metadata.version("ragas")
         return [
             f"ragas {version} {self.path}",
@@ -199,6 +226,7 @@ class RagasMetric:
         ]
 
     def _tasks(self, case: Case) -> list[Task]:
+        """Return the task for a response; it is skipped if an input is missing."""
         inputs = self._inputs(case)
         missing = [name for name in self.needs if name not in inputs]
         if missing:
@@ -206,62 +234,63 @@ class RagasMetric:
         return [Task(self.name, partial(self._score, inputs))]
 
     def _inputs(self, case: Case) -> dict[str, Any]:
-        """Return the inputs that the metric takes, as far as a response has them."""
-        return read_inputs(case, self.takes, is_conversation=is_conversation(self.metric)) | dict(
-            self.constants
-        )
+        """Return the inputs that the metric takes, by name.
 
-    async def _score(self, inputs: Mapping[str, Any], calls: Calls) -> Keys:
-        """Return the keys of a result: a value with its reason, or the reason why there is none.
+        These are the inputs that a response and its question have, and the constants. A constant
+        replaces an input of the same name.
+        """
+        inputs = read_inputs(case, self.takes, is_conversation=takes_conversation(self.metric))
+        inputs.update(self.constants)
+        return inputs
+
+    async def _score(self, inputs: Mapping[str, Any], calls: Calls) -> dict[str, Any]:
+        """Run the metric, and return the entries of a result: the value and the reason.
+
+        If the metric gives no value, there is only the reason.
 
         Raises:
-            JudgeError: a call failed, or the metric did.
+            JudgeError: a call or the metric failed, or its value is not valid.
         """
         outcome = await run_metric(self.metric, inputs, calls)
-        return self._keys(outcome)
-
-    def _keys(self, outcome: Outcome) -> Keys:
-        """Return the keys of a result, with a value only if it is one.
-
-        Raises:
-            JudgeError: the value is not within the range that ragas states.
-        """
         value = self._checked_value(outcome)
-        keys: Keys = {}
-        if value is not None:
-            keys[self.name] = value
         reason = outcome.reason
-        if value is None and not reason:
+        entries: dict[str, Any] = {}
+        if value is not None:
+            entries[self.name] = value
+        elif not reason:
             reason = "ragas gave no value"
         if reason:
-            keys[f"{self.name}_reason"] = reason
-        return keys
+            entries[f"{self.name}_reason"] = reason
+        return entries
 
     def _checked_value(self, outcome: Outcome) -> float | str | None:
-        """Return the value as a finite number or a text; None if there is none."""
+        """Return the value of a metric as a text or a number; None if it is None, NaN or infinite.
+
+        Raises:
+            JudgeError: the metric failed, or its value is of another type or outside `limits`.
+        """
         value = outcome.value
         if isinstance(value, str):
             return value
-        if value is None and outcome.reason:
-            # A function decorated as a metric failed, and ragas says so.
-            raise JudgeError("invalid_reply", f"ragas: {outcome.reason}", final=True)
         if value is None:
+            if outcome.reason:
+                # Ragas gives such a reason if a function that is decorated as a metric failed.
+                raise _invalid_value(outcome.reason)
             return None
         if not isinstance(value, Real):
-            kind = type(value).__name__
-            raise JudgeError(
-                "invalid_reply", f"ragas: expected a number or a text, got {kind}", final=True
-            )
+            raise _invalid_value(f"expected a number or a text, got {type(value).__name__}")
+
         number = float(value)
         if not isfinite(number):
             return None
         if self.limits is None:
             return number
         low, high = self.limits
-        if not low - ROUNDING <= number <= high + ROUNDING:
-            raise JudgeError(
-                "invalid_reply",
-                f"ragas: the value {number:g} is not from {low:g} to {high:g}",
-                final=True,
-            )
+        if number < low - ROUNDING or number > high + ROUNDING:
+            raise _invalid_value(f"the value {number:g} is not from {low:g} to {high:g}")
         return min(max(number, low), high)
+
+
+def _invalid_value(problem: str) -> JudgeError:
+    """Return the error of a metric of ragas whose value cannot be used; it is not retried."""
+    return JudgeError("invalid_reply", f"ragas: {problem}", final=True)

@@ -30,22 +30,22 @@ class MetricRun:
 
     Attributes:
         replies: the replies so far, as the output models of the prompts.
-        error: the first error of a call, which ends the run. Metrics of ragas may turn it into a
-            number, or repeat the call.
-        texts_without_vectors: texts that the metric wants to embed without waiting. It must run
-            again when their vectors are known.
+        error: the first error of a call; None if no call has failed. Metrics of ragas may turn
+            errors into numbers, or repeat the call, so they do not always raise it.
+        texts_without_vectors: texts that the metric wants to embed without waiting. The metric must
+            run again when their vectors are known.
     """
 
     def __init__(self, calls: Calls, vectors: dict[str, list[float]]) -> None:
-        """Prepare a run.
+        """Prepare a run that has made no call.
 
         Args:
             calls: asks the judge.
-            vectors: the vectors of texts that are embedded already.
+            vectors: the vectors of texts that are embedded already, by text.
         """
         self._calls = calls
         self._vectors = vectors
-        self._prompts: Counter[str] = Counter()
+        self._times_asked: Counter[str] = Counter()
         self._calls_in_flight: set[asyncio.Future[None]] = set()
         self.replies: list[Any] = []
         self.error: JudgeError | None = None
@@ -53,7 +53,7 @@ class MetricRun:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Answer the models of ragas that are asked within the context."""
+        """Return a context in which the models of ragas ask the judge of this run."""
         token = _current_run.set(self)
         try:
             yield
@@ -61,14 +61,18 @@ class MetricRun:
             _current_run.reset(token)
 
     async def ask(self, prompt: str, response_model: Any) -> Any:
-        """Return the reply to a prompt; after the first error, raise that error."""
-        if self.error is not None:
-            raise self.error.with_traceback(None)
-        # A metric that asks the same again wants another reply.
-        repeat = self._prompts[prompt]
-        self._prompts[prompt] += 1
+        """Ask the judge, add the reply to `replies`, and return it as a `response_model`.
+
+        Raises:
+            JudgeError: this call or an earlier one failed.
+        """
+        self._raise_first_error()
+        # A metric that sends the same prompt again wants another reply.
+        repeat = self._times_asked[prompt]
+        self._times_asked[prompt] += 1
 
         messages = [{"role": "user", "content": prompt}]
+        # Done when the call has ended, so that `finish` can wait for the call.
         ended = asyncio.get_running_loop().create_future()
         self._calls_in_flight.add(ended)
         try:
@@ -76,7 +80,8 @@ class MetricRun:
                 lambda: messages, format_of_model(response_model), repeat=repeat
             )
         except JudgeError as error:
-            self.error = self.error or error
+            if self.error is None:
+                self.error = error
             raise
         finally:
             self._calls_in_flight.discard(ended)
@@ -85,21 +90,31 @@ class MetricRun:
         return reply
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text; after the first error, raise that error."""
-        if self.error is not None:
-            raise self.error.with_traceback(None)
+        """Return a vector for each text.
+
+        Raises:
+            JudgeError: this call or an earlier one failed.
+        """
+        self._raise_first_error()
         try:
             return await self._calls.embed(texts)
         except JudgeError as error:
-            self.error = self.error or error
+            if self.error is None:
+                self.error = error
             raise
 
-    def embed_at_once(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text if all are known.
+    def _raise_first_error(self) -> None:
+        """Raise the first error of a call, if a call has failed."""
+        if self.error is not None:
+            # Tasks may raise it several times, and each time would add to its traceback.
+            raise self.error.with_traceback(None)
+
+    def embed_without_waiting(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text without waiting, from the vectors that are known.
 
         Raises:
-            JudgeError: they are not; the metric must run again with vectors of
-                `texts_without_vectors`.
+            JudgeError: some vectors are not known. Their texts are added to
+                `texts_without_vectors`, and the metric must run again with these vectors.
         """
         unknown = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if unknown:
@@ -108,7 +123,10 @@ class MetricRun:
         return [self._vectors[text] for text in texts]
 
     async def finish(self) -> None:
-        """Wait for the calls that the metric left behind; they are paid for anyway."""
+        """Wait for calls that are still running after the metric ended.
+
+        They are paid for anyway.
+        """
         while self._calls_in_flight:
             await asyncio.wait(self._calls_in_flight)
 
@@ -150,11 +168,11 @@ class JudgeEmbeddings(BaseRagasEmbedding):
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
         """Return the vector of a text if it is known."""
-        return _current_run.get().embed_at_once([text])[0]
+        return _current_run.get().embed_without_waiting([text])[0]
 
     def embed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
         """Return the vectors of texts if they are known."""
-        return _current_run.get().embed_at_once(texts)
+        return _current_run.get().embed_without_waiting(texts)
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
         """Return the vector of a text."""

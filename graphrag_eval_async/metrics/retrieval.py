@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -21,12 +21,11 @@ from graphrag_eval_async.judge.protocol import ResponseFormat
 from graphrag_eval_async.metrics.metric import (
     Calls,
     Case,
-    Keys,
     Metric,
     Prompt,
     Task,
-    dumps,
     has_text,
+    to_json,
 )
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts, together
 from graphrag_eval_async.metrics.ragas_lookup import metric_of_collections
@@ -35,7 +34,7 @@ from graphrag_eval_async.metrics.retrieved import NO_TEXT, is_retrieval, texts_o
 from graphrag_eval_async.steps.retrieval import average_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.judged import RetrievalAnswerConfig, RetrievalContextConfig
 
@@ -76,7 +75,7 @@ class RetrievedDocuments(Struct, frozen=True):
     statements: list[SupportedStatement]
 
 
-PROMPT = Prompt.of(INSTRUCTIONS, RetrievedDocuments)
+PROMPT = Prompt.for_struct(INSTRUCTIONS, RetrievedDocuments)
 
 INSTRUCTIONS_FOR_BOTH = """\
 <documents> were retrieved to answer <question>; their order means nothing. A correct answer is \
@@ -108,65 +107,78 @@ class RetrievedForBoth(Struct, frozen=True):
     texts_statements: list[SupportedStatement]
 
 
-PROMPT_FOR_BOTH = Prompt.of(INSTRUCTIONS_FOR_BOTH, RetrievedForBoth)
+PROMPT_FOR_BOTH = Prompt.for_struct(INSTRUCTIONS_FOR_BOTH, RetrievedForBoth)
 
 
-class Verdict(NamedTuple):
-    """What a judge said about the texts of a step.
+class TextsVerdict(NamedTuple):
+    """What a judge says about retrieved texts.
 
     Attributes:
         reply: the whole reply.
-        by_rank: the verdict on each text that is not blank, by its rank from 0.
+        documents_by_rank: the part of the reply about each text that is not blank, by the rank of
+            the text from 0.
     """
 
     reply: Any
-    by_rank: dict[int, Any]
+    documents_by_rank: dict[int, Any]
 
 
-async def ask_about(
+async def ask_about_texts(
     calls: Calls, prompt: Prompt, texts: Sequence[str], *, seed: int, question: str, **blocks: str
-) -> Verdict:
-    """Ask for a verdict on each text that is not blank.
+) -> TextsVerdict:
+    """Ask the judge about retrieved texts, and return its verdict on each text that is not blank.
 
-    The judge sees the texts in random order, which depends on `seed` and the question.
+    The judge sees the texts in random order, which depends on `seed` and the question, and with
+    ids from 1 in this order.
 
     Args:
         calls: asks the judge.
-        prompt: the reply that it asks for begins with `documents`, and else has lists of
-            statements only, each with the ids of documents.
-        texts: the texts by rank.
+        prompt: asks for a reply with a list `documents`, and lists of statements, each of which
+            names documents by id.
+        texts: the texts by rank; "" for a blank text.
         seed: makes the order reproducible.
         question: the question, which the judge sees.
-        blocks: what else the judge sees.
+        blocks: other blocks of data that the judge sees, by name.
+
+    Raises:
+        JudgeError: there is no reply about exactly these documents.
     """
     shown_ranks = [rank for rank, text in enumerate(texts) if text]
     Random(f"{seed} {question}").shuffle(shown_ranks)  # noqa: S311
-    documents = [
-        {"id": number, "text": texts[rank]} for number, rank in enumerate(shown_ranks, start=1)
-    ]
+    documents = []
+    for document_id, rank in enumerate(shown_ranks, start=1):
+        documents.append({"id": document_id, "text": texts[rank]})
 
-    def read(raw_reply: Any) -> Any:
-        reply = prompt.form.read(raw_reply)
-        _check_ids(reply, len(shown_ranks))
+    def read_and_check(raw_reply: Any) -> Any:
+        reply = prompt.reply_format.read(raw_reply)
+        _check_document_ids(reply, len(shown_ranks))
         return reply
 
-    checked_prompt = Prompt(prompt.instructions, ResponseFormat(prompt.form.schema, read))
-    reply = await checked_prompt.ask(calls, question=question, **blocks, documents=dumps(documents))
-    by_rank = {shown_ranks[document.id - 1]: document for document in reply.documents}
-    return Verdict(reply, by_rank)
+    checked_format = ResponseFormat(prompt.reply_format.schema, read_and_check)
+    checked_prompt = Prompt(prompt.instructions, checked_format)
+    reply = await checked_prompt.ask(
+        calls, question=question, **blocks, documents=to_json(documents)
+    )
+    documents_by_rank = {shown_ranks[document.id - 1]: document for document in reply.documents}
+    return TextsVerdict(reply, documents_by_rank)
 
 
-def _check_ids(reply: Any, count: int) -> None:
-    """Raise a `ValueError` unless a reply has a verdict on each of `count` documents, and its
-    statements name only these.
+def _check_document_ids(reply: Any, count: int) -> None:
+    """Check that a reply judges each of `count` documents once, and its statements name only these.
+
+    Raises:
+        ValueError: an id is missing, repeated or unknown.
     """
     ids = [document.id for document in reply.documents]
-    if sorted(ids) != [*range(1, count + 1)]:
+    expected_ids = list(range(1, count + 1))
+    if sorted(ids) != expected_ids:
         raise ValueError(f"documents: expected each id from 1 to {count} once, got {ids}")
-    for name in type(reply).__struct_fields__:
-        if name == "documents":
+
+    # All fields of a reply other than `documents` are lists of statements.
+    for field in type(reply).__struct_fields__:
+        if field == "documents":
             continue
-        for statement in getattr(reply, name):
+        for statement in getattr(reply, field):
             if not set(ids).issuperset(statement.documents):
                 raise ValueError(
                     f"statements: expected ids from 1 to {count}, got {statement.documents}"
@@ -192,11 +204,13 @@ class RetrievedTexts:
     reference: str
     both_references: BothReferences | None
 
-    def recall(self, statements: Sequence[SupportedText]) -> Keys:
-        """Return the share of statements that are supported, from 0 to 1; 0 without any text.
+    def recall(self, statements: Sequence[SupportedText]) -> dict[str, Any]:
+        """Return the entries of recall: the share of supported statements, and the reason.
+
+        Recall is from 0 to 1, and 0 if no document has a text.
 
         Raises:
-            JudgeError: there is no statement.
+            JudgeError: there are texts, but no statement.
         """
         key = f"{self.metric}_recall"
         if not any(self.texts):
@@ -207,11 +221,14 @@ class RetrievedTexts:
         for statement in statements:
             sign = "+" if statement.is_supported else "-"
             lines.append(f"{sign} {statement.text}")
-        supported = sum(statement.is_supported for statement in statements)
-        return {key: supported / len(statements), f"{key}_reason": "\n".join(lines)}
+        supported_count = sum(statement.is_supported for statement in statements)
+        return {key: supported_count / len(statements), f"{key}_reason": "\n".join(lines)}
 
-    def precision(self, useful_ranks: Sequence[int]) -> Keys:
-        """Return the average precision of useful ranks, from 0 to 1; 0 if there are none."""
+    def precision(self, useful_ranks: Sequence[int]) -> dict[str, Any]:
+        """Return the entry of precision: the average precision of the useful documents' ranks.
+
+        Precision is from 0 to 1, and 0 if no document is useful. Ranks are from 0.
+        """
         average = 0.0
         if useful_ranks:
             average = average_precision(useful_ranks, range(len(self.texts)))
@@ -232,6 +249,10 @@ class SupportedText(NamedTuple):
     text: str
 
 
+ScoreFunction: TypeAlias = "Callable[[RetrievedTexts, Calls], Awaitable[dict[str, Any]]]"
+"""Asks a judge about a retrieval step, and returns the entries of recall, precision or both."""
+
+
 def retrieval_answer(config: RetrievalAnswerConfig) -> Metric:
     """Return the metric `retrieval_answer`, which makes calls of its own.
 
@@ -249,10 +270,13 @@ def retrieval_context(config: RetrievalContextConfig) -> Metric:
     return _retrieval_metric(CONTEXT, config, shares_calls=False)
 
 
-def share_calls(
+def can_share_calls(
     answer: RetrievalAnswerConfig | None, context: RetrievalContextConfig | None
 ) -> bool:
-    """Return whether both metrics of retrieval steps are on, and ask alike."""
+    """Return whether one call can judge both metrics of retrieval steps.
+
+    Both are on and "joint", and have the same seed and the same judges.
+    """
     if answer is None or context is None:
         return False
     if answer.mode != "joint" or context.mode != "joint":
@@ -263,7 +287,7 @@ def share_calls(
 def metrics_sharing_calls(
     answer: RetrievalAnswerConfig, context: RetrievalContextConfig
 ) -> dict[str, Metric]:
-    """Return both metrics of retrieval steps by name; each call is for both."""
+    """Return both metrics of retrieval steps, by name; they make the same calls."""
     return {
         ANSWER: _retrieval_metric(ANSWER, answer, shares_calls=True),
         CONTEXT: _retrieval_metric(CONTEXT, context, shares_calls=True),
@@ -273,54 +297,81 @@ def metrics_sharing_calls(
 def _retrieval_metric(
     name: str, config: RetrievalAnswerConfig | RetrievalContextConfig, *, shares_calls: bool
 ) -> Metric:
-    """Return a metric of successful retrieval steps.
+    """Return a metric with one or two tasks for each successful retrieval step.
 
-    With `shares_calls`, the other metric of retrieval steps makes the same calls.
+    Args:
+        name: `ANSWER` or `CONTEXT`.
+        config: the section of the metric.
+        shares_calls: whether the other metric of retrieval steps makes the same calls.
     """
-    # The functions that score a step, by the part of the metric that they give.
-    parts: dict[str, Any]
+    # In one call, a task scores both recall and precision; otherwise, each has its own task.
+    score_functions: dict[str, ScoreFunction]
     if config.mode == "joint":
         prompts = [f"joint, seed {config.seed}", *PROMPT.texts]
         if shares_calls:
             prompts += PROMPT_FOR_BOTH.texts
-        parts = {"": partial(_score_in_one_call, config.seed)}
+        score_functions = {"": partial(_score_in_one_call, config.seed)}
     else:
         prompts = ragas_prompts(name, "ContextRecallPrompt", "ContextPrecisionPrompt")
-        parts = {"_recall": _score_recall, "_precision": _score_precision}
+        score_functions = {"_recall": _score_recall, "_precision": _score_precision}
 
-    def tasks(case: Case) -> list[Task]:
-        tasks = []
-        for index, step in enumerate(case.actual_steps or ()):
-            if not is_retrieval(step):
-                continue
-            texts = texts_of(step)
-            retrieved = _retrieved_texts(
-                name, case, index=index, texts=texts or (), shares_calls=shares_calls
-            )
-            if retrieved is None:
-                continue
-            is_complete = texts is not None and has_text(case.question, retrieved.reference)
-            for part, score in parts.items():
-                score_step = partial(score, retrieved) if is_complete else None
-                tasks.append(Task(name, score_step, part, index))
-        return tasks
+    make_tasks = partial(_make_tasks, name, score_functions, shares_calls)
+    return Metric(name, prompts, make_tasks)
 
-    return Metric(name, prompts, tasks)
+
+def _make_tasks(
+    name: str, score_functions: Mapping[str, ScoreFunction], shares_calls: bool, case: Case
+) -> list[Task]:
+    """Return the tasks of a metric for the successful retrieval steps of a response.
+
+    The tasks of a step are skipped if the question, the texts of the step or the reference are not
+    known. If a step has nothing to be compared with, there is no task.
+
+    Args:
+        name: `ANSWER` or `CONTEXT`.
+        score_functions: functions that score a step, by the suffix of what they give: "_recall",
+            "_precision", or "" for both.
+        shares_calls: whether the other metric of retrieval steps makes the same calls.
+        case: the response and its question.
+    """
+    tasks = []
+    for index, step in enumerate(case.actual_steps or ()):
+        if not is_retrieval(step):
+            continue
+        texts = texts_of(step)
+        retrieved = _retrieved_texts(
+            name, case, index=index, texts=texts or (), shares_calls=shares_calls
+        )
+        if retrieved is None:
+            continue
+        has_inputs = texts is not None and has_text(case.question, retrieved.reference)
+        for part, score in score_functions.items():
+            score_step = partial(score, retrieved) if has_inputs else None
+            tasks.append(Task(name, score_step, part, index))
+    return tasks
 
 
 def _retrieved_texts(
     name: str, case: Case, *, index: int, texts: Sequence[str], shares_calls: bool
 ) -> RetrievedTexts | None:
-    """Return the texts of the step at an index, to judge for a metric.
+    """Return the texts of a retrieval step with the reference that they are compared with.
 
-    None if the metric is not about this step, since it matches no reference step.
+    None if the metric is `CONTEXT` and the step matches no reference step, so that there is nothing
+    to compare with.
+
+    Args:
+        name: `ANSWER` or `CONTEXT`.
+        case: the response and its question.
+        index: the index of the step in the response.
+        texts: the texts of the step by rank.
+        shares_calls: whether one call judges both metrics.
     """
     reference_answer = case.reference_answer or ""
     reference_texts = None
     matched_step = case.matches.get(index)
     if matched_step is not None and (shares_calls or name == CONTEXT):
-        known_texts = texts_of(matched_step) or ()
-        reference_texts = "\n".join(text for text in known_texts if text)
+        texts_of_match = texts_of(matched_step) or ()
+        reference_texts = "\n".join(text for text in texts_of_match if text)
 
     reference: str | None = reference_answer
     if name == CONTEXT:
@@ -340,10 +391,15 @@ def _retrieved_texts(
     )
 
 
-async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> Keys:
-    """Return recall and precision, judged with the library's own prompt."""
+async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
+    """Ask the judge once, and return the entries of recall and precision of a retrieval step.
+
+    If one call judges both metrics, these are the entries of the metric of `step` only.
+    """
     if not any(step.texts):
         return step.recall(()) | step.precision(())
+
+    # Choose the prompt, and the fields of its reply that are about this metric.
     if step.both_references is None:
         prompt = PROMPT
         blocks = {"reference": step.reference}
@@ -359,21 +415,24 @@ async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> K
         statements_field = f"{side}_statements"
         useful_field = f"useful_for_{side}"
 
-    verdict = await ask_about(
+    verdict = await ask_about_texts(
         calls, prompt, step.texts, seed=seed, question=step.question, **blocks
     )
+    # A statement is supported if any document supports it.
     statements = [
         SupportedText(is_supported=bool(row.documents), text=row.statement)
         for row in getattr(verdict.reply, statements_field)
     ]
     useful_ranks = [
-        rank for rank, document in verdict.by_rank.items() if getattr(document, useful_field)
+        rank
+        for rank, document in verdict.documents_by_rank.items()
+        if getattr(document, useful_field)
     ]
     return step.recall(statements) | step.precision(useful_ranks)
 
 
-async def _score_recall(step: RetrievedTexts, calls: Calls) -> Keys:
-    """Return the recall, judged by `ContextRecall` of ragas.
+async def _score_recall(step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
+    """Return the entries of recall of a retrieval step, judged by `ContextRecall` of ragas.
 
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_recall/
     """
@@ -386,38 +445,40 @@ async def _score_recall(step: RetrievedTexts, calls: Calls) -> Keys:
             "reference": step.reference,
         }
         outcome = await run_metric(metric_of_collections("ContextRecall"), inputs, calls)
-        # Without statements, ragas gives NaN.
+        # NaN means that the reference has no statements.
         if not isnan(outcome.value):
-            rows = outcome.replies[-1].classifications
+            last_reply = outcome.replies[-1]
             statements = [
                 SupportedText(bool(row.attributed), f"{row.statement} ({row.reason})")
-                for row in rows
+                for row in last_reply.classifications
             ]
-    keys = step.recall(statements)
+    entries = step.recall(statements)
     if step.metric == CONTEXT:
-        # The published library has no such key.
-        del keys[f"{CONTEXT}_recall_reason"]
-    return keys
+        # The published library `graphrag-eval` has no such key.
+        del entries[f"{CONTEXT}_recall_reason"]
+    return entries
 
 
-async def _score_precision(step: RetrievedTexts, calls: Calls) -> Keys:
-    """Return the precision, judged with the prompt of RAGAS, one document a call.
+async def _score_precision(step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
+    """Return the entry of precision of a retrieval step, judged with the prompt of RAGAS.
 
+    Makes one call for each document with a text.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
-    ranks = [rank for rank, text in enumerate(step.texts) if text]
-    replies = await together(
-        *(
-            ask_ragas(
-                calls,
-                "context_precision",
-                "ContextPrecisionPrompt",
-                question=step.question,
-                answer=step.reference,
-                context=step.texts[rank],
-            )
-            for rank in ranks
+    ranks_with_text = [rank for rank, text in enumerate(step.texts) if text]
+    requests = [
+        ask_ragas(
+            calls,
+            "context_precision",
+            "ContextPrecisionPrompt",
+            question=step.question,
+            answer=step.reference,
+            context=step.texts[rank],
         )
-    )
-    useful_ranks = [rank for rank, reply in zip(ranks, replies, strict=True) if reply.verdict]
+        for rank in ranks_with_text
+    ]
+    replies = await together(*requests)
+    useful_ranks = [
+        rank for rank, reply in zip(ranks_with_text, replies, strict=True) if reply.verdict == 1
+    ]
     return step.precision(useful_ranks)

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
-from graphrag_eval_async.metrics.metric import dumps
+from graphrag_eval_async.metrics.metric import to_json
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.retrieval import read_documents
 
@@ -35,10 +35,10 @@ def is_query(step: Mapping[str, Any]) -> bool:
 
 
 def texts_of(step: Mapping[str, Any]) -> list[str] | None:
-    """Return the texts that a step returned by rank, "" for a document without text.
+    """Return the texts of the documents that a step returned, by rank; "" for one without text.
 
-    None if they are not known: the output cannot be read, or it has documents, but none with the
-    key `text`.
+    None if the texts are not known: the output cannot be read, no document has the key `text`, or a
+    `text` is not a string.
     """
     try:
         documents = read_documents(step.get("output"))
@@ -59,7 +59,10 @@ def texts_of(step: Mapping[str, Any]) -> list[str] | None:
 
 
 def retrieved_texts(case: Case) -> list[str] | None:
-    """Return the texts of all retrieval steps, each once; None if no step's texts are known."""
+    """Return the texts that the retrieval steps of a response returned, each text once.
+
+    None if the texts of no step are known.
+    """
     texts = ranked_texts(case)
     if texts is None:
         return None
@@ -67,31 +70,32 @@ def retrieved_texts(case: Case) -> list[str] | None:
 
 
 def ranked_texts(case: Case) -> list[str] | None:
-    """Return the texts of all retrieval steps, each once, and "" for each document without one.
+    """Return the texts that the retrieval steps of a response returned, in their order.
 
-    None if no step's texts are known.
+    Each text stands once, but there is a "" for every document without text. None if the texts of
+    no step are known.
     """
     texts_of_steps = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
     known_texts = [texts for texts in texts_of_steps if texts is not None]
     if not known_texts:
         return None
 
-    distinct: list[str] = []
+    ranked: list[str] = []
     seen: set[str] = set()
     for text in chain.from_iterable(known_texts):
-        if text and text in seen:
-            continue
-        seen.add(text)
-        distinct.append(text)
-    return distinct
+        is_repeated = text != "" and text in seen
+        if not is_repeated:
+            seen.add(text)
+            ranked.append(text)
+    return ranked
 
 
 class ShownResults(NamedTuple):
-    """The results of a query as text.
+    """The results of a query as text for a judge.
 
     Attributes:
-        text: the results: a table begins with a line of names.
-        rows: the number of rows, which may be more than are in the text.
+        text: the results; a table begins with a line of column names.
+        rows: the number of rows, which may be more than the text has.
     """
 
     text: str
@@ -99,52 +103,60 @@ class ShownResults(NamedTuple):
 
 
 def table_of(step: Mapping[str, Any]) -> SparqlResults | None:
-    """Return the results of a query; None if they cannot be read as a table."""
+    """Return the results of a query step as a table; None if they cannot be read as one."""
     with suppress(MalformedStep, ComparisonBudgetExceeded):
         return ActualStep(step).results()
     return None
 
 
 def show_results(table: SparqlResults | None, step: Mapping[str, Any]) -> ShownResults:
-    """Return the results of a query as text; what is no table is shown as it is."""
+    """Return the results of a query step as text for a judge.
+
+    Args:
+        table: the results as a table; None if they are not one. The output is then shown as it is.
+        step: the step.
+    """
     if table is None:
         output = step.get("output")
-        text = output.strip() if isinstance(output, str) else dumps(output)
+        text = output.strip() if isinstance(output, str) else to_json(output)
         return ShownResults(text, rows=text.count("\n"))
     if table.boolean is not None:
+        # The answer to ASK.
         return ShownResults(str(table.boolean).lower(), rows=0)
 
     lines = ["\t".join(column.name for column in table.columns)]
-    # Each row has a line, so that many lines have as many characters.
-    lines += islice(_lines_of(table), MAX_CHARACTERS)
+    # The text is cut off after `MAX_CHARACTERS`, and each row takes at least one, its line break.
+    lines += islice(_rows_as_text(table), MAX_CHARACTERS)
     row_count = table.row_count if table.columns else 0
     return ShownResults("\n".join(lines), row_count)
 
 
-def _lines_of(table: SparqlResults) -> Iterator[str]:
-    """Yield the rows of a table as text."""
+def _rows_as_text(table: SparqlResults) -> Iterator[str]:
+    """Yield each row of a table as a line of text, with tabs between cells."""
     for row in zip(*(column.texts for column in table.columns), strict=True):
         yield "\t".join(text or "" for text in row)
 
 
-def cut_off(results: list[ShownResults]) -> tuple[str, int]:
-    """Return all results as one text of `MAX_CHARACTERS`, and how many rows are cut off.
+def join_results(results: list[ShownResults]) -> tuple[str, int]:
+    """Return all results as one text of about `MAX_CHARACTERS`, and how many rows are cut off.
 
-    The shortest results are shown whole, if possible; all others get equally much space.
+    Results that need less than an equal share of the space are shown whole, and the space that they
+    leave is shared equally by the others.
     """
-    parts = [result.text for result in results]
-    space = MAX_CHARACTERS
+    texts = [result.text for result in results]
+    free_space = MAX_CHARACTERS
     hidden_rows = 0
-    shortest_first = sorted(range(len(parts)), key=lambda index: len(parts[index]))
-    for position, index in enumerate(shortest_first):
-        remaining_parts = len(parts) - position
-        limit = space // remaining_parts
-        if len(parts[index]) > limit:
-            beginning = parts[index][:limit]
-            # The last line may be cut, and the first one has the names.
+    # The shortest come first, so that each knows how much space the shorter ones have left.
+    indexes_by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+    for position, index in enumerate(indexes_by_length):
+        texts_to_place = len(texts) - position
+        equal_share = free_space // texts_to_place
+        if len(texts[index]) > equal_share:
+            beginning = texts[index][:equal_share]
+            # Not counted are the first line, which has names, and the last, which may be cut.
             whole_rows = max(beginning.count("\n") - 1, 0)
             cut_rows = results[index].rows - whole_rows
-            parts[index] = f"{beginning}...\n({cut_rows} more rows)"
+            texts[index] = f"{beginning}...\n({cut_rows} more rows)"
             hidden_rows += cut_rows
-        space -= min(space, len(parts[index]))
-    return "\n\n".join(parts), hidden_rows
+        free_space -= min(free_space, len(texts[index]))
+    return "\n\n".join(texts), hidden_rows

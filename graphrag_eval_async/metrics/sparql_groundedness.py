@@ -16,15 +16,14 @@ from graphrag_eval_async.metrics.metric import (
     Calls,
     Case,
     Judgement,
-    Keys,
     Metric,
     Prompt,
-    dumps,
     has_text,
-    reason_of,
-    share_of,
+    list_judgements,
+    share_of_positives,
+    to_json,
 )
-from graphrag_eval_async.metrics.retrieved import cut_off, is_query, show_results, table_of
+from graphrag_eval_async.metrics.retrieved import is_query, join_results, show_results, table_of
 from graphrag_eval_async.steps.answers import occurs
 from graphrag_eval_async.steps.numbers import Number, numbers_in
 
@@ -40,19 +39,19 @@ NAME = "sparql_groundedness"
 MAX_CELLS = 100_000
 """Cells of a column that are compared with the answer."""
 
-MIN_CHARACTERS = 3
-"""Shorter texts in rows may occur in an answer by chance."""
+MIN_CHARACTERS_OF_NAME = 3
+"""Names in rows that are shorter may occur in an answer by chance."""
 
 MAX_WORDS_OF_QUANTITY = 2
 """The words of a number with its unit."""
 
 MAX_ROUNDED = 1e15
-"""From here on, numbers are compared exactly. Chosen below the 2**53 of exact doubles."""
+"""Numbers from here on are compared exactly. Chosen below the 2**53 of exact doubles."""
 
 DATE = re.compile(r"(\d{4})-\d\d-\d\d(?!\d)")
-"""The year of a date."""
+"""A date, with its year as a group."""
 
-MARKER = re.compile(r"[ \t]*(\d{1,3})[.)](?=[ \t]+\S)")
+LIST_MARKER = re.compile(r"[ \t]*(\d{1,3})[.)](?=[ \t]+\S)")
 """The number of an item of a list, at the start of a line."""
 
 INSTRUCTIONS = """\
@@ -81,7 +80,7 @@ class AnswerValues(Struct, frozen=True):
     values: list[JudgedValue]
 
 
-PROMPT = Prompt.of(INSTRUCTIONS, AnswerValues)
+PROMPT = Prompt.for_struct(INSTRUCTIONS, AnswerValues)
 
 
 def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
@@ -93,37 +92,43 @@ def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
 
 def _applies(case: Case) -> bool:
     """Return whether there are a question, an answer and a successful query."""
-    return has_text(case.question, case.actual_answer) and bool(_queries(case))
+    return has_text(case.question, case.actual_answer) and bool(_query_steps(case))
 
 
-def _queries(case: Case) -> list[Mapping[str, Any]]:
+def _query_steps(case: Case) -> list[Mapping[str, Any]]:
     """Return the steps that are successful queries."""
     return [step for step in case.actual_steps or () if is_query(step)]
 
 
-async def _score(case: Case, calls: Calls) -> Keys:
-    """Return the share of supported values, if the answer states any, and a reason."""
+async def _score(case: Case, calls: Calls) -> dict[str, Any]:
+    """Return the entries of a result: the share of the answer's values that the rows support, and
+    the reason.
+
+    Without values in the answer, there is only the reason.
+    """
     question = case.question
     answer = case.actual_answer or ""
-    evidence = await asyncio.to_thread(_read_evidence, question, answer, _queries(case))
+    # Reading long tables would block the event loop.
+    evidence = await asyncio.to_thread(_read_evidence, question, answer, _query_steps(case))
     reply = await PROMPT.ask(
         calls,
         question=question,
         answer=answer,
         rows=evidence.rows,
-        found=dumps(evidence.found),
-        missing=dumps(evidence.missing),
+        found=to_json(evidence.found),
+        missing=to_json(evidence.missing),
     )
-    judgements = _judgements(evidence, reply.values)
+    judgements = _judge_values(evidence, reply.values)
 
-    reason = reason_of(judgements) or "the answer states no values or entities"
+    entries: dict[str, Any] = {}
+    reason = "the answer states no values or entities"
+    if judgements:
+        entries[NAME] = share_of_positives(judgements)
+        reason = list_judgements(judgements)
     if evidence.hidden_rows:
         reason += f"\n({evidence.hidden_rows} rows were not shown to the judge)"
-    keys: Keys = {}
-    if judgements:
-        keys[NAME] = share_of(judgements)
-    keys[f"{NAME}_reason"] = reason
-    return keys
+    entries[f"{NAME}_reason"] = reason
+    return entries
 
 
 class Evidence(NamedTuple):
@@ -133,7 +138,8 @@ class Evidence(NamedTuple):
         rows: the rows of all queries, for the judge.
         hidden_rows: how many rows are cut off.
         found: the values of the answer that stand in the rows.
-        missing: the numbers of the answer that do not; none if any output is no table.
+        missing: the numbers of the answer that do not stand in the rows; empty if an output is not
+            a table, since it may have them.
     """
 
     rows: str
@@ -142,17 +148,23 @@ class Evidence(NamedTuple):
     missing: list[str]
 
 
-def _judgements(evidence: Evidence, judged_values: Sequence[JudgedValue]) -> list[Judgement]:
-    """Return a judgement on each value of the answer, which has one only.
+def _judge_values(evidence: Evidence, judged_values: Sequence[JudgedValue]) -> list[Judgement]:
+    """Return one judgement on each value that the answer states.
 
-    What stands in the rows needs no judge. Numbers that do not, and that the judge left out, are
-    not supported.
+    Values that stand in the rows are supported. Of other values, the judge's verdict counts. Numbers
+    that do not stand in the rows, and that the judge left out, are not supported.
+
+    Args:
+        evidence: what the queries behind the answer returned, compared with its values.
+        judged_values: the values that the judge listed, with its verdicts.
     """
-    others = _values_not_found(evidence, judged_values)
-    judged_numbers = {number.text for text in others for number in numbers_in(text)}
+    values_by_text = _values_not_found(evidence, judged_values)
+    judged_numbers = {number.text for text in values_by_text for number in numbers_in(text)}
 
     in_rows = [Judgement(True, value, reason="in the rows") for value in evidence.found]
-    judged = [Judgement(value.grounded, value.value, value.reason) for value in others.values()]
+    judged = [
+        Judgement(value.grounded, value.value, value.reason) for value in values_by_text.values()
+    ]
     left_out = [
         Judgement(False, number, reason="not in the rows")
         for number in evidence.missing
@@ -164,50 +176,61 @@ def _judgements(evidence: Evidence, judged_values: Sequence[JudgedValue]) -> lis
 def _values_not_found(
     evidence: Evidence, judged_values: Sequence[JudgedValue]
 ) -> dict[str, JudgedValue]:
-    """Return what the judge said of values that were not found in the rows, by text in lower case.
+    """Return the judged values that were not found in the rows, by their text in lower case.
 
-    Of a value that the judge lists twice, one that is not supported counts.
+    If the judge lists a value twice, with different verdicts, it counts as not supported.
     """
-    found = {value.casefold() for value in evidence.found}
-    others: dict[str, JudgedValue] = {}
+    found_texts = {value.casefold() for value in evidence.found}
+    values_by_text: dict[str, JudgedValue] = {}
     for value in judged_values:
         text = value.value.strip().casefold()
-        if text in found or _is_number_with_unit(text, found):
+        if text in found_texts or _is_found_quantity(text, found_texts):
             continue
-        if text not in others or not value.grounded:
-            others[text] = value
-    return others
+        if text not in values_by_text or not value.grounded:
+            values_by_text[text] = value
+    return values_by_text
 
 
-def _is_number_with_unit(text: str, found: Collection[str]) -> bool:
-    """Return whether a text is a number that was found, perhaps with a unit behind it."""
+def _is_found_quantity(text: str, found_texts: Collection[str]) -> bool:
+    """Return whether a text starts with a number in `found_texts`, with at most a unit behind it."""
     if len(text.split()) > MAX_WORDS_OF_QUANTITY:
         return False
-    return any(number.text in found and text.startswith(number.text) for number in numbers_in(text))
+    for number in numbers_in(text):
+        if number.text in found_texts and text.startswith(number.text):
+            return True
+    return False
 
 
 def _read_evidence(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> Evidence:
-    """Return what the queries of these steps returned, compared with the values of the answer."""
+    """Return what the queries of `steps` returned, compared with the values of the answer.
+
+    Values in the question do not count as values of the answer.
+    """
     tables = [table_of(step) for step in steps]
     readable_tables = [table for table in tables if table is not None]
-    cells = _cells(readable_tables)
+    cells = _distinct_cells(readable_tables)
 
-    text = _without_markers(answer).casefold()
+    # Names in the answer. They are cut out, the longest first, since numbers and shorter names
+    # within them are not values of their own.
+    text = _without_list_markers(answer).casefold()
     names = _names_in(text, cells, question)
-    # Numbers in names are no values of their own.
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(name.casefold(), " ")
-    numbers = _numbers_of_answer(text, question)
 
-    known_numbers = _known_numbers(readable_tables, cells)
-    found_numbers = [number.text for number in numbers if _is_in_rows(number, known_numbers)]
+    # Numbers in the rest of the answer. A number may be in an output that cannot be read as a
+    # table, so numbers are only missing if all outputs are tables.
+    numbers = _numbers_of_answer(text, question)
+    row_numbers = _numbers_in_rows(readable_tables, cells)
+    found_numbers = [number.text for number in numbers if _is_in_rows(number, row_numbers)]
     missing_numbers: list[str] = []
     if len(readable_tables) == len(tables):
         missing_numbers = [
             number.text for number in numbers if number.is_sure and number.text not in found_numbers
         ]
+
+    # The rows, as the judge sees them.
     results = [show_results(table, step) for table, step in zip(tables, steps, strict=True)]
-    rows, hidden_rows = cut_off(results)
+    rows, hidden_rows = join_results(results)
     return Evidence(
         rows=rows,
         hidden_rows=hidden_rows,
@@ -216,56 +239,73 @@ def _read_evidence(question: str, answer: str, steps: Sequence[Mapping[str, Any]
     )
 
 
-def _cells(tables: Sequence[SparqlResults]) -> list[str]:
-    """Return the texts of the cells of tables, each once; of a column, the first `MAX_CELLS`."""
+def _distinct_cells(tables: Sequence[SparqlResults]) -> list[str]:
+    """Return the texts in the cells of tables, each text once.
+
+    Of each column, only the first `MAX_CELLS` cells with a text are read.
+    """
+    # A dict keeps the order, unlike a set.
     cells: dict[str, None] = {}
     for table in tables:
         for column in table.columns:
             texts = (text for text in column.texts if text)
-            cells |= dict.fromkeys(islice(texts, MAX_CELLS))
-    return [*cells]
+            cells.update(dict.fromkeys(islice(texts, MAX_CELLS)))
+    return list(cells)
 
 
 def _names_in(text: str, cells: Sequence[str], question: str) -> list[str]:
-    """Return the names in cells that occur in a text in lower case, but not in the question."""
-    question = question.casefold()
+    """Return the names in cells that occur in `text`, but not in the question.
+
+    Args:
+        text: a text in lower case.
+        cells: the texts of cells; the name of an IRI is its local name.
+        question: the question.
+    """
+    lower_question = question.casefold()
+    names_in_cells = dict.fromkeys(_local_name(cell) for cell in cells)
     names = []
-    for name in dict.fromkeys(map(_local_name, cells)):
-        folded = name.casefold()
-        if len(name) < MIN_CHARACTERS or not occurs(folded, text):
+    for name in names_in_cells:
+        lower_name = name.casefold()
+        if len(name) < MIN_CHARACTERS_OF_NAME or not occurs(lower_name, text):
             continue
-        if not _is_number(name) and not occurs(folded, question):
+        # Numbers are compared by value, elsewhere.
+        if not _is_number(name) and not occurs(lower_name, lower_question):
             names.append(name)
     return names
 
 
 def _numbers_of_answer(text: str, question: str) -> list[Number]:
-    """Return the numbers in a text of the answer, each once, without those of the question.
+    """Return the numbers in a text of the answer that are not in the question, each number once.
 
     Those that are surely numbers come first.
     """
-    asked_numbers = numbers_in(question)
-    # Also those of fractions and ranges, which are no numbers.
-    asked_digits = set(re.findall(r"\d+", question))
+    question_numbers = numbers_in(question)
+    # `numbers_in` leaves out the digits of fractions and ranges.
+    question_digits = set(re.findall(r"\d+", question))
 
-    numbers: dict[Any, Number] = {}
+    numbers_by_readings: dict[Any, Number] = {}
     for number in sorted(numbers_in(text), key=lambda number: not number.is_sure):
-        if number.text in asked_digits:
+        if number.text in question_digits:
             continue
-        is_asked = any(
-            first == second for asked in asked_numbers for first, second in number.pairs(asked)
-        )
-        if not is_asked:
-            numbers.setdefault(number.readings, number)
-    return [*numbers.values()]
+        if not any(_are_equal(number, asked) for asked in question_numbers):
+            # Numbers that are written differently, such as 1000 and 1e3, have equal readings.
+            numbers_by_readings.setdefault(number.readings, number)
+    return list(numbers_by_readings.values())
 
 
-def _known_numbers(tables: Sequence[SparqlResults], cells: Sequence[str]) -> list[float]:
-    """Return the numbers in cells, the years of dates, and how many rows each table has.
+def _are_equal(number: Number, other: Number) -> bool:
+    """Return whether two numbers are equal in any of their readings."""
+    return any(reading == other_reading for reading, other_reading in number.pairs(other))
 
-    That a table has one row does not make the number 1 known.
+
+def _numbers_in_rows(tables: Sequence[SparqlResults], cells: Sequence[str]) -> list[float]:
+    """Return the numbers that an answer may take from the rows of tables.
+
+    These are the numbers in cells, the years of dates in cells, and the number of rows of each
+    table. A single row does not count, as its 1 would support any other 1 in the answer.
     """
-    numbers = [float(table.row_count) for table in tables if table.columns and table.row_count != 1]
+    counts_of_rows = [table.row_count for table in tables if table.columns]
+    numbers = [float(count) for count in counts_of_rows if count != 1]
     for cell in cells:
         date = DATE.match(cell)
         text = cell if date is None else date[1]
@@ -274,20 +314,23 @@ def _known_numbers(tables: Sequence[SparqlResults], cells: Sequence[str]) -> lis
     return numbers
 
 
-def _without_markers(answer: str) -> str:
-    """Return the answer without the numbers of its lists' items: 1, 2, 3, each at the start of a
+def _without_list_markers(answer: str) -> str:
+    """Return the answer without the numbers of items in lists: 1, 2, 3, each at the start of a
     line.
+
+    Other numbers at the start of a line are kept.
     """
     next_number = 1
     lines = answer.split("\n")
     for index, line in enumerate(lines):
-        marker = MARKER.match(line)
+        marker = LIST_MARKER.match(line)
         if marker is None:
             continue
         number = int(marker[1])
+        # A list starts with 1, and goes on with the next number.
         if number in {1, next_number}:
             next_number = number + 1
-            lines[index] = line[marker.end() :]
+            lines[index] = line.removeprefix(marker[0])
     return "\n".join(lines)
 
 
@@ -303,22 +346,28 @@ def _is_number(text: str) -> bool:
     return [number.text for number in numbers_in(text)] == [text]
 
 
-def _is_in_rows(number: Number, known_numbers: Sequence[float]) -> bool:
-    """Return whether a number equals one in the rows, or that one rounded to its own decimals.
+def _is_in_rows(number: Number, row_numbers: Sequence[float]) -> bool:
+    """Return whether a number of the answer is one of `row_numbers`, exactly or rounded.
 
     Rounding leaves at least two digits of a whole number: 3 is not 2.51, and 0 is not 0.4.
     """
+    # "12,345" may be 12345 or 12.345, and of "1.5 million" the rows may have 1.5.
     readings = {*number.readings, *number.unscaled}
     return any(
-        _rounds_to(known_number, reading) for reading in readings for known_number in known_numbers
+        _rounds_to(row_number, reading) for reading in readings for row_number in row_numbers
     )
 
 
-def _rounds_to(known_number: float, reading: Reading) -> bool:
-    """Return whether a number in the rows equals a reading, or is rounded to it."""
-    if known_number == reading.value:
+def _rounds_to(row_number: float, reading: Reading) -> bool:
+    """Return whether `row_number` equals the value of `reading`, or becomes it when rounded.
+
+    It is rounded to the last digit of the reading.
+    """
+    if row_number == reading.value:
         return True
-    if not reading.value:
+    # No other number is rounded to 0.
+    if reading.value == 0:
         return False
-    may_be_rounded = reading.min_rounded <= abs(known_number) < MAX_ROUNDED
-    return may_be_rounded and abs(known_number - reading.value) <= reading.half_unit
+    # Smaller numbers would lose too many digits, and larger ones are not exact.
+    may_be_rounded = reading.min_rounded <= abs(row_number) < MAX_ROUNDED
+    return may_be_rounded and abs(row_number - reading.value) <= reading.half_unit

@@ -302,6 +302,18 @@ def _is_score(value: Any) -> bool:
     return type(value) in {int, float} and -inf < value < inf
 
 
+def outputs_where_lower_is_better(result: Mapping[str, Any]) -> list[str]:
+    """Return the names of judged outputs of a result whose lower values are better.
+
+    Raises:
+        AggregationError: the result does not list them as names.
+    """
+    listed = result.get(OUTPUTS)
+    if not isinstance(listed, (dict, Mapping)):
+        return []
+    return _output_names(listed, OUTPUTS, "lower_is_better", result)
+
+
 def _output_names(
     listed: Mapping[str, Any], place: str, key: str, result: Mapping[str, Any]
 ) -> list[str]:

@@ -82,6 +82,9 @@ FAILING = JUDGED[:12] + [
 UNJUDGED = JUDGED[:12] + [
     each | {"answer_f1": None, "answer_eval_error": "timeout: x"} for each in JUDGED[12:]
 ]
+LOWER = {"outputs": ["noise"], "lower_is_better": ["noise"]}
+QUIET = scored("t", [1.0] * 20, noise=0.2, judge=LOWER)
+NOISY = scored("t", [1.0] * 20, noise=0.5, judge=LOWER)
 DROP = "may get worse by at most"
 
 
@@ -112,6 +115,13 @@ DROP = "may get worse by at most"
         ),
         ((FIVE, FIFTY), "--non-inferior steps_score=0.05", 0, ": not worse by more than 0.05"),
         ((FIFTY, FIVE), "--fail-on-regression", 0, "no significant regression"),
+        (
+            (QUIET, NOISY),
+            "--max-drop noise=0.1",
+            1,
+            f"noise 0.2 -> 0.5, +0.3: {DROP} 0.1",
+        ),
+        ((NOISY, QUIET), "--max-drop noise=0.1", 0, f"noise 0.5 -> 0.2, -0.3: {DROP} 0.1"),
         (
             (JUDGED, FAILING),
             "--max-drop steps_score=0.3 --allow-missing",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from graphrag_eval_async import compare
+from graphrag_eval_async import AggregationError, compare
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from tests.inference.test_confidence import weights_of
@@ -348,3 +348,38 @@ def test_outputs_that_turn_out_to_be_fractions_have_confidence_at_once() -> None
     snapshot = comparison.snapshot()
     assert "confidence" in snapshot["per_template"]["a"]["tone"]
     assert snapshot["overall"]["tone"]["verdict"] == "undecided"
+
+
+def with_noise(values: Sequence[float]) -> Results:
+    judge = {"outputs": ["noise"], "lower_is_better": ["noise"]}
+    return [result(f"q{place}", noise=value, judge=judge) for place, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "verdict", "wins", "margin_verdict"),
+    [(0.1, "better", 40, "non_inferior"), (0.9, "worse", 0, "undecided")],
+)
+def test_of_some_outputs_lower_values_are_better(
+    candidate: float, verdict: str, wins: int, margin_verdict: str
+) -> None:
+    before = [0.5 + place / 1000 for place in range(40)]
+    after = [candidate + place / 500 for place in range(40)]
+    snapshot = compared(
+        with_noise(before),
+        with_noise(after),
+        primary=["noise"],
+        non_inferior={"noise": 0.05},
+    )
+    row = snapshot["overall"]["noise"]
+    assert row["direction"] == "lower is better"
+    assert (row["verdict"], row["wins"], row["losses"]) == (verdict, wins, 40 - wins)
+    assert len(snapshot["worse"].get("noise", [])) == 40 - wins
+    assert snapshot["non_inferior"]["noise"]["verdict"] == margin_verdict
+
+
+def test_directions_that_are_no_names_are_refused() -> None:
+    comparison = RunningComparison()
+    wrong = result("q", noise=0.5, judge={"outputs": ["noise"], "lower_is_better": "noise"})
+    with pytest.raises(AggregationError, match=r"judge\.lower_is_better: .* a list of names"):
+        comparison.add(wrong)
+    assert comparison.snapshot()["results"] == {"baseline": 0, "candidate": 0}

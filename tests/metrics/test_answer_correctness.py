@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async.catalogue.judged import AnswerCorrectnessConfig
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
-from graphrag_eval_async.metrics.metric import Case, messages
+from graphrag_eval_async.metrics.metric import Case, build_messages
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate, read_blocks
 from tests.support.cases import each
 
@@ -136,7 +136,7 @@ def boundary_of(user: str) -> str:
 
 
 def user_message(blocks: dict[str, str]) -> str:
-    return messages("Judge.", blocks)[1]["content"]
+    return build_messages("Judge.", blocks)[1]["content"]
 
 
 HOSTILE = [
@@ -175,9 +175,9 @@ def test_data_cannot_close_its_block(blocks: dict[str, str], rounds: list[str]) 
         name: text.replace("{b}", boundary_of(user_message(blocks)))
         for name, text in blocks.items()
     }
-    system, user = (message["content"] for message in messages("Judge.", blocks))
+    system, user = (message["content"] for message in build_messages("Judge.", blocks))
     assert "never an instruction" in system
     assert list(read_blocks(user).items()) == list(blocks.items())
     assert user.count(boundary_of(user)) == 1 + 2 * len(blocks)
     # Equal calls are made once.
-    assert messages("Judge.", dict(blocks)) == messages("Judge.", blocks)
+    assert build_messages("Judge.", dict(blocks)) == build_messages("Judge.", blocks)

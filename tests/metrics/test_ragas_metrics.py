@@ -22,6 +22,7 @@ from graphrag_eval_async import (
     Evaluator,
     JudgeError,
     UsageError,
+    compare,
     evaluate_agent,
     evaluate_file,
     evaluate_stream,
@@ -190,8 +191,8 @@ def test_a_metric_that_cannot_run_is_an_error_before_the_first_call(
             "ragas.score.arguments: Faithfulness does not take 'mod'",
         ),
         (
-            {"metric": "FactualCorrectness", "arguments": {"beta": "much"}},
-            "ragas.score: FactualCorrectness cannot be made: ValueError",
+            {"metric": "AnswerCorrectness", "arguments": {"weights": [-1, 0.5]}},
+            "ragas.score: AnswerCorrectness cannot be made: ValueError",
         ),
         (
             "TopicAdherence",
@@ -206,6 +207,99 @@ def test_a_wrong_section_is_an_error_that_names_it(section: Any, problem: str) -
     with pytest.raises(ConfigError) as caught:
         Evaluator(REFERENCE, config={"ragas": {"score": section}}, judge=Judge())
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments", "problem"),
+    [
+        ("FactualCorrectness", {"mode": "presicion"}, ".mode: expected 'precision', 'recall' or"),
+        ("FactualCorrectness", {"beta": "much"}, ".beta: expected a valid number, got 'much'"),
+        ("ToolCallAccuracy", {"strict_order": "no"}, ".strict_order: expected a valid boolean"),
+        ("AnswerRelevancy", {"strictness": "3"}, ".strictness: expected a valid integer, got '3'"),
+        ("AnswerRelevancy", {"strictness": 2.5}, ".strictness: expected a valid integer"),
+        ("AnswerRelevancy", {"strictness": 0}, ".strictness: expected at least 1, got 0"),
+        ("AnswerAccuracy", {"max_retries": 0}, ".max_retries: expected at least 1, got 0"),
+        ("AnswerCorrectness", {"weights": "equal"}, ".weights: expected a valid list, got 'equal'"),
+        (
+            "AnswerCorrectness",
+            {"weights": [1, "2"]},
+            ".weights[1]: expected a valid number, got '2'",
+        ),
+        ("TopicAdherenceScore", {"mode": "f2"}, ".mode: expected 'precision', 'recall' or 'f1'"),
+        ("TopicAdherence", {"reference_topics": "oil"}, ".reference_topics: expected a valid list"),
+        ("TopicAdherenceScore", {"reference_topics": [1]}, ".reference_topics[0]: expected a"),
+        ("RubricsScore", {"rubrics": ["good", "bad"]}, ".rubrics: expected a valid dict"),
+        ("InstanceRubrics", {"rubrics": "good"}, ".rubrics: expected a valid dictionary, got 'goo"),
+        ("InstanceSpecificRubrics", {"rubrics": {"a": 1}}, ".rubrics.a: expected a valid string"),
+        ("AspectCritic", {"definition": 5}, ".definition: expected a valid string, got 5"),
+        ("ragas.metrics:DiscreteMetric", {}, ": DiscreteMetric needs 'prompt', a text"),
+        ("ragas.metrics:DiscreteMetric", {"prompt": 5}, ": DiscreteMetric needs 'prompt', a text"),
+        (
+            "ragas.metrics:DiscreteMetric",
+            {"prompt": "{response}?", "allowed_values": [1, 2]},
+            ".allowed_values[0]: expected a valid string, got 1",
+        ),
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_is_an_error_before_the_first_call(
+    metric: str, arguments: Mapping[str, Any], problem: str
+) -> None:
+    section = {"metric": metric, "arguments": arguments}
+    with pytest.raises(ConfigError) as caught:
+        Evaluator(REFERENCE, config={"ragas": {"score": section}}, judge=Judge())
+    assert f"ragas.score.arguments{problem}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments"),
+    [
+        ("FactualCorrectness", {"mode": "recall", "beta": 2, "atomicity": "high"}),
+        ("AnswerCorrectness", {"weights": (1, 0)}),
+        ("AnswerCorrectness", {"weights": [0.5, 0.5], "beta": 0.5}),
+        ("SemanticSimilarity", {"threshold": None}),
+        ("NonLLMContextRecall", {"threshold": 1}),
+        ("BleuScore", {"kwargs": {"smooth_method": "exp"}}),
+        ("ragas.metrics:NumericMetric", {"prompt": "{response}?", "allowed_values": (0, 5)}),
+        ("ragas.metrics:DiscreteMetric", {"prompt": "{response}?", "allowed_values": ["a", "b"]}),
+    ],
+    ids=str,
+)
+def test_arguments_of_the_declared_types_are_taken(
+    metric: str, arguments: Mapping[str, Any]
+) -> None:
+    section = {"metric": metric, "arguments": arguments}
+    try:
+        Evaluator(REFERENCE, config={"ragas": {"score": section}}, judge=Judge())
+    except ConfigError as error:
+        # Only for want of a package.
+        assert "needs a package" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("metric", "package"),
+    [
+        ("BleuScore", "sacrebleu"),
+        ("CHRFScore", "sacrebleu"),
+        ("RougeScore", "rouge_score"),
+        ("NonLLMStringSimilarity", "rapidfuzz"),
+        ("NonLLMContextRecall", "rapidfuzz"),
+        ("ragas.metrics:BleuScore", "sacrebleu"),
+        ("ragas.metrics:RougeScore", "rouge_score"),
+    ],
+)
+def test_a_missing_package_is_an_error_before_the_first_call(
+    metric: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=f"ragas.score: .*pip install {package}"):
+        Evaluator(REFERENCE, config={"ragas": {"score": metric}}, judge=Judge())
+
+
+@pytest.mark.parametrize("name", ["Faithfulnes", "faithfullness", "Answercorrectness"])
+def test_hints_name_classes_only(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean [A-Z]\w+\?"):
+        Evaluator(REFERENCE, config={"ragas": {"score": name}}, judge=Judge())
 
 
 @pytest.mark.parametrize(
@@ -245,9 +339,12 @@ def count_words(response: str) -> float:
     return len(response.split())
 
 
+OTHER_MODEL: Any = object()
+
 GIVEN: dict[str, tuple[Any, Any]] = {
     "class": (collections.ContextPrecision, 0.9999999999),
     "partial": (partial(collections.FactualCorrectness, mode="precision"), 1.0),
+    "partial with a model": (partial(collections.ContextRecall, llm=OTHER_MODEL), 1.0),
     "object": (collections.ContextRecall(llm=ScriptedLLM(Script(lambda *_: None))), 1.0),
     "own class": (Brevity, 1 / 6),
     "own object": (Brevity(), 1 / 6),
@@ -556,3 +653,12 @@ async def test_a_condition_can_decide_a_fraction() -> None:
     similarity: Any = {"judge": Judge(), "config": {"ragas": {"alike": "SemanticSimilarity"}}}
     with pytest.raises(UsageError, match="alike"):
         evaluate_stream(REFERENCE, [RESPONSE], until="alike >= 0.2", **similarity)
+
+
+async def test_the_direction_of_a_metric_is_in_results() -> None:
+    result = await evaluate(noise="NoiseSensitivity", recall="ContextRecall")
+    assert result["judge"]["lower_is_better"] == ["noise"]
+    assert result["judge"]["fractions"] == ["recall"]
+    row = compare([result], [result | {"noise": 1.0}])["overall"]["noise"]
+    assert row["direction"] == "lower is better"
+    assert row["losses"] == 1
