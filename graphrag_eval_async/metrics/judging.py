@@ -199,6 +199,7 @@ class Judging:
                 not say which models it uses.
         """
         first_judge, *other_judges = self._setups
+        # The hash of prompts is set below; results have it after the model.
         description: dict[str, Any] = {"model": first_judge.model, "prompts": ""}
 
         prompts_by_metric = [[metric.name, *metric.prompts] for metric in self._metrics]

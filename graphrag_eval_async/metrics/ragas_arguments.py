@@ -7,6 +7,7 @@ each result.
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import Enum
 from importlib.util import find_spec
 from inspect import Parameter, signature
@@ -138,12 +139,14 @@ def _declared_type(kind: type, parameter: Parameter) -> Any:
     # from which a dataclass inherits the field.
     annotated = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     for base in kind.__mro__:
-        names_in_module = vars(sys.modules[base.__module__])
-        try:
-            return get_type_hints(annotated, names_in_module)[parameter.name]
-        except (NameError, AttributeError):
+        module = sys.modules.get(base.__module__)
+        if module is None:
             continue
-    # A name that only type checkers import.
+        try:
+            return get_type_hints(annotated, vars(module))[parameter.name]
+        except (NameError, AttributeError, SyntaxError, TypeError):
+            # The name is in another module, or only type checkers import it, or this is no type.
+            continue
     return Any
 
 
@@ -172,11 +175,13 @@ def _check_type(place: str, value: Any, declared_type: Any) -> None:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
+    any_class_is_a_type = ConfigDict(arbitrary_types_allowed=True)
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(
-            declared_type, config=ConfigDict(arbitrary_types_allowed=True)
-        )
-    except PydanticUserError:
+        with warnings.catch_warnings():
+            # Pydantic warns of annotations that are no types, and then allows any value.
+            warnings.simplefilter("ignore", UserWarning)
+            adapter: TypeAdapter[Any] = TypeAdapter(declared_type, config=any_class_is_a_type)
+    except (PydanticUserError, NameError):
         return
     if isinstance(value, tuple) and get_origin(declared_type) is list:
         value = list(value)

@@ -368,10 +368,8 @@ def _retrieved_texts(
     """
     reference_answer = case.reference_answer or ""
     reference_texts = None
-    matched_step = case.matches.get(index)
-    if matched_step is not None and (shares_calls or name == CONTEXT):
-        texts_of_match = texts_of(matched_step) or ()
-        reference_texts = "\n".join(text for text in texts_of_match if text)
+    if shares_calls or name == CONTEXT:
+        reference_texts = _texts_of_matched_step(case, index)
 
     reference: str | None = reference_answer
     if name == CONTEXT:
@@ -389,6 +387,18 @@ def _retrieved_texts(
         reference=reference,
         both_references=both_references,
     )
+
+
+def _texts_of_matched_step(case: Case, index: int) -> str | None:
+    """Return the texts of the reference step that matches the actual step at `index`, as one text.
+
+    It is "" if the texts of the reference step are not known. None if no reference step matches.
+    """
+    matched_step = case.matches.get(index)
+    if matched_step is None:
+        return None
+    texts = texts_of(matched_step) or ()
+    return "\n".join(text for text in texts if text)
 
 
 async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> dict[str, Any]:

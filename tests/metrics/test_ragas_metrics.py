@@ -374,6 +374,20 @@ async def test_classes_partials_and_objects_are_taken(metric: Any, expected: Any
     assert is_fraction == (not is_text and metric is not count_words)
 
 
+@pytest.mark.parametrize(
+    "annotation", ["Missing", "a level", "ast.Missing", 5, ..., [int]], ids=str
+)
+async def test_an_annotation_that_is_no_type_allows_any_argument(annotation: Any) -> None:
+    class Leveled(Brevity):
+        def __init__(self, level: Any) -> None:
+            super().__init__()
+            self.level = level
+
+    Leveled.__init__.__annotations__["level"] = annotation
+    result = await evaluate({"given": partial(Leveled, level="high")})
+    assert result["given"] == pytest.approx(1 / 6)
+
+
 async def test_streams_sets_and_agents_take_them_alike() -> None:
     options: Any = {"judge": Judge(), "metrics": {"given": collections.StringPresence}}
     async with evaluate_stream(REFERENCE, [RESPONSE], **options) as stream:
