@@ -15,6 +15,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.catalogue.metrics import VALUES, VALUES_F1
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement, first_of_each, shorten
 from graphrag_eval_async.steps.tables.blank_cells import has_blank_nodes
 
@@ -26,17 +27,44 @@ if TYPE_CHECKING:
 
 def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budget) -> Agreement:
     """Return the F1 of two sets of values, and which values differ."""
-    expected, found = _values(reference, budget), _values(actual, budget)
-    if expected == found:
-        return Agreement(1.0, shares=(1.0, 1.0, 1.0))
-    common = len(expected & found)
-    sizes = len(found) or 1, len(expected) or 1, (len(found) + len(expected)) / 2
-    shares = tuple(common / size for size in sizes)
-    missing, extra = (
-        _listed("missing_value", expected - found),
-        _listed("extra_value", found - expected),
-    )
-    return Agreement(shares[-1], "wrong_query_result", first_of_each(missing, extra), shares)
+    expected = _values(reference, budget)
+    returned = _values(actual, budget)
+    shares = _shares(expected, returned)
+    f1 = shares[VALUES.index(VALUES_F1)]
+    published_f1 = _text2sparql_f1(reference, actual, f1=f1, nothing_expected=not expected)
+    shares = (*shares, published_f1)
+    if expected == returned:
+        return Agreement(1.0, shares=shares)
+    missing = _listed("missing_value", expected - returned)
+    extra = _listed("extra_value", returned - expected)
+    return Agreement(f1, "wrong_query_result", first_of_each(missing, extra), shares)
+
+
+def _shares(expected: set[str | None], returned: set[str | None]) -> tuple[float, ...]:
+    """Return precision, recall, F1 and the share of wrong values, as `VALUES` begins."""
+    if expected == returned:
+        return 1.0, 1.0, 1.0, 0.0
+    common = len(expected & returned)
+    precision = common / (len(returned) or 1)
+    recall = common / (len(expected) or 1)
+    f1 = common / ((len(returned) + len(expected)) / 2)
+    wrong = len(returned - expected) / (len(returned) or 1)
+    return precision, recall, f1, wrong
+
+
+def _text2sparql_f1(
+    reference: SparqlResults, actual: SparqlResults, *, f1: float, nothing_expected: bool
+) -> float:
+    """Return the F1 that version 2.1.0 of TEXT2SPARQL's client computes.
+
+    It differs from the F1 of the values in two cases: a question whose expected answer is empty,
+    or false, scores 0, and if true is expected, both answers to an ASK score 1.
+    """
+    if nothing_expected:
+        return 0.0
+    if reference.boolean and actual.boolean is not None:
+        return 1.0
+    return f1
 
 
 def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
