@@ -5,7 +5,8 @@ are {"true"} or empty. Then
 
     precision = |A ∩ R| / |A|,   recall = |A ∩ R| / |R|,   F1 = 2 |A ∩ R| / (|A| + |R|).
 
-All are 1 if both are empty, and 0 if one of them is. F1 is `set_F` of trec_eval:
+All are 1 if both are empty, and 0 if one of them is, or if one is the answer to an ASK and the
+other a table. F1 is `set_F` of trec_eval:
 https://trec.nist.gov/trec_eval/
 """
 
@@ -25,8 +26,15 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
 
+_NOTHING_RIGHT = (0.0, 0.0, 0.0, 1.0, 0.0)
+"""`VALUES` of an output without a right value."""
+
+
 def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budget) -> Agreement:
     """Return the F1 of two sets of values, and which values differ."""
+    if (reference.boolean is None) != (actual.boolean is None):
+        # No table is the answer to an ASK, not even an empty one or one with the value "true".
+        return Agreement(0.0, "wrong_query_result", shares=_NOTHING_RIGHT)
     expected = _values(reference, budget)
     returned = _values(actual, budget)
     shares = _shares(expected, returned)
