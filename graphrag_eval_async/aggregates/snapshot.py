@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from graphrag_eval_async.aggregates.coverage import bounds, coverage, reasons
 from graphrag_eval_async.aggregates.exact import mean
 from graphrag_eval_async.aggregates.histogram import count_of
+from graphrag_eval_async.aggregates.published_means import PUBLISHED_MEANS, published_means
 from graphrag_eval_async.aggregates.questions import UNNAMED_QUESTION, clusters
 from graphrag_eval_async.aggregates.repeats import NO_SAMPLES, SampleCounts, pass_rates, variances
 from graphrag_eval_async.aggregates.steps import NO_STEPS, STEP_COUNTS
@@ -135,6 +136,9 @@ def _compute_plain_snapshot(group: Group) -> dict[str, Any]:
             snapshot[ERROR_RATE] = share_of_errors
         else:
             snapshot[ERROR_RATE] = mean_of_questions
+    means = published_means(group.parts)
+    if means:
+        snapshot[PUBLISHED_MEANS] = means
     step_counts = _step_counts(group.steps)
     if step_counts:
         snapshot["steps"] = step_counts

@@ -29,9 +29,19 @@ TOOL_CALLS = ("tool_calls_precision", "tool_calls_recall", "tool_calls_f1")
 """Metrics of the names of the steps, which are off by default."""
 
 VALUES_F1 = "values_f1"
-"""The last of `VALUES`, and the value of a reference step's `score` that asks for them."""
+"""One of `VALUES`, and the value of a reference step's `score` that asks for them."""
 
-VALUES = ("values_precision", "values_recall", VALUES_F1)
+VALUES_RECALL = "values_recall"
+
+VALUES_WRONG = "values_wrong"
+"""Share of the values that the agent returned that are not expected; 0 if it returned none."""
+
+TEXT2SPARQL_F1 = "text2sparql_f1"
+"""What the client of TEXT2SPARQL computes for a question: as `values_f1`, but 0 if nothing is
+expected.
+"""
+
+VALUES = ("values_precision", VALUES_RECALL, VALUES_F1, VALUES_WRONG, TEXT2SPARQL_F1)
 """Metrics of reference steps with ``score: values_f1``, which compares results as sets of
 values.
 """
@@ -74,7 +84,10 @@ MEASURES: Mapping[str, Measure] = {
     measure.name: measure
     for measure in (
         Measure(name="steps_score", is_primary=True),
-        *(Measure(name=name) for name in (*TOOL_CALLS, *VALUES)),
+        *(
+            Measure(name=name, lower_is_better=name == VALUES_WRONG)
+            for name in (*TOOL_CALLS, *VALUES)
+        ),
         Measure(name=ANSWER_MATCH, is_primary=True),
         *(Measure(name=name, high=inf, lower_is_better=True) for name in RESOURCES),
         *(

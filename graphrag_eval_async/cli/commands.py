@@ -152,7 +152,8 @@ COMMANDS = {
     "convert": Command(
         "validate:convert",
         "convert traces.jsonl -o responses.jsonl --reference reference.yaml",
-        f"log output/converted reference/questions format/convert from language score {TRACES}",
+        f"log output/converted reference/questions format/convert from question "
+        f"query/key answer/key id language score {TRACES}",
         """Convert logs of traces, or public benchmarks.
 
         Writes responses, or with --from a reference set. Evaluates nothing. The summary counts

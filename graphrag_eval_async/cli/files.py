@@ -57,9 +57,19 @@ def input_path(path: str) -> str:
     return path
 
 
+ONLY_BENCHMARKS = (".yaml", ".yml", ".csv", ".tsv")
+"""Suffixes of files that hold a benchmark, never traces."""
+
+
 def convertible_path(path: str) -> str:
-    """The same, or a path of a YAML file."""
-    return file_path(path) if path.endswith((".yaml", ".yml")) else input_path(path)
+    """Return a path of traces, or of the file of a benchmark.
+
+    Raises:
+        ValueError: there is no such file, or it cannot be read.
+    """
+    if path.lower().endswith(ONLY_BENCHMARKS):
+        return file_path(path)
+    return input_path(path)
 
 
 def file_path(path: str) -> str:

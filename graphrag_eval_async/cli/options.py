@@ -30,7 +30,7 @@ Arguments
   url URL
     Address of the agent, such as http://localhost:8000.
   log LOG : cli.files:convertible_path
-    Traces, JSONL; - for standard input. With --from, the file of a benchmark, YAML or JSON.
+    Traces, JSONL; - for standard input. With --from, the file of a benchmark.
   results RESULTS : cli.files:input_path
     Results, JSONL; - for standard input.
   results RESULTS... /files : cli.files:input_path
@@ -66,11 +66,20 @@ Input
     Format of traces: auto to detect it, openai, responses, agents, langchain, anthropic,
     pydantic-ai, vercel, gemini, haystack, bedrock, inspect, autogen, semantic-kernel, llamaindex,
     mcp, smolagents, langsmith, otlp, text2sparql or plain.
-  --from <text2sparql|qald>
-    Write the questions of this benchmark as a reference set, in place of responses.
+  --from <text2sparql|qald|qald-9-plus|webqsp|json>
+    Write the questions of this benchmark as a reference set, in place of responses. json: of any
+    JSON, JSON lines or CSV whose keys you name.
+  --question KEY
+    With --from json: key of a question's text, such as question or question.string.
+  --query KEY /key
+    With --from json: key of its query, SPARQL or Cypher.
+  --answer KEY /key
+    With --from json: key of its answer, such as answer or answers.name.
+  --id KEY
+    With --from json: key of its id.  [default: number them]
   --language LANGUAGE
-    With --from: only questions in this language, such as en.  [default: all of text2sparql, en of
-    qald]
+    With --from: only questions in this language, such as en.  [default: all of text2sparql, else
+    en]
   --score <f1|values_f1>
     With --from: `score` of steps with SELECT or ASK.
   --select PATH

@@ -19,6 +19,7 @@ from graphrag_eval_async.monitor.wording import (
     VALIDITY,
     mean_cell,
     not_run_in_words,
+    published_lines,
     repeats_rows,
     variances,
 )
@@ -93,6 +94,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = N
     lines += folded(
         f"{name_cell(name)}: {told}." for name, told in variances(snapshot["micro"]).items()
     )
+    lines += published_lines(snapshot["micro"])
     if "agreement" in snapshot:
         lines += ["", draw([table_of(*_agreement(snapshot["agreement"]), _width(stream))], stream)]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ import orjson
 
 from graphrag_eval_async.cli.commands import refuse
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import check_distinct, open_output
+from graphrag_eval_async.cli.files import ONLY_BENCHMARKS, check_distinct, open_output
 from graphrag_eval_async.cli.report import end, list_rejects
 from graphrag_eval_async.cli.run import trace_format
 from graphrag_eval_async.config.load import load_part
@@ -25,6 +25,7 @@ from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, st
 from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
 from graphrag_eval_async.reference.authoring import save_reference, to_yaml
 from graphrag_eval_async.reference.benchmarks import read_benchmark
+from graphrag_eval_async.reference.benchmarks.columns import Keys, read_columns
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sinks.files import check_replaceable
 from graphrag_eval_async.sinks.tables import is_table
@@ -155,14 +156,13 @@ def convert(given: Given, interrupts: Interrupts) -> Exit:
     if vars(given)["from"] is not None:
         return _convert_questions(given, interrupts)
     refuse(given, "language score", "{} needs --from")
+    refuse(given, "question query answer id", "{} needs --from json")
     if is_table(given.output):
         raise UsageError(
             f"{given.output!r}: responses are written as JSON lines; choose a name with .jsonl"
         )
-    if given.log.endswith((".yaml", ".yml")):
-        raise UsageError(
-            f"{given.log}: traces are JSONL; to read a benchmark in YAML, name it with --from"
-        )
+    if given.log.lower().endswith(ONLY_BENCHMARKS):
+        raise UsageError(f"{given.log}: traces are JSONL; to read a benchmark, name it with --from")
     check_distinct([given.log, given.reference], [given.output])
     format_ = trace_format(given)
     assert format_ is not None  # noqa: S101  (it has a default)
@@ -192,9 +192,15 @@ def _convert_questions(given: Given, interrupts: Interrupts) -> Exit:
     check_distinct([given.log], [given.output])
     if given.log == "-":
         raise UsageError("--from reads a file, not standard input")
-    templates = read_benchmark(
-        given.log, vars(given)["from"], language=given.language, score=given.score
-    )
+    form = vars(given)["from"]
+    if form == "json":
+        if given.question is None:
+            raise UsageError("--from json needs --question KEY")
+        keys = Keys(question=given.question, id=given.id, query=given.query, answer=given.answer)
+        templates = read_columns(given.log, keys, language=given.language, score=given.score)
+    else:
+        refuse(given, "question query answer id", "{} needs --from json")
+        templates = read_benchmark(given.log, form, language=given.language, score=given.score)
     if given.output != "-":
         check_replaceable(given.output)
         save_reference(templates, given.output)

@@ -17,6 +17,7 @@ from graphrag_eval_async.monitor.wording import (
     mean_cell,
     not_run_in_words,
     one_sided,
+    published_lines,
     repeats_rows,
     right_in_words,
     short_p,
@@ -120,6 +121,9 @@ def _sections(summary: Summary) -> Iterator[Section]:
     yield from _table(
         "Repeats: k samples of a question", repeats, repeats_rows(micro), " ".join(told)
     )
+    published = published_lines(micro)
+    if published:
+        yield Section(["### As benchmarks publish it", ""], [f"- {line}" for line in published])
     yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
     yield from _groups(
         summary, "Tags", "tag", tags_of(summary.snapshot, summary.by), cut_note(summary.snapshot)

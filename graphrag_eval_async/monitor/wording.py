@@ -74,6 +74,18 @@ def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
+def published_lines(group: Mapping[str, Any]) -> list[str]:
+    """Return the means as benchmarks publish them, a line each; [] without any."""
+    means = group.get("published_means")
+    if not means:
+        return []
+    questions = f"over {means['questions']:,} questions"
+    return [
+        f"macro F1 QALD: {means['qald_f1']:.3f} {questions}",
+        f"mean as TEXT2SPARQL publishes it: {means['published']:.3f} {questions}",
+    ]
+
+
 def right_in_words(conditions: Iterable[Condition]) -> str:
     """Which samples count as right in `repeats`."""
     return f"no error, {', '.join(each.text for each in conditions)}, as far as the run has them"

@@ -26,6 +26,9 @@ UNNAMED = "unknown"
 BENCHMARK_STEP = "sparql"
 """The only step of questions of TEXT2SPARQL and QALD, and of answers to them."""
 
+CYPHER_STEP = "cypher_query"
+"""The step that runs a Cypher query."""
+
 _SYNONYMS = {"sparql": "sparqlquery", "sparqlquery": "sparql"}
 """Plain names that mean the same step, unless the reference set has both."""
 

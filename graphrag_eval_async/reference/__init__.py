@@ -351,7 +351,7 @@ def load_reference(
     *,
     comparators: Mapping[str, Comparator] | None = None,
     strict: bool = False,
-    format: Literal["text2sparql", "qald"] | None = None,  # noqa: A002  (as users name it)
+    format: Literal["text2sparql", "qald", "qald-9-plus", "webqsp"] | None = None,  # noqa: A002  (as users name it)
     language: str | None = None,
     score: str | None = None,
 ) -> Reference:
@@ -362,9 +362,10 @@ def load_reference(
         comparators: your own comparison of steps, by name of reference step; see `Reference`.
         strict: whether what is probably a mistake, such as an unknown key, is an error rather than
             a `GraphragEvalWarning`.
-        format: of the file of a public benchmark: "text2sparql", or "qald" for QALD-9 and QALD-10.
-        language: with `format`: of the questions. Default: all of "text2sparql", English ("en") of
-            "qald".
+        format: of the file of a public benchmark: "text2sparql", "qald" for QALD-9 and QALD-10,
+            "qald-9-plus" or "webqsp". `import_questions` reads others.
+        language: with `format`: of the questions. Default: all of "text2sparql", else English
+            ("en").
         score: with `format`: the `score` of the steps with SELECT and ASK: "exact", "f1" or
             "values_f1".
 

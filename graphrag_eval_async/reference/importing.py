@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import orjson
 
-from graphrag_eval_async.errors import ReferenceDataError, warn_caller
+from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
 from graphrag_eval_async.reference.reading import read_templates
 
 if TYPE_CHECKING:
@@ -59,19 +59,50 @@ class _Row(NamedTuple):
     values: dict[str, Any]  # By the keys of `KEY_BY_COLUMN`.
 
 
-def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def import_questions(
+    path: str | os.PathLike[str],
+    *,
+    question: str | None = None,
+    query: str | None = None,
+    answer: str | None = None,
+    id: str | None = None,  # noqa: A002  (as the key of a question is named)
+    language: str | None = None,
+    score: str | None = None,
+) -> list[dict[str, Any]]:
     """Read questions from a file; return templates, as `save_reference` writes them.
 
+    Without `question`, the file is a table in UTF-8, separated by commas, semicolons or tabs, with
+    a column `question`, and any of `answer`, `match`, `tolerance`, `query`, `tags`, `id` and
+    `template`; or, with suffix ``.jsonl``, it has responses or results: each different text is a
+    question. A question without a reference answer gets the first answer that is not an error, with
+    ``reviewed: false``.
+
+    With `question`, the file is JSON, JSON lines or CSV of any layout, such as that of a public
+    benchmark, and the arguments name its keys. A key may be a path such as ``query.sparql``.
+
     Args:
-        path: a table in UTF-8, separated by commas, semicolons or tabs, with a column `question`,
-            and any of `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`; or,
-            with suffix ``.jsonl``, responses or results: each different text is a question. A
-            question without a reference answer gets the first answer that is not an error, with
-            ``reviewed: false``.
+        path: of the file.
+        question: key of the text.
+        query: key of the query, in SPARQL or Cypher.
+        answer: key of the answer, or of a list of answers.
+        id: key of the id. Default: questions are numbered.
+        language: with `question`: becomes the tag `language`, and chooses the text if there are
+            several, by language. Default: English, without a tag.
+        score: with `question`: the `score` of steps with SELECT or ASK: "exact", "f1" or
+            "values_f1".
 
     Raises:
         ReferenceDataError: the file cannot be read, or is wrong; each problem has its line.
+        UsageError: an argument has an invalid value, or is given without `question`.
     """
+    if question is not None:
+        # YAML takes long to import.
+        from graphrag_eval_async.reference.benchmarks.columns import Keys, read_columns
+
+        keys = Keys(question=question, id=id, query=query, answer=answer)
+        return read_columns(path, keys, language=language, score=score)
+    if any(argument is not None for argument in (query, answer, id, language, score)):
+        raise UsageError("question: expected the key of the questions' texts")
     source = os.fspath(path)
     problems: list[str] = []
     rows = _read_rows(source, problems)

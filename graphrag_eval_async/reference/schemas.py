@@ -123,6 +123,11 @@ Group = shape(
     ),
     ("steps", dict[str, dict[str, int]], {}),
     key("repeats", dict[str, float] | None, "pass@k, pass^k and their questions@k, for k samples"),
+    key(
+        "published_means",
+        dict[str, float] | None,
+        "macro F1 QALD and TEXT2SPARQL's mean over questions, of steps with score: values_f1",
+    ),
     *_METRICS,
 )
 

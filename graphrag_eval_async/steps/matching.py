@@ -302,11 +302,14 @@ class _Matcher:
         """
         best = _NO_AGREEMENT
         best_index = None
+        preferred: Agreement | None = None
         names = self._comparable_names(step)
         for index in candidates:
             if names[index] not in step.names:
                 continue
             agreement = self._compare(step, _Pair(place, index))
+            if preferred is None:
+                preferred = agreement
             if agreement.score > best.score:
                 best = agreement
                 best_index = index
@@ -314,8 +317,10 @@ class _Matcher:
                 break
         if best.differences:
             self.diffs.append((*place, list(best.differences)))
-        if best.shares:
-            self.shares.append(best.shares)
+        # Without a match, the preferred candidate says how many of its values are wrong.
+        shares = best.shares or (preferred and preferred.shares)
+        if shares:
+            self.shares.append(shares)
         return best_index, best
 
     def _assign_steps(

@@ -5,7 +5,8 @@ are {"true"} or empty. Then
 
     precision = |A ∩ R| / |A|,   recall = |A ∩ R| / |R|,   F1 = 2 |A ∩ R| / (|A| + |R|).
 
-All are 1 if both are empty, and 0 if one of them is. F1 is `set_F` of trec_eval:
+All are 1 if both are empty, and 0 if one of them is, or if one is the answer to an ASK and the
+other a table. F1 is `set_F` of trec_eval:
 https://trec.nist.gov/trec_eval/
 """
 
@@ -24,22 +25,44 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
 
+_NOTHING_RIGHT = (0.0, 0.0, 0.0, 1.0, 0.0)
+"""`VALUES` of an output without a right value."""
+
+
 def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budget) -> Agreement:
-    """Return the F1 of two sets of values with precision and recall, and which values differ."""
+    """Return the F1 of two sets of values with `VALUES`, and which values differ."""
+    if (reference.boolean is None) != (actual.boolean is None):
+        # No table is the answer to an ASK, not even an empty one or one with the value "true".
+        return Agreement(0.0, "wrong_query_result", shares=_NOTHING_RIGHT)
     expected_values = _values(reference, budget)
     actual_values = _values(actual, budget)
     if expected_values == actual_values:
-        return Agreement(1.0, shares=(1.0, 1.0, 1.0))
+        published_f1 = 1.0 if expected_values else 0.0
+        return Agreement(1.0, shares=(1.0, 1.0, 1.0, 0.0, published_f1))
+
     common = len(expected_values & actual_values)
     # There are no common values if one set is empty, so any number does as its size.
     precision = common / (len(actual_values) or 1)
     recall = common / (len(expected_values) or 1)
     f1 = 2 * common / (len(actual_values) + len(expected_values))
+    wrong = len(actual_values - expected_values) / (len(actual_values) or 1)
+    published_f1 = _text2sparql_f1(reference, actual, f1)
     differences = first_of_each(
         _listed("missing_value", expected_values - actual_values),
         _listed("extra_value", actual_values - expected_values),
     )
-    return Agreement(f1, "wrong_query_result", differences, (precision, recall, f1))
+    shares = (precision, recall, f1, wrong, published_f1)
+    return Agreement(f1, "wrong_query_result", differences, shares)
+
+
+def _text2sparql_f1(reference: SparqlResults, actual: SparqlResults, f1: float) -> float:
+    """Return the F1 that the client of TEXT2SPARQL, version 2.1.0, computes of values that differ.
+
+    It takes both answers to an ASK for the value "true", so false is right where true is expected.
+    """
+    if reference.boolean and actual.boolean is not None:
+        return 1.0
+    return f1
 
 
 def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
