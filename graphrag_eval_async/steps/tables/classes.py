@@ -105,11 +105,13 @@ def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[
         yield _values_as_classes(expected, actual)
         return
 
+    # All values but texts, by type. Booleans are tuples.
     integers = _values_by_text(int, expected, actual)
     floats = _values_by_text(float, expected, actual)
     booleans = _values_by_text(tuple, expected, actual)
     moments = _values_by_text(Temporal, expected, actual)
 
+    # Numbers that are close are in one class. Integers alone are equal or not.
     by_value = _values_as_classes(expected, actual)
     if floats:
         class_by_number = _classes_of_numbers({*integers.values()}, {*floats.values()}, budget)
