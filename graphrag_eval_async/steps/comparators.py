@@ -101,7 +101,7 @@ def check_step(
     query = step.get(REFERENCE_QUERY)
     output = step.get("output")
     required_columns = step.get("required_columns") or ()
-    # In names with escapes, the form may not be seen.
+    # The form of a query cannot be told if its names have escapes, so it may be right.
     if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
@@ -112,6 +112,7 @@ def check_step(
     )
     has_only_args = args_comparator(step) is not None and output is None
     if has_own_comparator or has_only_args:
+        # Called for its errors.
         prepare_step(step, comparators)
         return
 
