@@ -193,11 +193,13 @@ class _BlankColumnSearch:
             order: all required columns.
             candidates: the actual columns to try for each required column.
         """
-        if partners and not self._rows_correspond(partners):
-            return False
         if len(partners) == len(order):
-            return True
+            return self._rows_correspond(partners)
         position = order[len(partners)]
+        # Columns with one candidate come first, and are compared once all of them have a partner.
+        has_choice = len(candidates[position]) > 1
+        if partners and has_choice and not self._rows_correspond(partners):
+            return False
         for candidate in candidates[position]:
             if candidate in partners.values():
                 continue
