@@ -388,14 +388,19 @@ def _split_at_doubtful(reading: _Reading) -> _Reading:
 
     Items that agree already are not split.
     """
+    items_on_lines = "\n".join((*reading.expected, *reading.answered))
     for separator in _DOUBTFUL_SEPARATORS:
         if reading.expected == reading.answered:
             break
+        # Most separators stand in no item; one search is quicker than to split each item.
+        if separator.search(items_on_lines) is None:
+            continue
         expected = _split_items(reading.expected, reading.answered, separator)
         answered = _split_items(reading.answered, reading.expected | expected, separator)
         other = _Reading(expected, answered)
         if other.matches > reading.matches and other.f1 > reading.f1:
             reading = other
+            items_on_lines = "\n".join((*reading.expected, *reading.answered))
     return reading
 
 
