@@ -17,7 +17,7 @@ import orjson
 from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.config import secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
+from graphrag_eval_async.execution.outcomes import Answer, Kind, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import MAX_SCRUBBED, Scrubber
 from graphrag_eval_async.steps.budget import Budget
@@ -36,16 +36,19 @@ if TYPE_CHECKING:
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
-# Minimum seconds between the attempts if a server is overloaded or does not answer.
-PAUSES = (
-    0.2,
-    1.0,
-)
+PAUSES = (0.2, 1.0)
+"""Minimum seconds before the second and the third attempt, if a server is overloaded or does not
+answer.
+"""
 
 MAX_WAIT_SECONDS = 60.0
 """Maximum seconds between two attempts; a server that asks for more is not asked again."""
 
-PROBE, PROBE_SECONDS = "ASK {}", 5.0  # A query that takes no time, and how long it may take.
+PROBE = "ASK {}"
+"""A query that takes no time."""
+
+PROBE_SECONDS = 5.0
+"""How long the probe may take."""
 
 SUSPECT = frozenset({408, 502, 503, 504})
 """Status codes of an overloaded endpoint, and of one that gives up on the query.
@@ -70,8 +73,8 @@ _TEXT_EDGE = "\n"
 TAIL_CHARACTERS = 300
 """Characters at the end of a reply that was cut off, which are quoted: they say why."""
 
-# Status codes that mean that the query cannot be run.
 OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
+"""Status codes that mean that the query cannot be run."""
 
 MAX_REDIRECTS = 3
 MAX_CONNECT_SECONDS = 10.0
@@ -167,7 +170,11 @@ class Connections:
             raise QueryFailed("unavailable", message, wait=0) from None
 
     async def _read(self, response: httpx.Response) -> bytes:
-        """The body, if it is not too long."""
+        """Return the body of a response.
+
+        Raises:
+            QueryFailed: it is compressed, or longer than `max_bytes`.
+        """
         if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
             raise QueryFailed("unavailable", "it compresses results although it was asked not to")
         body = bytearray()
@@ -182,11 +189,11 @@ class Connections:
 
 
 class _Body(NamedTuple):
-    """A successful reply; `max_rows` is what the endpoint says that it returns at most."""
+    """The body of a successful reply."""
 
     data: bytes
-    media_type: str
-    max_rows: str | None
+    media_type: str  # In lower case, without parameters; empty if the endpoint gives none.
+    max_rows: str | None  # How many rows the endpoint returns at most; None if it does not say so.
 
 
 class Endpoint:
@@ -218,38 +225,67 @@ class Endpoint:
                 raise ExecutionUnavailable(f"{where}: {error.message}") from None
 
     async def run(self, query: str, *, of_agent: bool = False) -> Answer:
-        """Run a query; one of an agent may be to blame for what looks like a failure of the
-        endpoint.
+        """Run a query, and return what it returns.
+
+        Args:
+            query: a query that only reads.
+            of_agent: whether an agent wrote it. Then it may be to blame for what looks like a
+                failure of the endpoint.
+
+        Raises:
+            QueryFailed: it has no answer, or only a part of it came.
         """
-        at, is_graph = now(), form_of(query) in GRAPH_FORMS
+        started_at = now()
+        is_graph = form_of(query) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
         body = await self._within(self._prologue + query, accept, of_agent=of_agent)
-        read = _graph if is_graph else _table
+
+        read = _read_graph_in if is_graph else _read_table_in
         try:
             if len(body.data) > LARGE:
-                text, count = await asyncio.to_thread(read, body)
+                content = await asyncio.to_thread(read, body)
             else:
-                text, count = read(body)
+                content = read(body)
         except _CutOff as cut_off:
-            # Secrets are hidden first: the cut may leave a part of one, which no longer looks so.
-            shown = self._scrub.hide(cut_off.text[-MAX_SCRUBBED:])
-            tail = " ".join(shown[-TAIL_CHARACTERS:].split())
-            message = f"the results end in the middle of a reply: {tail}"
+            message = f"the results end in the middle of a reply: {self._tail_of(cut_off.text)}"
             raise QueryFailed("truncated", message) from None
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
             returned = body.media_type or "no media type"
             wanted = "graph" if is_graph else "SPARQL results"
             message = f"the endpoint returned {returned}, from which no {wanted} can be read"
             raise QueryFailed("unavailable", message) from None
-        what = "triples" if is_graph else "rows"
+
+        self._check_count(content.size, body.max_rows, unit="triples" if is_graph else "rows")
+        media_type = body.media_type if is_graph else SPARQL_RESULTS
+        return Answer(content.text, media_type, started_at)
+
+    def _tail_of(self, text: str) -> str:
+        """Return the end of a reply that was cut off, on one line and without secrets.
+
+        Secrets are hidden before the end is taken: it may begin within one, and what is left of it
+        would not be recognized.
+        """
+        shown = self._scrub.hide(text[-MAX_SCRUBBED:])
+        return " ".join(shown[-TAIL_CHARACTERS:].split())
+
+    def _check_count(self, count: int, max_rows: str | None, *, unit: str) -> None:
+        """Check that a query returned no more than is allowed, and that nothing is missing.
+
+        Args:
+            count: how many rows or triples it returned.
+            max_rows: how many rows the endpoint returns at most; None if it does not say so.
+            unit: what is counted.
+
+        Raises:
+            QueryFailed: it returned too much, or as much as the endpoint returns at most.
+        """
         if count > self._config.max_rows:
-            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {what}")
-        if count and f"{count}" == body.max_rows:
+            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {unit}")
+        if count > 0 and str(count) == max_rows:
             message = (
-                f"{count:,} {what}, as many rows as X-SPARQL-MaxRows allows; there may be more"
+                f"{count:,} {unit}, as many rows as X-SPARQL-MaxRows allows; there may be more"
             )
             raise QueryFailed("truncated", message)
-        return Answer(text, body.media_type if is_graph else SPARQL_RESULTS, at)
 
     async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> _Body:
         """Return the results; tries again while the endpoint is overloaded.
@@ -288,12 +324,22 @@ class Endpoint:
         return True
 
     async def _timed(self, query: str, accept: str, seconds: float) -> _Body:
-        """Make one attempt, if it is answered in time."""
+        """Send a query once, and return the body of a successful reply.
+
+        Args:
+            query: the query, with the prefixes that it needs.
+            accept: the media types in which its results may come.
+            seconds: how long the reply may take.
+
+        Raises:
+            QueryFailed: no reply came in time, or it is not successful, or only a part of one.
+        """
         assert self._connections is not None  # noqa: S101
         content = {"data": {"query": query}, "headers": {"Accept": accept}}
         status, headers, body = await self._connections.request(
             "POST", self._url, seconds, **content
         )
+        # Virtuoso sends X-SQL-State with what it found before its time was up.
         if status == 206 or (status < 300 and "x-sql-state" in headers):
             raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
         if status >= 300:
@@ -302,26 +348,39 @@ class Endpoint:
         return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
 
     def _failure(self, status: int, wait: float, body: bytes, query: str) -> QueryFailed:
-        """The failure that a status code stands for. Servers explain invalid queries in plain
-        text, which may repeat the query.
+        """Return the failure that a reply with an error stands for.
+
+        Args:
+            status: the status code, from 300 on.
+            wait: the seconds after which the server asks to be asked again; 0 if it does not.
+            body: the body. Servers explain in it, as plain text, what is wrong with a query.
+            query: the query that was sent, which the body may repeat.
         """
-        text = self._scrub(body[: 1 << 16].decode(errors="replace"), limit=2000)
-        said = f": {text}" if text and not text.startswith("<") else ""
-        says_overload = _says(OVERLOAD_WORDS, text, query=query)
-        if status == 500 and says_overload and wait <= MAX_WAIT_SECONDS:
-            return QueryFailed("unavailable", f"it answers HTTP {status}{said}", wait=wait)
-        if status in OF_THE_QUERY:
-            return QueryFailed("invalid" if status == 400 else "failed", f"HTTP {status}{said}")
-        if status not in SUSPECT and status != 429:
-            said = "; check headers, username and password" if status in {401, 403} else ""
-        elif wait > MAX_WAIT_SECONDS:
-            said = f" and asks to wait for {wait:.0f} s{said}"
-        else:
-            message = f"it answers HTTP {status}{said}"
-            says_timeout = _says(TIMEOUT_WORDS, text, query=query)
-            is_suspect = status in SUSPECT or (status == 429 and says_timeout)
-            return QueryFailed("unavailable", message, wait=wait, is_suspect=is_suspect)
-        return QueryFailed("unavailable", f"it answers HTTP {status}{said}")
+        text = self._scrub(body[:MAX_SCRUBBED].decode(errors="replace"), limit=2000)
+        explanation = ""
+        if text and not text.startswith("<"):  # Not a page of HTML.
+            explanation = f": {text}"
+        answer = f"it answers HTTP {status}"
+
+        is_overloaded = status == 429 or status in SUSPECT
+        if status == 500:
+            is_overloaded = _says(OVERLOAD_WORDS, text, query=query) and wait <= MAX_WAIT_SECONDS
+        if status in OF_THE_QUERY and not is_overloaded:
+            kind: Kind = "invalid" if status == 400 else "failed"
+            return QueryFailed(kind, f"HTTP {status}{explanation}")
+        if not is_overloaded:
+            is_login = status in (401, 403)
+            advice = "; check headers, username and password" if is_login else ""
+            return QueryFailed("unavailable", f"{answer}{advice}")
+        if wait > MAX_WAIT_SECONDS:
+            message = f"{answer} and asks to wait for {wait:.0f} s{explanation}"
+            return QueryFailed("unavailable", message)
+
+        is_timeout = status == 429 and _says(TIMEOUT_WORDS, text, query=query)
+        is_suspect = status in SUSPECT or is_timeout
+        return QueryFailed(
+            "unavailable", f"{answer}{explanation}", wait=wait, is_suspect=is_suspect
+        )
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -355,24 +414,36 @@ def _words_alone(text: str) -> str:
     return _between_words.sub(" ", text.lower())
 
 
-def _graph(body: _Body) -> tuple[str, int]:
-    """A graph as text, and the number of its triples."""
+class _Content(NamedTuple):
+    """What was read from the body of a reply."""
+
+    text: str
+    size: int  # How many triples or rows there are; 0 for the answer to ASK.
+
+
+def _read_graph_in(body: _Body) -> _Content:
+    """Return a graph as the text that it is; raise `MalformedStep` if it is none."""
     if body.media_type not in GRAPHS:
         raise MalformedStep("no media type of a graph")
     text = body.data.decode()
-    return text, len(read_graph(text, body.media_type, Budget(), lenient=False).statements)
+    graph = read_graph(text, body.media_type, Budget(), lenient=False)
+    return _Content(text, len(graph.statements))
 
 
 class _CutOff(Exception):  # noqa: N818
-    """Results that end in the middle, or after which an error follows."""
+    """Results that end in the middle, or after which an error follows.
+
+    Attributes:
+        text: the whole reply.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         super().__init__("results that end in the middle")
 
 
-def _table(body: _Body) -> tuple[str, int]:
-    """Return SPARQL results as text of JSON, and the number of their rows.
+def _read_table_in(body: _Body) -> _Content:
+    """Return SPARQL results as text of JSON.
 
     XML is read, too, since some servers return it whatever was asked for.
 
@@ -381,19 +452,26 @@ def _table(body: _Body) -> tuple[str, int]:
         MalformedStep, KeyError, TypeError: they are no results.
     """
     text = body.data.decode()
-    read = _read_whole_xml if text.lstrip().startswith("<") else _read_whole_json
-    document = read(text)
+    read_whole = _read_whole_xml if text.lstrip().startswith("<") else _read_whole_json
+    document = read_whole(text)
+    json_text = orjson.dumps(document).decode()
     if "results" not in document:
         if type(document["boolean"]) is not bool:
             raise MalformedStep("no boolean")
-        return orjson.dumps(document).decode(), 0
+        return _Content(json_text, 0)
     bindings = document["results"]["bindings"]
     if not isinstance(bindings, list):
         raise MalformedStep("no bindings")
-    return orjson.dumps(document).decode(), len(bindings)
+    return _Content(json_text, len(bindings))
 
 
 def _read_whole_xml(text: str) -> dict[str, Any]:
+    """Return SPARQL results in XML as an object of JSON.
+
+    Raises:
+        _CutOff: their last tag is missing.
+        MalformedStep: they are no results.
+    """
     try:
         return read_xml(text)
     except MalformedStep:
@@ -403,6 +481,12 @@ def _read_whole_xml(text: str) -> dict[str, Any]:
 
 
 def _read_whole_json(text: str) -> dict[str, Any]:
+    """Return the object in a text.
+
+    Raises:
+        _CutOff: it begins as SPARQL results do, but is broken, or other text follows.
+        MalformedStep: it is no object.
+    """
     stripped = text.strip()
     if not stripped.startswith("{"):
         raise MalformedStep("no JSON object")

@@ -83,8 +83,8 @@ KIND_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429
 UNCONNECTED = frozenset({"ConnectError", "ProxyError", "ClientConnectorError"})
 """Classes of the SDK's transports for connections that were not made: of httpx, and of aiohttp."""
 
-CLOSED_LOOP = "Event loop is closed"
-"""What asyncio says of a connection from an event loop that has ended."""
+OTHER_LOOP_WORDS = re.compile("Event loop is closed|attached to a different loop")
+"""Words of asyncio's errors about a connection that was opened in another event loop."""
 
 
 class DialectChanged(JudgeError):  # noqa: N818
@@ -312,11 +312,8 @@ def connection_failure(
             return cause
 
     first_cause = causes[-1]
-    if isinstance(first_cause, RuntimeError) and str(first_cause) == CLOSED_LOOP:
-        return JudgeUnavailable(
-            "the client was used before in another event loop, which is closed: make a new client "
-            "for each run, or await all runs in one event loop"
-        )
+    if isinstance(first_cause, RuntimeError) and is_from_other_loop(first_cause):
+        return other_loop_failure()
 
     name = type(first_cause).__name__
     text = scrub(f"{address}: {name}: {first_cause}".removesuffix(": "))
@@ -326,6 +323,19 @@ def connection_failure(
     if _was_not_connected(causes):
         return JudgeError(kind, text)
     return ConnectionLost(kind, text)
+
+
+def is_from_other_loop(error: RuntimeError) -> bool:
+    """Return whether an error says that a connection belongs to another event loop."""
+    return OTHER_LOOP_WORDS.search(str(error)) is not None
+
+
+def other_loop_failure() -> JudgeUnavailable:
+    """Return the error for a client whose connections belong to another event loop."""
+    return JudgeUnavailable(
+        "the client has been used in another event loop: make a new client for each run, or await "
+        "all runs in one event loop"
+    )
 
 
 def _chain_of(error: BaseException) -> Iterator[BaseException]:

@@ -249,19 +249,21 @@ def check_settings(
         UsageError: a setting is not valid.
     """
     reader = Reader()
-    reader.section(kind, section)
+    # At this key, texts may be secrets, which errors do not quote.
+    reader.section(kind, section, key="llm.generation")
     for parameter in OF_THE_REQUEST:
         if parameter in section["parameters"]:
             problem = "may not be given: each request has its own"
-            reader.problem(f"parameters.{parameter}", problem)
+            reader.problem(f"llm.generation.parameters.{parameter}", problem)
 
     for key, problem in reader.problems.items():
         # The first problem is enough.
-        if key == "model":
+        setting = key.removeprefix("llm.generation.")
+        if setting == "model":
             raise UsageError(f"{names.model}: {problem}")
         # The parameters are arguments beside the other settings.
-        setting = names.parameter(key.removeprefix("parameters."))
-        raise UsageError(f"{setting}: {problem}")
+        argument = names.parameter(setting.removeprefix("parameters."))
+        raise UsageError(f"{argument}: {problem}")
 
 
 def _connection_settings(client: Any) -> dict[str, Any]:

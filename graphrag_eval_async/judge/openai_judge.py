@@ -21,7 +21,13 @@ from graphrag_eval_async.judge.dialect import (
     Parameters,
     write_messages,
 )
-from graphrag_eval_async.judge.failures import DialectChanged, ServerError, connection_failure
+from graphrag_eval_async.judge.failures import (
+    DialectChanged,
+    ServerError,
+    connection_failure,
+    is_from_other_loop,
+    other_loop_failure,
+)
 from graphrag_eval_async.judge.replies import (
     EXCERPT,
     Completion,
@@ -239,6 +245,11 @@ class OpenAIJudge:
             excerpt = self._scrub(str(getattr(error, "doc", "")), EXCERPT)
             problem = f"not a JSON object: {error}: {excerpt}"
             raise JudgeError("invalid_reply", problem) from None
+        except RuntimeError as error:
+            # Newer versions of the SDK do not wrap it.
+            if is_from_other_loop(error):
+                raise other_loop_failure() from None
+            raise
         except (TypeError, UnicodeEncodeError) as error:
             problem = self._scrub(f"the request cannot be encoded: {error}")
             raise JudgeError("invalid_request", problem) from None

@@ -391,8 +391,10 @@ class Sender:
             raise final from error
         finally:
             self._limiter.release()
-        # Many replies arrive at once: send the next requests before processing these.
-        await asyncio.sleep(0)
+        if self._cache is None:
+            # Many replies arrive at once: send the next requests before processing these. With a
+            # cache, a cancellation here would lose a reply that is paid for.
+            await asyncio.sleep(0)
         return completion
 
     async def _request(self, call: Call) -> Completion:

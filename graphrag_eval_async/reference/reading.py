@@ -49,13 +49,13 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
 
 
 def _json_text(templates: Any) -> Raw | None:
-    """Return templates as JSON text; None if JSON cannot represent them, or perhaps cannot."""
+    """Return templates as JSON text; None if they may hold a value that JSON cannot represent."""
     try:
         text = orjson.dumps(templates, option=STRICT_JSON)
     except TypeError:
         return None
     if b"null" in text:
-        # It may stand for a number that is not finite, which is a problem.
+        # It may stand for a number that is not finite, which the careful reader refuses.
         return None
     return Raw(text)
 

@@ -143,7 +143,10 @@ def read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | N
 
 
 def _decode(text: Raw, contents: Contents) -> list[_UsualTemplate]:
-    """Decode templates from JSON text; their steps are added to `contents` and encoded."""
+    """Return the templates in JSON text, whose reference steps are encoded.
+
+    The steps are also checked and noted in `contents`.
+    """
     steps_encoder = _StepsEncoder(contents)
 
     def encode_steps(_type: type[EncodedSteps], groups: Any) -> EncodedSteps:

@@ -129,7 +129,9 @@ def _difference(place: str, expected: Any, actual: Any) -> Difference:
     """
     expected_text = _json_text(expected)
     actual_text = _json_text(actual)
-    start = _first_difference(expected_text or "", actual_text or "") - MAX_TEXT // 2
+    # Of long texts, the part around the first difference is shown.
+    first_difference = _first_difference(expected_text or "", actual_text or "")
+    start = first_difference - MAX_TEXT // 2
     return {
         "kind": "wrong_arg",
         "arg": shorten(place),

@@ -101,7 +101,7 @@ def check_step(
     query = step.get(REFERENCE_QUERY)
     output = step.get("output")
     required_columns = step.get("required_columns") or ()
-    # In names with escapes, the form may not be seen.
+    # The form of a query cannot be told if its names have escapes, so it may be right.
     if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
@@ -112,6 +112,7 @@ def check_step(
     )
     has_only_args = args_comparator(step) is not None and output is None
     if has_own_comparator or has_only_args:
+        # Called for its errors.
         prepare_step(step, comparators)
         return
 
@@ -191,6 +192,7 @@ def _prepare_args(
     prepared = _prepare_output(step, comparators)
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return how far the outputs agree, or 0 if the arguments differ."""
         args_agreement = compare_args(actual)
         if args_agreement.differences:
             return args_agreement
@@ -219,11 +221,11 @@ def _prepare_output(
         compare = _user_comparator(name, comparators[name], step)
         return PreparedStep(step, names, compare)
 
-    as_values = step.get("score") == VALUES_F1
     if needs_execution(step):
         is_graph = form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS
         # Called for its error.
         _asks_for_partial_credit(step, GRAPHS[0] if is_graph else SPARQL_RESULTS)
+        as_values = step.get("score") == VALUES_F1
         return PreparedStep(step, names, _refuse_missing_output, as_values=as_values)
 
     step = _with_plain_output(step)
@@ -239,7 +241,7 @@ def _prepare_output(
             compare=contents.compare,
             partial=is_partial,
             kind=contents.kind,
-            as_values=as_values,
+            as_values=step.get("score") == VALUES_F1,
         )
     if media_type == "application/json":
         return PreparedStep(step, names, json_comparator(step))
@@ -329,6 +331,7 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
     cost = size // _CHARACTERS_PER_STEP
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return the score that the user's function gives to an actual step."""
         actual.budget.spend(cost)
         try:
             value: object = comparator(copy_json(step), copy_json(actual.step))

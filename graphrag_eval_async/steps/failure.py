@@ -181,10 +181,14 @@ def error_line(error: Any) -> str | None:
 
 
 def _error_text(error: Any, max_levels: int) -> str | None:
-    """Return the text of an error, which objects and lists may hold at the next few levels.
+    """Return the text of an error, which may be inside of objects and lists.
+
+    Args:
+        error: the text, or the object or list, also as JSON text.
+        max_levels: how many levels of objects and lists are searched.
 
     Returns:
-        None if no text is found there.
+        None if no text is found.
     """
     document = error
     if isinstance(error, str):

@@ -233,7 +233,7 @@ def _is_same_time(
     time when the step was executed.
 
     Raises:
-        MalformedStep: it is, but `step`, the actual step, has no valid time of execution.
+        MalformedStep: that is so, and `step`, the actual step, has no valid time of execution.
     """
     if isinstance(reference, timedelta) and isinstance(actual, datetime):
         executed = _read_instant(step.get("execution_timestamp"), place="execution_timestamp")

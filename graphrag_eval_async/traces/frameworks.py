@@ -666,6 +666,10 @@ _REFUSED = (
 )
 
 
+_LOOKING_READABLE = tuple(refused for refused in _REFUSED if refused.looks_readable)
+"""Formats that are refused before a reader tries a history."""
+
+
 def explain_refused(history: Any) -> str | None:
     """Return what a history is, and what to export instead, if its format is refused by name.
 
@@ -684,8 +688,8 @@ def explain_refused_at_sight(history: Any) -> str | None:
     Such a history would be read as one of another format, but without its calls or its answer. The
     result is None for all others.
     """
-    for refused in _REFUSED:
-        if refused.looks_readable and refused.shape.fits(history):
+    for refused in _LOOKING_READABLE:
+        if refused.shape.fits(history):
             return f"it is {refused.name}; {refused.cure}"
     return None
 

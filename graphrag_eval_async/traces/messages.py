@@ -223,7 +223,6 @@ def read_message(
     if isinstance(parts, list) and parts:
         body = parts
     content = _read_calls_and_text(message | {"content": body}, role, trace)
-    shows_image_of_tool = content.has_other_block and _ends_with_result_of_openai(trace)
     for call in content.calls:
         call.is_made_in_trace = is_made
         trace.add_part(call)
@@ -231,16 +230,28 @@ def read_message(
     if role in ("request", ""):
         role = _role_of_request(role, body)
     if role == "user":
-        # Texts and images beside results, or right after them, are what a tool shows.
-        is_question = not content.calls and not shows_image_of_tool
-        if is_question and (content.text or trace.format != "otlp"):
-            trace.start_turn(content.text)
+        _add_question(content, trace)
     elif role == "assistant":
         if content.text and not content.has_waiting_call:
             trace.answer = content.text
     elif role not in _ROLES:
         name = role or text_of(message.get("type")) or "none"
         trace.add_problem(f"a message of the unknown role {name}")
+
+
+def _add_question(content: _Content, trace: Trace) -> None:
+    """Start a turn with what a message of the user says, unless it shows the output of a tool.
+
+    Text and images beside results are such output. So is an image right after a result in formats
+    of OpenAI, whose results have no images.
+    """
+    if content.calls:
+        return
+    if content.has_other_block and _ends_with_result_of_openai(trace):
+        return
+    # In spans, a message without text asks nothing.
+    if content.text or trace.format != "otlp":
+        trace.start_turn(content.text)
 
 
 def _read_calls_and_text(message: dict[str, Any], role: str, trace: Trace) -> _Content:

@@ -167,6 +167,7 @@ def _messages_of_stream(value: Any) -> list[Any]:
     if not isinstance(value, list):
         return []
     messages: list[Any] = []
+    has_updates = False
     for chunk in value:
         mode, content = _mode_and_content(chunk)
         if mode not in (None, "updates", "values"):
@@ -176,8 +177,11 @@ def _messages_of_stream(value: Any) -> list[Any]:
 
         state_messages = list_at(content, "messages")
         may_be_state = mode is None and bool(state_messages)
-        if may_be_state and state_messages[: len(messages)] != messages:
-            return []  # A state repeats the messages of the state before.
+        if may_be_state:
+            # A state repeats the messages of the state before, and is not among updates.
+            repeats_messages = state_messages[: len(messages)] == messages
+            if has_updates or not repeats_messages:
+                return []
         if mode == "values" or may_be_state:
             messages = list(state_messages)
             continue
@@ -185,6 +189,7 @@ def _messages_of_stream(value: Any) -> list[Any]:
         changes = content.values()
         if not all(isinstance(change, dict | list | None) for change in changes):
             return []
+        has_updates = True
         for change in changes:
             messages += _messages_in_change(change)
     return [message for message in messages if isinstance(message, dict)]

@@ -58,9 +58,9 @@ class ScriptedJudge:
         return reply, USAGE
 
 
-def session(judge: Any, **limits: Any) -> JudgeSession:
+def session(judge: Any, *, cache: str | None = None, **limits: Any) -> JudgeSession:
     pricing = PricingConfig(input_usd_per_million=1.0, output_usd_per_million=10.0)
-    llm = LLMConfig(limits=LimitsConfig(**limits), pricing=pricing)
+    llm = LLMConfig(limits=LimitsConfig(**limits), pricing=pricing, cache=cache)
     identities = {"complete": judge.model, "embed": judge.model}
     setup = JudgeSetup(
         llm, "generation", judge.model, identities=identities, fingerprint=identities, judge=judge

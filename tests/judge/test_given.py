@@ -324,7 +324,7 @@ async def test_a_client_of_an_event_loop_that_has_ended() -> None:
         output, errors = await process.communicate()
     assert output.count(b"\n") == 1
     assert re.search(
-        rb"JudgeUnavailable: .* another event loop.*make a new client for each run", errors
+        rb"JudgeUnavailable: .* another event loop: make a new client for each run", errors
     )
 
 

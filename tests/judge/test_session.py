@@ -12,10 +12,12 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.calls import Calls
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
 from tests.support.cases import each
+from tests.support.deadlines import TEST_SECONDS
 from tests.support.virtual_time import run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from graphrag_eval_async.judge.session import JudgeSession
 
@@ -104,3 +106,32 @@ def test_equal_calls_of_a_result_are_one(script: Any) -> None:
         assert one.usage.calls == 2, "but not for other results"
 
     asked(ScriptedJudge(script), use)
+
+
+async def test_a_reply_that_has_arrived_is_cached_though_its_call_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    """It is paid for."""
+    cache = str(tmp_path / "calls.sqlite")
+
+    def reply_and_cancel(_: int) -> dict[str, Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return {"value": 1}
+
+    cancelled = session(ScriptedJudge(reply_and_cancel), cache=cache)
+    await cancelled.open()
+    call = asyncio.create_task(outcome(cancelled))
+    async with asyncio.timeout(TEST_SECONDS):
+        await asyncio.wait([call])
+    await cancelled.aclose()
+    assert call.cancelled()
+
+    judge = ScriptedJudge()
+    repeated = session(judge, cache=cache)
+    await repeated.open()
+    async with asyncio.timeout(TEST_SECONDS):
+        assert await outcome(repeated) == 1
+    await repeated.aclose()
+    assert judge.requests == []

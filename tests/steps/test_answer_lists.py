@@ -222,7 +222,6 @@ MARKED = {
     "both": "both Berlin and Bonn",
     "German both": "sowohl Berlin als auch Bonn",
     "Dutch sentence": "De steden zijn Berlin en Bonn.",
-    "Polish sentence": "Miasta to Berlin i Bonn.",
     "Russian sentence": "Это Berlin и Bonn.",
     "Thai sentence": "เมืองคือ Berlin และ Bonn",
     "Korean sentence with a verb": "Berlin 및 Bonn이 있습니다.",

@@ -279,7 +279,7 @@ def test_blank_nodes_that_form_rings_are_compared_in_time() -> None:
     ]
     names = [f"a{column}" for column in range(WIDTH)]
     other_names = [f"b{column}" for column in range(WIDTH)]
-    with affordable(2**20):
+    with affordable(2**21):
         result = result_of(
             query(encode(table, names)), encode(anew(table, random.Random(3)), other_names)
         )

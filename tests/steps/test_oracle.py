@@ -8,7 +8,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import combinations, permutations
 from operator import eq
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -34,91 +34,121 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 MANY = settings(max_examples=500, suppress_health_check=list(HealthCheck))
 
 
+SPACE = " \t\r\n"
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
 def number(term: dict[str, Any]) -> int | float | None:
-    text, datatype = term["value"].strip(" \t\r\n"), term.get("datatype")
+    """Return the number that a term is; None if it is none, or too long."""
+    text = term["value"].strip(SPACE)
+    datatype = term.get("datatype")
     if datatype in INTEGERS and re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         return int(text) if len(text) < 19 else None
-    mantissa, *exponent = re.split("[eE]", text, maxsplit=1) if datatype in FLOATS else [text]
-    if datatype in FLOATS and re.fullmatch(r"[+-]?INF", text):
+    if datatype in FLOATS:
+        if re.fullmatch(r"[+-]?INF", text):
+            return float(text)
+        mantissa, *exponents = re.split("[eE]", text, maxsplit=1)
+        is_number = NUMBER.fullmatch(mantissa) is not None
+        for exponent in exponents:
+            is_number = is_number and re.fullmatch(r"[+-]?\d+", exponent, re.ASCII) is not None
+        return float(text) if is_number else None
+    if datatype == f"{XSD}decimal" and len(text) < 300 and NUMBER.fullmatch(text):
         return float(text)
-    if datatype not in FLOATS and (datatype != f"{XSD}decimal" or len(text) >= 300):
-        return None
-    if not NUMBER.fullmatch(mantissa) or (
-        exponent and not re.fullmatch(r"[+-]?\d+", exponent[0], re.ASCII)
-    ):
-        return None
-    return float(text)
+    return None
 
 
 def truth(term: dict[str, Any]) -> bool | None:
+    """Return the boolean that a term is; None if it is none."""
     if term.get("datatype") != f"{XSD}boolean":
         return None
-    return {"true": True, "1": True, "false": False, "0": False}.get(term["value"].strip(" \t\r\n"))
+    return BOOLEANS.get(term["value"].strip(SPACE))
+
+
+Cell: TypeAlias = tuple[str, tuple[str, Any]]
+"""The text of a term, and the type and value by which it is compared."""
 
 
 class Kinds:
     """Classes of the terms of two tables; those of one class agree."""
 
     def __init__(self, *tables: Iterable[Term], way: int) -> None:
-        sides = [[term for term in table if term is not None] for table in tables]
-        values = [number(term) for side in sides for term in side]
-        integers = {value for value in values if isinstance(value, int)}
-        self._groups: list[list[float]] = []
-        for each in sorted(integers.union(value for value in values if value is not None)):
-            last = self._groups[-1] if self._groups else [math.nan]
-            is_close = math.isclose(last[0], each, rel_tol=1e-8, abs_tol=1e-8)
-            if is_close and (each not in integers or integers.isdisjoint(last)):
-                last.append(each)
-            else:
-                self._groups.append([each])
-        ours, theirs = ({*map(self._cell, side)} for side in sides)
-        self._kinds: list[dict[Any, Any]] = [{}, {}]
-        for part in self._parts(ours | theirs):
-            for own, read in zip(
-                self._kinds, self._read(part & ours, part & theirs, way), strict=True
-            ):
-                own |= read
-
-    def _cell(self, term: dict[str, Any]) -> Any:
-        text = term["value"]
-        if (value := number(term)) is not None:
-            return text, ("number", next(group[0] for group in self._groups if value in group))
-        return text, (("boolean", truth(term)) if truth(term) is not None else ("text", text))
+        """Sort the terms of two tables into classes, in one of four ways to read them."""
+        expected, actual = ([term for term in table if term is not None] for table in tables)
+        self._groups = self._group_numbers([*expected, *actual])
+        expected_cells = {self._cell(term) for term in expected}
+        actual_cells = {self._cell(term) for term in actual}
+        # For each side, the class of each cell.
+        self._kinds: list[dict[Cell, Any]] = [{}, {}]
+        for part in self._parts(expected_cells | actual_cells):
+            kinds_of_sides = self._read(part & expected_cells, part & actual_cells, way)
+            for all_kinds, kinds in zip(self._kinds, kinds_of_sides, strict=True):
+                all_kinds |= kinds
 
     @staticmethod
-    def _parts(cells: set[Any]) -> list[set[Any]]:
+    def _group_numbers(terms: Sequence[dict[str, Any]]) -> list[list[float]]:
+        """Return groups of numbers that are close to their least one, with one integer at most."""
+        numbers = {value for value in map(number, terms) if value is not None}
+        integers = {value for value in map(number, terms) if isinstance(value, int)}
+        groups: list[list[float]] = []
+        for value in sorted(integers | numbers):
+            last = groups[-1] if groups else [math.nan]
+            is_close = math.isclose(last[0], value, rel_tol=1e-8, abs_tol=1e-8)
+            if is_close and (value not in integers or integers.isdisjoint(last)):
+                last.append(value)
+            else:
+                groups.append([value])
+        return groups
+
+    def _cell(self, term: dict[str, Any]) -> Cell:
+        text = term["value"]
+        value = number(term)
+        if value is not None:
+            [group] = [group for group in self._groups if value in group]
+            return text, ("number", group[0])
+        boolean = truth(term)
+        if boolean is not None:
+            return text, ("boolean", boolean)
+        return text, ("text", text)
+
+    @staticmethod
+    def _parts(cells: set[Cell]) -> list[set[Cell]]:
         """Cells that are linked, step by step, by their texts or values."""
-        parts: list[set[Any]] = []
+        parts: list[set[Cell]] = []
         for cell in cells:
             linked = [part for part in parts if any({*cell} & {*other} for other in part)]
-            parts = [part for part in parts if part not in linked] + [{cell}.union(*linked)]
+            parts = [part for part in parts if part not in linked]
+            parts.append({cell}.union(*linked))
         return parts
 
     @staticmethod
-    def _read(ours: set[Any], theirs: set[Any], way: int) -> list[dict[Any, Any]]:
-        """By value or text if all agree; otherwise by value, by text, or by the texts of the
-        other side.
+    def _read(expected: set[Cell], actual: set[Cell], way: int) -> list[dict[Cell, Any]]:
+        """Return the classes of linked cells, for each side.
+
+        By value or text if all agree; otherwise by value, by text, or by the texts of the other
+        side.
         """
-        if all({*one} & {*other} for one in ours for other in theirs):
-            return [dict.fromkeys(ours | theirs, min(ours | theirs))] * 2
-        shared = {text for text, _ in ours} & {text for text, _ in theirs}
-        found: list[dict[Any, Any]] = [{}, {}]
-        for side, kinds in zip((ours, theirs), found, strict=True):
-            weak = {"text"} if way == 2 else {"text", "boolean"}
-            first = {text for text, kind in side if kind[0] in weak}
+        if all({*one} & {*other} for one in expected for other in actual):
+            cells = expected | actual
+            return [dict.fromkeys(cells, min(cells))] * 2
+        shared = {text for text, _ in expected} & {text for text, _ in actual}
+        first_types = {"text"} if way == 2 else {"text", "boolean"}
+        kinds_of_sides: list[dict[Cell, Any]] = []
+        for side in (expected, actual):
+            first_texts = {text for text, kind in side if kind[0] in first_types}
+            kinds: dict[Cell, Any] = {}
             for text, kind in side:
-                by_text = way == 1 or (way > 1 and (kind[0] in weak or text not in first))
-                kinds[text, kind] = ("text", text) if by_text and text in shared else kind
-        return found
+                is_first = kind[0] in first_types or text not in first_texts
+                is_by_text = way == 1 or (way > 1 and is_first)
+                kinds[text, kind] = ("text", text) if is_by_text and text in shared else kind
+            kinds_of_sides.append(kinds)
+        return kinds_of_sides
 
     def rows(self, table: Table, columns: Sequence[int], side: int = 0) -> list[tuple[Any, ...]]:
-        return [
-            tuple(
-                None if row[each] is None else self._kinds[side][self._cell(row[each])]  # type: ignore[arg-type]
-                for each in columns
-            )
-            for row in table
-        ]
+        """Return the classes in some columns of a table, row by row."""
+        return [tuple(self._kind(row[column], side) for column in columns) for row in table]
+
+    def _kind(self, term: Term, side: int) -> Any:
+        return None if term is None else self._kinds[side][self._cell(term)]
 
 
 def rows_agree(

@@ -229,9 +229,23 @@ def test_blank_nodes_as_stores_write_them(output: Any) -> None:
     assert score_of(query(iri), output) == 0
 
 
-@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param(" title \n-------\n Metropolis\n M, a city\n(2 rows)\n", id="psql"),
+        pytest.param("title\n----------\nMetropolis\nM, a city", id="tabulate"),
+        pytest.param("        title\n0  Metropolis\n1   M, a city", id="pandas"),
+        pytest.param('title\nMetropolis\n"M, a city"\n2 rows\n', id="csv"),
+    ],
+)
+def test_one_column(output: str) -> None:
+    assert score_of(query(texts(("Metropolis",), ("M, a city",))), output) == 1
+    assert score_of(query(texts(("Metropolis",), ("M, a city",), ("x",))), output) == 0
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_long_cell_of_csv(separator: str) -> None:
-    text = "long " * 40_000
+    text = "very " * 40_000 + "long"
     assert score_of(query(texts((text, "1"))), f"x{separator}y\n{text}{separator}1\n") == 1
 
 

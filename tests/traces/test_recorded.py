@@ -151,6 +151,10 @@ UNKNOWN = {
         {"author": "user", "content": {"role": "user", "parts": [{"text": QUESTION}]}},
         "it is one message of the user, not a history",
     ),
+    "a conversation among other objects in a list": (
+        [{"metadata": {"x": 1}}, {"messages": [ASKED, ANSWERED]}],
+        "no known format; it has a list, first of the keys 'metadata'",
+    ),
     "several conversations in a list": (
         [{"messages": [ASKED, ANSWERED]}, {"messages": [ANSWERED, ASKED]}],
         "no known format; it has a list, first of the keys 'messages'",

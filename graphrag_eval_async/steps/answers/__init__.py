@@ -39,10 +39,15 @@ _ROUNDING = 1 + 1e-9
 
 
 def check_match(match: Matching | None, reference: str | None, tolerance: float | None) -> None:
-    """Check that a reference answer can be matched.
+    """Check that answers can be matched with a reference answer.
+
+    Args:
+        match: how to match them; None if neither the question nor the configuration says.
+        reference: the reference answer; None if the question has none.
+        tolerance: maximum difference of a number, as a share of it; None if it is not set.
 
     Raises:
-        ValueError: it cannot; the message begins with the key that is wrong.
+        ValueError: they cannot; the message begins with the key of the question that is wrong.
     """
     if tolerance is not None and match != "number":
         raise ValueError("tolerance: needs `match: number`")
@@ -50,7 +55,8 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
         raise ValueError("tolerance: is relative and must be below 1; 0.05 is 5%")
     if reference is None:
         raise ValueError("match: needs a reference_answer")
-    if not plain(reference) or (match == "list" and not items_of(reference)):
+    is_blank = not plain(reference)
+    if is_blank or (match == "list" and not items_of(reference)):
         raise ValueError("reference_answer: is blank, so no answer can match it")
     if match == "number":
         count = len(_reference_numbers(reference))
@@ -60,7 +66,8 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
             )
     if match == "regex":
         try:
-            _finds(reference, "")
+            # Whether it matches is all the same; this raises if it is no valid expression.
+            _matches_pattern("", reference)
         except ImportError:
             raise ValueError(f"match: regex {needs('table')}") from None
         except ValueError as error:
@@ -76,22 +83,23 @@ def match_answer(
         match: how to compare the answers.
         reference: a reference answer that `check_match` accepts.
         answer: the whole answer; its reasoning does not count.
-        tolerance: for numbers, None for the default.
+        tolerance: maximum difference of a number, as a share of it; None for `TOLERANCE`.
     """
-    said = without_reasoning(answer)[:MAX_CHARACTERS]
-    if not said.strip() and answer.strip():
+    statement = without_reasoning(answer)[:MAX_CHARACTERS]
+    if answer.strip() and not statement.strip():
         return 0.0, f"{match}: the answer is nothing but reasoning"
 
+    reason = ""
     if match == "list":
-        score, reason = _match_items(reference, said)
+        score, reason = _match_items(reference, statement)
     elif match == "contains":
-        score, reason = _match_parts(reference, said)
+        score, reason = _match_parts(reference, statement)
     elif match == "number":
-        score, reason = _match_number(reference, said, tolerance)
+        score, reason = _match_number(reference, statement, tolerance)
     elif match == "regex":
-        score, reason = float(_finds(reference, said)), ""
+        score = float(_matches_pattern(statement, reference))
     else:
-        score, reason = float(bare(said) == bare(reference)), ""
+        score = float(bare(statement) == bare(reference))
 
     if not reason:
         reason = "matches" if score else "does not match"
@@ -99,63 +107,71 @@ def match_answer(
 
 
 def _match_items(reference: str, answer: str) -> tuple[float, str]:
-    """Return the F1 of an answer's items, and which it lacks and adds."""
+    """Return the F1 of an answer's items against those of the reference answer, and a reason.
+
+    The reason names the items that the answer lacks and adds; "" if there are none.
+    """
     matched = match_list(reference, answer)
-    reasons = [_named("lacks", matched.missing), _named("adds", matched.added)]
+    reasons = [_reason("lacks", matched.missing), _reason("adds", matched.added)]
     return matched.f1, "; ".join(filter(None, reasons))
 
 
 def _match_parts(reference: str, answer: str) -> tuple[float, str]:
-    """Return 1 if each line of the reference answer occurs in an answer, and which do not."""
-    text = plain(answer)
-    missing = []
-    for line in reference.split("\n"):
-        part = plain(line)
-        if not part or occurs(part, text):
-            continue
-        missing.append(line)
+    """Return 1 if each line of the reference answer occurs in an answer, else 0, and a reason.
+
+    The reason names the lines that do not; "" if all do.
+    """
+    plain_answer = plain(answer)
+    parts = [line for line in reference.split("\n") if plain(line)]
+    missing = [part for part in parts if not occurs(plain(part), plain_answer)]
     if missing:
         # "**120** km" is the same as "120 km".
-        text = plain(without_emphasis(answer))
-        missing = [line for line in missing if not _occurs_without_emphasis(line, text)]
-    return float(not missing), _named("lacks", missing)
-
-
-def _occurs_without_emphasis(line: str, text: str) -> bool:
-    part = plain(without_emphasis(line))
-    return part != "" and occurs(part, text)
+        unmarked_answer = plain(without_emphasis(answer))
+        missing = [
+            part for part in missing if not occurs(plain(without_emphasis(part)), unmarked_answer)
+        ]
+    return float(not missing), _reason("lacks", missing)
 
 
 def _match_number(reference: str, answer: str, tolerance: float | None) -> tuple[float, str]:
-    """Return 1 if the number of an answer is the expected one, and else which numbers it has."""
+    """Return 1 if an answer has the number of the reference answer, else 0, and a reason.
+
+    The reason names the numbers that the answer has instead; "" if it has the right one.
+    """
     [expected] = _reference_numbers(reference)
-    share = TOLERANCE if tolerance is None else tolerance
+    relative_tolerance = TOLERANCE if tolerance is None else tolerance
     numbers = concluding_numbers(answer)
     for number in numbers:
         for value, expected_value in number.pairs(expected):
-            if abs(value - expected_value) <= share * _ROUNDING * abs(expected_value):
+            max_difference = relative_tolerance * _ROUNDING * abs(expected_value)
+            if abs(value - expected_value) <= max_difference:
                 return 1.0, ""
     if not numbers:
         return 0.0, "has no number"
-    return 0.0, _named("has", [number.text for number in numbers])
+    return 0.0, _reason("has", [number.text for number in numbers])
 
 
 def _reference_numbers(reference: str) -> list[Number]:
-    """Return the numbers of a reference answer; "one" counts in "one line", not in "Shoma Uno"."""
+    """Return the numbers of a reference answer.
+
+    A word such as "one" counts at the beginning of a short one: in "one line", not in "Shoma Uno".
+    """
     numbers = numbers_in(without_entities(reference))
-    if numbers or len(reference.split()) > MAX_WORDS_AFTER_UNCERTAIN + 1:
+    is_short = len(reference.split()) <= MAX_WORDS_AFTER_UNCERTAIN + 1
+    if numbers or not is_short:
         return numbers
     uncertain = uncertain_numbers_in(reference)
-    begins_with_it = uncertain and reference.strip().startswith(uncertain[0].text)
-    return uncertain[:1] if begins_with_it else []
+    if uncertain and reference.strip().startswith(uncertain[0].text):
+        return uncertain[:1]
+    return []
 
 
-def _finds(pattern: str, text: str) -> bool:
-    """Return whether a pattern is found.
+def _matches_pattern(text: str, pattern: str) -> bool:
+    """Return whether a text has a match of a regular expression in the syntax of RE2.
 
     Raises:
         ImportError: pyarrow is not installed.
-        ValueError: the pattern is invalid.
+        ValueError: the expression is invalid.
     """
     import pyarrow  # It has RE2, which takes linear time.
     from pyarrow import compute
@@ -164,8 +180,8 @@ def _finds(pattern: str, text: str) -> bool:
     return bool(compute.match_substring_regex(scalar, pattern=pattern).as_py())
 
 
-def _named(verb: str, items: Sequence[str]) -> str:
-    """Return a reason that names items, shortened; "" if there are none."""
+def _reason(verb: str, items: Sequence[str]) -> str:
+    """Return a reason such as "lacks Berlin, Bonn", shortened; "" if there are no items."""
     if not items:
         return ""
     names = ", ".join(items)

@@ -102,7 +102,7 @@ _FORMER_ALTERNATIVES = re.compile(
 
 
 def concluding_numbers(answer: str) -> list[Number]:
-    r"""Return the numbers that may be what an answer answers.
+    r"""Return the numbers of an answer that may be its result.
 
     These are the numbers in `\boxed{}`, after "Answer:" or in bold; without these, the numbers
     from its conclusion on; without a conclusion, all. Words such as "one" count only in an answer
@@ -113,7 +113,8 @@ def concluding_numbers(answer: str) -> list[Number]:
     numbers = numbers_in(text)
     if not numbers:
         return uncertain_numbers_in(text)
-    if len({number.readings for number in numbers}) == 1:
+    has_one_number = len({number.readings for number in numbers}) == 1
+    if has_one_number:
         return numbers[:1]
     for find_region in (_boxed, _labelled, _bold, _conclusion):
         concluding = _asserted_numbers(find_region(text))
@@ -127,30 +128,34 @@ def _asserted_numbers(text: str) -> list[Number]:
 
     If it rules out all, they count.
     """
-    asserted = _NEGATED.sub(" ", text)
-    asserted = _FORMER_ALTERNATIVES.sub(" ", asserted)
-    return numbers_in(asserted) or numbers_in(text)
+    asserted_text = _NEGATED.sub(" ", text)
+    asserted_text = _FORMER_ALTERNATIVES.sub(" ", asserted_text)
+    return numbers_in(asserted_text) or numbers_in(text)
 
 
 def _boxed(text: str) -> str:
-    r"""Return what stands in the last `\boxed{}` of a text; "" if there is none."""
+    r"""Return the content of the last `\boxed{}` of a text; "" if there is none."""
     boxes = [*_BOX.finditer(text)]
     if not boxes:
         return ""
     start = boxes[-1].end()
-    depth = 1
-    for position, character in enumerate(text[start : start + MAX_BOX_CHARACTERS]):
+    content = text[start : start + MAX_BOX_CHARACTERS]
+    open_braces = 1
+    for position, character in enumerate(content):
         if character == "{":
-            depth += 1
+            open_braces += 1
         elif character == "}":
-            depth -= 1
-        if depth == 0:
-            return text[start : start + position]
+            open_braces -= 1
+        if open_braces == 0:
+            return content[:position]
     return ""
 
 
 def _labelled(text: str) -> str:
-    """Return what follows the last label such as "Answer:"; "" if no number follows one."""
+    """Return the statement after the last label such as "Answer:"; "" if it has no number.
+
+    A label without a number after it is skipped.
+    """
     labels = [*_LABEL.finditer(text)]
     for label in _last_first(labels):
         line = _line_after(text, label.end())
@@ -165,27 +170,28 @@ def _labelled(text: str) -> str:
 
 
 def _last_first(signals: Sequence[re.Match[str]]) -> Iterator[re.Match[str]]:
-    """Yield the last of the signals that a text has, as many as are tried."""
+    """Yield the last matches of a pattern, up to `MAX_SIGNALS`, the last one first."""
     return reversed(signals[-MAX_SIGNALS:])
 
 
 def _line_after(text: str, position: int) -> str:
-    """Return the rest of a line, or the next line if the rest has no letter or digit."""
-    first = _LETTER_OR_DIGIT.search(text, position)
-    if first is None:
-        return ""
-    start = max(position, text.rfind("\n", position, first.start()) + 1)
-    end = text.find("\n", first.start())
-    line = text[start:] if end == -1 else text[start:end]
-    return line.strip()
+    """Return the rest of the line at a position, or the next line that has a letter or digit.
+
+    Without such a line, return "".
+    """
+    rest_of_line, *next_lines = text[position:].split("\n")
+    for line in (rest_of_line, *next_lines):
+        if _LETTER_OR_DIGIT.search(line):
+            return line.strip()
+    return ""
 
 
 def _words_before(text: str, number: Number) -> list[str]:
     """Return the words before a number, in lower case."""
-    before, _, after = text.partition(number.text)
-    if not after and not text.endswith(number.text):
+    if number.text not in text:
         # The number was read in another way than it is written, as ½ is.
         return []
+    before = text.partition(number.text)[0]
     return _WORD.findall(before.casefold())
 
 
@@ -194,10 +200,17 @@ def _bold(text: str) -> str:
 
     If the conclusion has numbers in bold, only these count.
     """
-    return _all_bold(_conclusion(text)) or _all_bold(text)
+    in_conclusion = _numbers_in_bold(_conclusion(text))
+    if in_conclusion:
+        return in_conclusion
+    return _numbers_in_bold(text)
 
 
-def _all_bold(text: str) -> str:
+def _numbers_in_bold(text: str) -> str:
+    """Return the numbers in bold of a text, each with its unit on a line; "" if there are none.
+
+    Labels, such as "**Line 7**:", and names with a number are left out.
+    """
     lines = []
     for bold in _BOLD.finditer(text):
         content = bold["stars"] or bold["lines"] or bold["html"]
@@ -206,21 +219,31 @@ def _all_bold(text: str) -> str:
         numbers = numbers_in(content)
         if is_label or not numbers:
             continue
-        if QUALIFIERS.issuperset(_words_before(content, numbers[0])):
-            # A power of ten may stand after what is bold.
-            unit = _UNIT.match(text, bold.end())
-            lines.append(content + (unit[0] if unit else ""))
+        is_name = not QUALIFIERS.issuperset(_words_before(content, numbers[0]))
+        if is_name:
+            continue
+        # The unit or the power of ten may stand after what is bold.
+        unit = _UNIT.match(text, bold.end())
+        if unit:
+            content += unit[0]
+        lines.append(content)
     return "\n".join(lines)
 
 
 def _conclusion(text: str) -> str:
-    """Return a text from its conclusion on; "" if none is found."""
+    """Return a text from its conclusion on; "" if it has none with a number.
+
+    A conclusion begins with a word such as "so", a correction, the result of an equation, or a
+    total of the numbers before it.
+    """
     starts = [match.start("signal") for match in _CONCLUDES.finditer(text)]
     starts += [match.end() for match in _CORRECTS.finditer(text)]
     starts += [match.end("equals") for match in _EQUATION.finditer(text)]
     starts.sort()
-    for start in reversed(starts[-MAX_SIGNALS:]):
+    last_starts = starts[-MAX_SIGNALS:]
+    for start in reversed(last_starts):
         conclusion = text[start:]
+        # At the beginning of the text, the word concludes from nothing.
         if start > 0 and numbers_in(conclusion):
             return conclusion
     return _text_from_total(text)
@@ -234,21 +257,23 @@ def _text_from_total(text: str) -> str:
     """
     signals = [*_TOTAL.finditer(text)]
     for signal in _last_first(signals):
-        before = text[: signal.start()][-ADDENDS_CHARACTERS:]
-        numbers = numbers_in(before)[-MAX_ADDENDS:]
-        values = [_value(number) for number in numbers]
-        numbers_after = numbers_in(text[signal.end() :][:TOTAL_CHARACTERS])
-        if numbers_after:
-            total = _value(numbers_after[0])
-            if _is_total(total, values):
-                return text[signal.end() :]
-        if values and _is_total(values[-1], values[:-1]):
-            start = signal.start() - len(before) + before.rfind(numbers[-1].text)
-            return text[start:]
+        start_of_addends = max(0, signal.start() - ADDENDS_CHARACTERS)
+        before = text[start_of_addends : signal.start()]
+        after = text[signal.end() : signal.end() + TOTAL_CHARACTERS]
+        numbers_before = numbers_in(before)[-MAX_ADDENDS:]
+        values_before = [_first_value(number) for number in numbers_before]
+
+        numbers_after = numbers_in(after)
+        if numbers_after and _is_total(_first_value(numbers_after[0]), values_before):
+            return text[signal.end() :]
+        if values_before and _is_total(values_before[-1], values_before[:-1]):
+            start_of_total = start_of_addends + before.rfind(numbers_before[-1].text)
+            return text[start_of_total:]
     return ""
 
 
-def _value(number: Number) -> float:
+def _first_value(number: Number) -> float:
+    """Return the value that a number most likely has; 1,234 is English rather than German."""
     return number.readings[0].value
 
 

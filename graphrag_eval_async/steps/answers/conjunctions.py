@@ -93,7 +93,7 @@ DOUBTFUL = (
 
 SENTENCE_BEGINNING = (
     r"^.{1,60}?\s(?:are|is|were|was|include|includes|namely|sind|ist|waren|sont|est|son|es|sono|è|"
-    r"são|é|zijn|waren|är|er|to|sú|jsou|su|sunt|ovat)\s"
+    r"são|é|zijn|waren|är|er|sú|jsou|su|sunt|ovat)\s"
     r"|^(?:both|either|sowohl|tanto|sia|zowel|både|это)\s"
     r"|^.{1,30}?(?:は|是|有|包括|는|은|คือ|ได้แก่)\s?"
 )

@@ -18,7 +18,7 @@ from graphrag_eval_async.steps.answers.conjunctions import (
 from graphrag_eval_async.steps.answers.text import plain, without_citations, without_entities
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 MAX_COLUMNS = 10
 """How many columns of a table are read one by one."""
@@ -115,7 +115,10 @@ class _Reading(NamedTuple):
 
 
 def items_of(text: str) -> set[str]:
-    """Return the items of a written list, each by `plain` and without marks around it."""
+    """Return the items of a list that is written in prose, Markdown, HTML or JSON.
+
+    The items are in the form of `plain`, without bullets and quotes around them.
+    """
     return _items_of_lines(_lines(text), grouped=True, expected=())
 
 
@@ -146,7 +149,13 @@ def match_list(reference: str, answer: str) -> ListMatch:
 def _other_readings(
     reference_lines: list[_Line], lines: list[_Line], expected: set[str]
 ) -> Iterator[_Reading]:
-    """Yield other readings than that of all lines in which 1,000 is one item."""
+    """Yield the ways to read two lists, besides the one with all lines in which 1,000 is one item.
+
+    Args:
+        reference_lines: the lines of the reference answer.
+        lines: the lines of the answer.
+        expected: the items of the reference answer, in which 1,000 is one item.
+    """
     compact_expected = _items_of_lines(reference_lines, grouped=False, expected=())
     for variant in _variants(lines):
         answered = _items_of_lines(variant, grouped=True, expected=expected)
@@ -180,14 +189,17 @@ def _variants(lines: list[_Line]) -> list[list[_Line]]:
 
 
 def _columns(lines: list[_Line]) -> list[list[_Line]]:
-    """Return the columns of a table in Markdown; nothing if the lines are not rows of one."""
+    """Return the columns of a table in Markdown, each as lines; nothing without such a table."""
     rows = [line.text.strip(" |").split("|") for line in lines if "|" in line.text]
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) > 1 or max(widths) > MAX_COLUMNS:
         return []
-    return [
-        [_Line(cell, has_marker=False) for cell in column] for column in zip(*rows, strict=True)
-    ]
+    return [_unmarked_lines(cells) for cells in zip(*rows, strict=True)]
+
+
+def _unmarked_lines(texts: Iterable[str]) -> list[_Line]:
+    """Return texts as lines without markers."""
+    return [_Line(text, has_marker=False) for text in texts]
 
 
 def _lines(text: str) -> list[_Line]:
@@ -197,7 +209,7 @@ def _lines(text: str) -> list[_Line]:
     """
     values = _json_values(text)
     if values is not None:
-        return [_Line(value, has_marker=False) for value in values]
+        return _unmarked_lines(values)
 
     lines: list[_Line] = []
     for written in _without_markup(text).split("\n"):
@@ -208,18 +220,24 @@ def _lines(text: str) -> list[_Line]:
             lines.pop()
         if is_fence or is_rule:
             continue
-        heading = _HEADING.match(written)
-        unmarked = written[heading.end() :] if heading else written
-        marker = _MARKER.match(unmarked)
-        marker_end = marker.end() if marker else 0
-        line = _Line(
-            unmarked[marker_end:],
-            has_marker=bool(unmarked[:marker_end].strip()),
-            is_heading=heading is not None,
-        )
+        line = _read_line(written)
         if line.text.strip():
             lines.append(line)
     return lines
+
+
+def _read_line(written: str) -> _Line:
+    """Return a line of Markdown without the marks of a heading and the marker of an item."""
+    heading = _HEADING.match(written)
+    if heading:
+        written = written[heading.end() :]
+    marker = _MARKER.match(written)
+    marker_end = marker.end() if marker else 0
+    return _Line(
+        written[marker_end:],
+        has_marker=bool(written[:marker_end].strip()),
+        is_heading=heading is not None,
+    )
 
 
 def _without_markup(text: str) -> str:
@@ -268,35 +286,42 @@ def _json_values(text: str) -> list[str] | None:
 
 
 def _without_introduction(lines: list[_Line], expected: set[str]) -> list[_Line]:
-    """Return lines without a beginning such as "The cities are:" that has no expected item."""
+    """Return the lines of an answer without an introduction such as "The cities are:".
+
+    Args:
+        lines: the lines of the answer.
+        expected: the items of the reference answer. If the introduction has one, it is kept.
+    """
     if any(": " in item for item in expected):
         return lines
     for index, line in enumerate(lines):
         colon = _INTRODUCTION.search(line.text + "\n")
         if colon is None:
             continue
+        # The first colon ends the introduction, if there is one.
         after_colon = line.text[colon.end() :]
         if line.has_marker and after_colon.strip():
-            return lines  # It explains an item.
+            return lines  # The colon explains an item.
 
         introduction = [*lines[:index], _Line(line.text[: colon.start()], has_marker=False)]
-        following = lines[index + 1 :]
+        list_lines = lines[index + 1 :]
         if after_colon.strip():
-            following = [_Line(after_colon, has_marker=False), *following]
-        introduced = _items_of_lines(introduction, grouped=True, expected=())
-        if following and expected.isdisjoint(introduced):
-            return following
+            list_lines = [_Line(after_colon, has_marker=False), *list_lines]
+        introduction_items = _items_of_lines(introduction, grouped=True, expected=())
+        if list_lines and expected.isdisjoint(introduction_items):
+            return list_lines
         return lines
     return lines
 
 
 def _items_of_lines(lines: list[_Line], *, grouped: bool, expected: Collection[str]) -> set[str]:
-    """Return the items of lines.
+    """Return the items in some lines.
 
     Args:
         lines: lines without their markers.
         grouped: whether 1,000 is one item rather than two.
-        expected: items that, where a line only explains one of them, are all of the line.
+        expected: the items of the reference answer. A line that only explains one of these has no
+            other items.
     """
     items: set[str] = set()
     for line in lines:
@@ -314,15 +339,20 @@ def _items_of_lines(lines: list[_Line], *, grouped: bool, expected: Collection[s
 
 
 def _item(part: str) -> str:
-    """Return a part of a line by `plain`, without what stands around an item."""
+    """Return the item in a part of a line, by `plain`; "" if there is none.
+
+    An "and" and a bullet before it, quotes around it, and a final "etc." are no part of an item.
+    """
     part = _LEADING_CONJUNCTION.sub("", part)
     part = _MARKER.sub("", part, count=1)
     item = plain(part).strip(_EDGES)
-    return "" if item in OPEN_ENDS else item
+    if item in OPEN_ENDS:
+        return ""
+    return item
 
 
 def _explained_item(line: str) -> str:
-    """Return the item that a line explains: Berlin of "**Berlin**: the capital of Germany"."""
+    """Return the item that a line may explain: Berlin of "**Berlin**: the capital of Germany"."""
     bold = _BOLD_LEAD.match(line)
     if bold:
         return _item(bold["lead"].rstrip(":"))
@@ -331,17 +361,17 @@ def _explained_item(line: str) -> str:
 
 
 def _split_further(reading: _Reading) -> _Reading:
-    """Split items at doubtful separators where that makes more of them agree.
+    """Return a reading whose items are split at doubtful separators if more of them then agree.
 
-    In the same way, the words around the items of a sentence are removed.
+    In the same way, the words of a sentence around items are removed: "The cities are Rome".
     """
     best = _split_at_doubtful(reading)
     expected = reading.expected
-    without_words = {
-        item if item in expected else _without_sentence(item) for item in reading.answered
-    }
-    if without_words != reading.answered:
-        other = _split_at_doubtful(_Reading(expected, without_words))
+    bare_items = set()
+    for item in reading.answered:
+        bare_items.add(item if item in expected else _without_sentence(item))
+    if bare_items != reading.answered:
+        other = _split_at_doubtful(_Reading(expected, bare_items))
         if other.matches > best.matches and other.f1 > best.f1:
             return other
     return best
@@ -354,19 +384,28 @@ def _without_sentence(item: str) -> str:
 
 
 def _split_at_doubtful(reading: _Reading) -> _Reading:
+    """Return a reading whose items are split at each separator with which more of them agree.
+
+    Items that agree already are not split.
+    """
+    items_on_lines = "\n".join((*reading.expected, *reading.answered))
     for separator in _DOUBTFUL_SEPARATORS:
         if reading.expected == reading.answered:
             break
+        # Most separators stand in no item; one search is quicker than to split each item.
+        if separator.search(items_on_lines) is None:
+            continue
         expected = _split_items(reading.expected, reading.answered, separator)
         answered = _split_items(reading.answered, reading.expected | expected, separator)
         other = _Reading(expected, answered)
         if other.matches > reading.matches and other.f1 > reading.f1:
             reading = other
+            items_on_lines = "\n".join((*reading.expected, *reading.answered))
     return reading
 
 
 def _split_items(items: set[str], kept: set[str], separator: re.Pattern[str]) -> set[str]:
-    """Return items of which those that are not `kept` are split."""
+    """Return the parts of items at a separator; items that are in `kept` are not split."""
     parts: set[str] = set()
     for item in items:
         if item in kept:

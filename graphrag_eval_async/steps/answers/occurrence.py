@@ -30,7 +30,12 @@ _HEBREW_PREFIXES = ("ו", "ב", "ל", "ה", "מ", "ש", "כ", "וב", "ול", "�
 
 
 def _word_begins(letter: str, prefixes: tuple[str, ...] = ()) -> re.Pattern[str]:
-    """Return what matches before a word: no `letter`, or only a prefix, and no part of a number."""
+    """Return a pattern for the place before a word: no number and no letter, or only a prefix.
+
+    Args:
+        letter: a pattern for letters and digits that would be a part of the same word.
+        prefixes: words that are written as a part of the next word.
+    """
     starts = [f"(?<!{letter})", *(f"(?<=(?<!{letter}){prefix})" for prefix in prefixes)]
     return re.compile(f"{_NO_NUMBER_BEFORE}(?:{'|'.join(starts)})")
 
@@ -67,19 +72,24 @@ _ENDS = [
 
 
 def occurs(part: str, text: str) -> bool:
-    """Whether a part stands in a text as whole words and numbers: 5 is not in 1.5, 5,000 and -5.
+    """Return whether a text has a part as whole words and numbers: 5 is not in 1.5, 5,000 and -5.
 
     Scripts without spaces between words have no whole words. Korean particles may follow a word,
     and Arabic and Hebrew ones stand before it.
+
+    Args:
+        part: a text by `plain`. If it is empty, the result is false.
+        text: a text by `plain`.
     """
-    if part not in text:
+    if not part or part not in text:
         return False
-    begins = _boundary(_BEGINNINGS, part[0], _WORD_BEGINS)
-    ends = _boundary(_ENDS, part[-1], _WORD_ENDS)
+    word_begins = _boundary(_BEGINNINGS, part[0], default=_WORD_BEGINS)
+    word_ends = _boundary(_ENDS, part[-1], default=_WORD_ENDS)
 
     start = text.find(part)
     while start != -1:
-        if begins.match(text, start) and ends.match(text, start + len(part)):
+        end = start + len(part)
+        if word_begins.match(text, start) and word_ends.match(text, end):
             return True
         start = text.find(part, start + 1)
     return False
@@ -90,8 +100,14 @@ def _boundary(
     character: str,
     default: re.Pattern[str],
 ) -> re.Pattern[str]:
-    """Return the pattern for the end of a part that has this character."""
-    for characters, pattern in patterns:
-        if characters.match(character):
-            return pattern
+    """Return the pattern that must match where a word begins or ends with a character.
+
+    Args:
+        patterns: pairs of a pattern for characters, and the pattern for words with these.
+        character: the first or last character of the word.
+        default: the pattern for words with other characters.
+    """
+    for character_pattern, boundary_pattern in patterns:
+        if character_pattern.match(character):
+            return boundary_pattern
     return default

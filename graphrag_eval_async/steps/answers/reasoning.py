@@ -58,7 +58,7 @@ _TOKEN = re.compile(
 )
 """A token of a chat template, such as <|end|>, and the role that follows the token of a start."""
 
-_ANSWER_BLOCK = re.compile(r"(?<!`)<(/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
+_ANSWER_BLOCK = re.compile(r"(?<!`)<(?P<slash>/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
 
 _REASONING_LABEL = re.compile(
     r"\W{0,6}"
@@ -107,7 +107,7 @@ class _Tag(NamedTuple):
 
 
 def without_reasoning(answer: str) -> str:
-    """Return what an answer says besides reasoning; "" if it is nothing but reasoning."""
+    """Return an answer without the reasoning of the model; "" if it is nothing but reasoning."""
     if _REASONING_HINT.search(answer) is None and _REASONING_LABEL.match(answer) is None:
         return answer
     text = _last_channel(answer)
@@ -126,7 +126,10 @@ def without_reasoning(answer: str) -> str:
 
 
 def _last_channel(text: str) -> str:
-    """Return the last message to the user in the format of gpt-oss, if a text has it."""
+    """Return the last message to the user in a text in the format of gpt-oss.
+
+    A text in another format is returned as it is.
+    """
     if _FINAL_CHANNEL in text:
         return text.rpartition(_FINAL_CHANNEL)[2]
     if text.startswith("analysis") and "assistantfinal" in text:
@@ -140,7 +143,15 @@ def _last_channel(text: str) -> str:
 
 
 def _without_blocks(text: str, opening: re.Pattern[str], *, closing: str) -> str:
-    """Remove the blocks between two marks; one that is not closed goes on to the end."""
+    """Return a text without the blocks between two marks.
+
+    A block that is not closed goes on to the end.
+
+    Args:
+        text: the text.
+        opening: a pattern for the mark that opens a block.
+        closing: the mark that closes it.
+    """
     kept: list[str] = []
     position = 0
     for match in opening.finditer(text):
@@ -157,7 +168,7 @@ def _without_blocks(text: str, opening: re.Pattern[str], *, closing: str) -> str
 
 
 def _without_tagged(text: str) -> str:
-    """Remove reasoning in tags.
+    """Return a text without reasoning in tags such as `<think>`.
 
     A closing tag without an opening one ends reasoning that began with the text, since some chat
     templates put the opening tag into the prompt. An opening tag without a closing one counts only
@@ -170,7 +181,7 @@ def _without_tagged(text: str) -> str:
     # Reasoning may mention a tag. Blocks are taken for nested only if each one is closed.
     nests = 2 * closing_tags == len(tags)
 
-    kept: list[str] = []
+    kept: list[str] = []  # The texts outside of blocks.
     position = 0  # The end of the last block.
     depth = 0  # How many blocks are open.
     opened_at = 0  # The start of the outermost open block.
@@ -197,37 +208,47 @@ def _without_tagged(text: str) -> str:
 
 
 def _tag(match: re.Match[str]) -> _Tag:
-    """Return a match of `_TAG` in a form in which its spelling does not matter."""
+    """Return where the tag of a match of `_TAG` stands, and whether it opens or closes a block."""
     closes = bool(match["slash"] or match["bracket_slash"] or match["closing_token"])
     return _Tag(match.start(), match.end(), closes)
 
 
 def _begins_line(text: str, position: int) -> bool:
+    """Return whether only white space stands before a position in its line."""
     line_start = text.rfind("\n", 0, position) + 1
     return not text[line_start:position].strip()
 
 
 def _answer_in_tags(text: str) -> str:
-    """Return what stands in the last `<answer>` of a text, if there is one."""
-    opened = None
-    content = None
+    """Return the content of the last `<answer>` of a text; without one, return the text."""
+    opened_at: int | None = None  # Where the content of an open tag begins.
+    content: str | None = None
     for tag in _ANSWER_BLOCK.finditer(text):
-        if not tag[1]:
-            opened = tag.end()
-        elif opened is not None:
-            content = text[opened : tag.start()]
-            opened = None
-    if opened is not None and content is None and text.lstrip().startswith("<"):
-        return text[opened:]  # The closing tag may be a stop sequence, which is not written.
-    return text if content is None else content
+        is_closing = tag["slash"] != ""
+        if not is_closing:
+            opened_at = tag.end()
+        elif opened_at is not None:
+            content = text[opened_at : tag.start()]
+            opened_at = None
+    if content is not None:
+        return content
+    if opened_at is not None and text.lstrip().startswith("<"):
+        # The closing tag may be a stop sequence, which is not written.
+        return text[opened_at:]
+    return text
 
 
 def _answer_after_label(text: str) -> str:
-    """Return what follows the last heading such as "Answer:", if a text begins with "Thought:"."""
+    """Return what follows the last heading such as "Answer:" in a text that begins with "Thought:".
+
+    Other texts are returned as they are.
+    """
     if _REASONING_LABEL.match(text) is None:
         return text
     labels = [*_ANSWER_LABEL.finditer(text)]
-    return text[labels[-1].end() :] if labels else text
+    if not labels:
+        return text
+    return text[labels[-1].end() :]
 
 
 def _answer_of_json(text: str) -> str:
@@ -236,24 +257,26 @@ def _answer_of_json(text: str) -> str:
     Text without JSON, and JSON without reasoning, stay as they are.
     """
     fenced = _JSON_FENCE.search(text)
-    source = fenced["json"] if fenced else text
-    if not source.lstrip().startswith(("{", "[")):
+    if fenced is None:
+        answer = _answer_of_document(text)
+        return text if answer is None else answer
+    answer = _answer_of_document(fenced["json"])
+    if answer is None:
         return text
+    return text[: fenced.start()] + answer + text[fenced.end() :]
+
+
+def _answer_of_document(source: str) -> str | None:
+    """Return the answer in a JSON document that has reasoning; None if it is no such document."""
+    if not source.lstrip().startswith(("{", "[")):
+        return None
     try:
         document = orjson.loads(source)
     except orjson.JSONDecodeError:
-        return text
-
-    answer = None
+        return None
     if isinstance(document, dict):
-        answer = _answer_of_object(document)
-    elif isinstance(document, list):
-        answer = _answer_of_blocks(document)
-    if answer is None:
-        return text
-    if fenced:
-        return text[: fenced.start()] + answer + text[fenced.end() :]
-    return answer
+        return _answer_of_object(document)
+    return _answer_of_blocks(document)
 
 
 def _answer_of_object(fields: dict[str, Any]) -> str | None:

@@ -89,9 +89,10 @@ _LAYERS = [
 
 
 def plain(text: str) -> str:
-    """Return a text in one Unicode form, case and white space.
+    """Return a text in lower case, with ASCII punctuation and single spaces, for comparisons.
 
-    Quotes, hyphens and dashes become ASCII, invisible characters and HTML's entities disappear.
+    All kinds of quotes, hyphens and dashes become the ASCII ones. Invisible characters, escapes of
+    Markdown and entities of HTML disappear.
     """
     text = without_entities(text)
     if "\\" in text:
@@ -105,7 +106,7 @@ def plain(text: str) -> str:
 
 
 def _plain_characters(text: str) -> str:
-    """Return a text in lower case, in one Unicode form and with plain punctuation."""
+    """Return a text in lower case, with the same character for all that look or mean the same."""
     # First, since NFKC makes a space and an accent of some quotes.
     text = text.translate(_CHARACTERS)
     # Twice, since the lower case of some characters has another form.
@@ -136,19 +137,21 @@ def without_emphasis(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Return a text by `plain` without surrounding quotes, emphasis and a final stop."""
+    """Return a text by `plain` without the quotes, emphasis, fence and final stop around it."""
     fence = _FENCE.fullmatch(text)
-    text = plain(fence["inside"] if fence else text)
+    if fence:
+        text = fence["inside"]
+    bare_text = plain(text)
     for _ in range(MAX_LAYERS):
-        inner = _without_layer(text)
-        if inner == text:
+        inner_text = _without_layer(bare_text)
+        if inner_text == bare_text:
             break
-        text = inner
-    return text
+        bare_text = inner_text
+    return bare_text
 
 
 def _without_layer(text: str) -> str:
-    """Remove a final stop and the outermost pair of quotes or marks of emphasis."""
+    """Return a text without a final stop, and without the outermost quotes or emphasis."""
     text = text.strip()
     if len(text) > 1 and text[-1] in _STOPS:
         text = text[:-1].rstrip()

@@ -49,15 +49,20 @@ class _Lines(NamedTuple):
 
 
 def seems_aligned(text: str) -> bool:
-    """Return whether the header of a text has gaps between its words, and rows follow.
+    """Return whether rows follow a header that has gaps between its words, or a rule below it.
 
     Commas, semicolons, tabs and pipes in it separate the columns of other formats.
     """
     if len(text) > MOST_CHARACTERS:
         return False
     lines = _split_lines(text)
-    is_plain = _other_separator(lines.header) is None
-    return is_plain and len(lines.rows) > 0 and _has_gap(lines.header) is not None
+    if not lines.rows or _other_separator(lines.header) is not None:
+        return False
+    if _has_gap(lines.header) is not None:
+        return True
+    # As psql prints one column.
+    second_line = text.lstrip("\n").partition("\n")[2].partition("\n")[0]
+    return _is_rule(second_line.strip()) is not None
 
 
 def read_aligned(text: str) -> Table:

@@ -53,8 +53,7 @@ def read_tsv(text: str) -> Table:
     """Read a header of names with tabs in between, and rows that are as wide.
 
     A cell is a term in Turtle's syntax if it looks like one, or else text; an empty cell is
-    unbound. Names may have a question mark or quotes. If the table has several columns, no empty
-    line at its end is a row; if it has one, the last empty line is none.
+    unbound. Names may have a question mark or quotes.
 
     Raises:
         MalformedStep: a name is repeated, or a row is not as wide as the header.
@@ -63,42 +62,64 @@ def read_tsv(text: str) -> Table:
     if header == "":
         return _table_without_columns(lines)
     names = [column_name(name) for name in header.split("\t")]
+    tsv = _split_tsv(lines, width=len(names))
+
+    typed = True
+    rows: list[list[Term | None]] = []
+    for row in tsv.rows:
+        cells = [_read_tsv_cell(text.strip()) for text in row]
+        typed = typed and all(cell.is_term for cell in cells)
+        rows.append([cell.term for cell in cells])
+    try:
+        document = document_of_rows(names, rows)
+    except MalformedStep as error:
+        raise MalformedStep(f"not SPARQL TSV: {error}") from None
+    return Table(document, typed=typed, has_blanks=not typed, unread=tsv.note)
+
+
+class _Rows(NamedTuple):
+    """The rows of a table as texts, and the note that follows them."""
+
+    rows: list[list[str]]
+    note: str  # Empty if there is none.
+
+
+def _split_tsv(lines: Sequence[str], *, width: int) -> _Rows:
+    """Return the cells of the lines below a header of TSV, some of which may have another width.
+
+    If the table has several columns, no empty line at its end is a row; if it has one, the last
+    empty line is none.
+    """
+    lines = [*lines]
     while lines and not lines[-1]:
         lines.pop()
-        if len(names) == 1:
+        if width == 1:
             break
+
     rows = [line.split("\t") for line in lines]
     note = ""
-    if rows and _states_row_count(rows, width=len(names)):
+    if _states_row_count(rows, width=width):
         note = lines.pop()
         while lines and not lines[-1]:
             lines.pop()
         rows = rows[: len(lines)]
-    if rows and len(rows[-1]) < len(names):
+    if rows and len(rows[-1]) < width:
         # Tools strip a text, and so the tabs before empty cells at its end.
-        rows[-1] += [""] * (len(names) - len(rows[-1]))
-    if any(len(row) != len(names) for row in rows):
-        rows = _split_quoted_lines(lines, width=len(names)) or rows
-
-    typed = True
-    terms: list[list[Term | None]] = []
-    for row in rows:
-        cells = [_read_tsv_cell(text.strip()) for text in row]
-        typed = typed and all(cell.is_term for cell in cells)
-        terms.append([cell.term for cell in cells])
-    try:
-        document = document_of_rows(names, terms)
-    except MalformedStep as error:
-        raise MalformedStep(f"not SPARQL TSV: {error}") from None
-    return Table(document, typed=typed, has_blanks=not typed, unread=note)
+        rows[-1] += [""] * (width - len(rows[-1]))
+    if any(len(row) != width for row in rows):
+        rows = _split_quoted_lines(lines, width=width) or rows
+    return _Rows(rows, note)
 
 
 class _Cell(NamedTuple):
+    """A cell of TSV."""
+
     term: Term | None  # None if it is unbound.
     is_term: bool  # Whether its syntax is that of a term.
 
 
 def _read_tsv_cell(text: str) -> _Cell:
+    """Return the term that a text in a cell is in Turtle's syntax, or else a term of that text."""
     if not text:
         return _Cell(None, is_term=True)
     term = read_term(text)
@@ -110,7 +131,8 @@ def _read_tsv_cell(text: str) -> _Cell:
 def _split_quoted_lines(lines: Sequence[str], *, width: int) -> list[list[str]] | None:
     """Split rows whose cells in quotes hold tabs and line breaks; None if they are not as wide."""
     try:
-        rows = list(csv.reader(lines, delimiter="\t", strict=True))
+        with _long_cells(sum(map(len, lines))):
+            rows = list(csv.reader(lines, delimiter="\t", strict=True))
     except csv.Error:
         return None
     if any(len(row) != width for row in rows):
@@ -125,6 +147,10 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
     no others. A header alone may be a sentence: it is a table only if the text is declared to be
     CSV, or if it has several columns and ends with a line break. `true` or `false` alone, or below
     the `_askResult` of Jena, is the answer to ASK.
+
+    Args:
+        text: the table.
+        is_declared: whether the step says that its output is CSV.
 
     Raises:
         MalformedStep: it is nothing of this.
@@ -146,12 +172,17 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
     if not rows and not is_declared:
         _check_lone_header(text, names)
     rows, note = _split_off_note(rows, width=len(names))
-    terms = [[untyped_term(cell) if cell else None for cell in row] for row in rows]
+    terms = [[_read_csv_cell(text) for text in row] for row in rows]
     try:
         document = document_of_rows(names, terms)
     except MalformedStep as error:
         raise _no_csv(str(error)) from None
     return Table(document, typed=False, has_blanks=True, unread=note)
+
+
+def _read_csv_cell(text: str) -> Term | None:
+    """Return the term of a text in a cell; None if it is empty, and so unbound."""
+    return untyped_term(text) if text else None
 
 
 def has_cells_like_terms(text: str) -> bool:
@@ -168,13 +199,17 @@ def is_lone_header(output: object, name: str) -> bool:
 
 
 def _answer_to_ask(text: str) -> bool | None:
-    """Return the boolean that a text says, alone or below the header of Jena; None if none."""
+    """Return the boolean that a text says, alone or below the header of Jena; None if it says
+    something else.
+    """
     if len(text) >= LONGEST_ANSWER:
         return None
     words = text.lower().split()
-    if not words or words[-1] not in ("true", "false") or words[:-1] not in ([], ["_askresult"]):
+    if words[:1] == ["_askresult"]:
+        words = words[1:]
+    if words not in (["true"], ["false"]):
         return None
-    return words[-1] == "true"
+    return words == ["true"]
 
 
 def _delimiter(text: str) -> str:
@@ -189,24 +224,17 @@ def _delimiter(text: str) -> str:
 
 
 def _split_rows(text: str, delimiter: str) -> list[list[str]]:
-    """Return the cells of each line that is a row.
+    """Return the cells of the header, and of each line that is a row.
 
     Raises:
         csv.Error, ValueError: it is no CSV.
     """
     lines = text.rstrip("\r\n")
-    has_blanks = _has_blanks_after(delimiter, lines)
-
-    def read(*, strict: bool) -> list[list[str]]:
-        source = io.StringIO(lines, newline="")
-        reader = csv.reader(source, delimiter=delimiter, skipinitialspace=has_blanks, strict=strict)
-        return list(reader)
-
-    with _cells_of_any_length(len(lines)):
+    with _long_cells(len(lines)):
         try:
-            rows = read(strict=True)
+            rows = _read_lines(lines, delimiter, strict=True)
         except csv.Error:  # Such as text after a cell in quotes.
-            rows = read(strict=False)
+            rows = _read_lines(lines, delimiter, strict=False)
     if len(rows[0]) > 1:
         return rows
     rows = [row or [""] for row in rows]
@@ -217,18 +245,36 @@ def _split_rows(text: str, delimiter: str) -> list[list[str]]:
     return rows
 
 
+def _read_lines(lines: str, delimiter: str, *, strict: bool) -> list[list[str]]:
+    """Return the cells of each line of CSV.
+
+    Raises:
+        csv.Error, ValueError: it is no CSV; if not `strict`, only in few cases.
+    """
+    reader = csv.reader(
+        io.StringIO(lines, newline=""),
+        delimiter=delimiter,
+        skipinitialspace=_has_blanks_after(delimiter, lines),
+        strict=strict,
+    )
+    return list(reader)
+
+
 def _has_blanks_after(delimiter: str, text: str) -> bool:
-    """Return whether a blank follows each delimiter of the header: those in rows are no text."""
+    """Return whether a blank follows each delimiter of the header.
+
+    Then the blanks after delimiters of rows are no part of cells.
+    """
     header = text.partition("\n")[0]
     count = header.count(delimiter)
     return count > 0 and header.count(f"{delimiter} ") == count
 
 
 @contextmanager
-def _cells_of_any_length(most_characters: int) -> Iterator[None]:
-    """Let Python's reader of CSV read cells of so many characters.
+def _long_cells(most_characters: int) -> Iterator[None]:
+    """Let Python's reader of CSV read cells of so many characters within the context.
 
-    Its limit is one for the whole process, so it is raised only if need be, and set back.
+    Its limit holds for the whole process, so it is raised only if need be, and set back at the end.
     """
     if most_characters <= USUAL_LIMIT:
         yield
@@ -243,7 +289,11 @@ def _cells_of_any_length(most_characters: int) -> Iterator[None]:
 
 
 def _check_lone_header(text: str, names: Sequence[str]) -> None:
-    """Raise `MalformedStep` unless a text of one line is surely a header, not a sentence."""
+    """Check that a text of one line with some names is surely a header, not a sentence.
+
+    Raises:
+        MalformedStep: it may be a sentence.
+    """
     if not all(map(is_plain_name, names)):
         raise MalformedStep(
             "neither SPARQL results nor a table; not JSON, XML, TSV, Markdown or a list of "
@@ -257,33 +307,37 @@ def _check_lone_header(text: str, names: Sequence[str]) -> None:
         )
 
 
-def _split_off_note(rows: list[list[str]], *, width: int) -> tuple[list[list[str]], str]:
-    """Return the rows of a table, and the text that follows it below an empty line.
+def _split_off_note(rows: list[list[str]], *, width: int) -> _Rows:
+    """Return the rows of a table, and the note that follows them.
 
-    It is a note only if it has no row of the table's width. One column is too narrow to tell. A
-    last line that states the number of rows is a note, too, also without an empty line.
+    A note states the number of rows, or stands below an empty line and has no line that is as wide
+    as the table. One column is too narrow to tell.
     """
-    if rows and len(rows[-1]) > 0 and _states_row_count(rows, width=width):
-        return [row for row in rows[:-1] if row], ",".join(rows[-1])
+    if _states_row_count(rows, width=width):
+        return _Rows([row for row in rows[:-1] if row], ",".join(rows[-1]))
     if width == 1 or [] not in rows:
-        return rows, ""
+        return _Rows(rows, "")
     end = rows.index([])
-    below = [row for row in rows[end:] if row]
-    if any(len(row) == width for row in below):
-        return [row for row in rows if row], ""
-    return rows[:end], "\n".join(",".join(row) for row in below)
+    lines_below = [row for row in rows[end:] if row]
+    if any(len(line) == width for line in lines_below):
+        return _Rows([row for row in rows if row], "")
+    return _Rows(rows[:end], "\n".join(",".join(line) for line in lines_below))
 
 
 def _states_row_count(rows: Sequence[Sequence[str]], *, width: int) -> bool:
-    """Return whether the last of some rows states a number of rows: any number if it is narrower
-    than the table, or else the number of rows above it.
+    """Return whether the last of some rows is a note with the number of rows.
+
+    It is narrower than the table or, in a table of one column, states how many rows are above it.
     """
+    if not rows:
+        return False
     number = row_count_in(",".join(rows[-1]))
     if number is None:
         return False
     if len(rows[-1]) < width:
         return True
-    return width == 1 and number == sum(1 for row in rows[:-1] if any(row))
+    rows_above = sum(1 for row in rows[:-1] if any(row))
+    return width == 1 and number == rows_above
 
 
 def _table_without_columns(lines: Sequence[str]) -> Table:
@@ -295,4 +349,5 @@ def _table_without_columns(lines: Sequence[str]) -> Table:
 
 
 def _no_csv(problem: str) -> MalformedStep:
+    """Return the error for a text that is no table in any format, CSV being tried last."""
     return MalformedStep(f"neither SPARQL results nor a table; as CSV: {problem}")

@@ -96,7 +96,11 @@ def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
 
 
 def _open(value: Any) -> Payload | None:
-    """Open one envelope; None if there is none."""
+    """Return what is in the outermost envelope of a value; None if it is in none.
+
+    Raises:
+        MalformedStep: it is text of broken JSON, or has several results.
+    """
     if isinstance(value, str):
         return _open_text(value)
     if isinstance(value, dict):
@@ -107,7 +111,10 @@ def _open(value: Any) -> Payload | None:
 
 
 def _open_text(text: str) -> Payload | None:
-    """Decode JSON, take a text out of its fence, or take off the line that announces it."""
+    """Return the JSON in a text, or the text in a fence or below a line that announces it.
+
+    None if it is a plain text.
+    """
     stripped = text.lstrip("\ufeff \t\r\n")
     if looks_like_json(stripped):
         return _decode(stripped)
@@ -125,7 +132,7 @@ def _open_text(text: str) -> Payload | None:
 
 
 def _decode(text: str) -> Payload | None:
-    """Decode JSON; None if it only looks so.
+    """Return the value of a text that looks like JSON; None if it only looks so.
 
     Text in quotes may be the first cell of CSV, and text in parentheses a note. A footnote such as
     "[1] Smith et al." may stand above a table.
@@ -158,32 +165,43 @@ def _open_prose(text: str) -> Payload | None:
 
 
 def _open_fence(text: str) -> Payload | None:
-    """Take the first result out of its fence; None if no fence has any."""
-    blocks: list[str] = []
-    outside: list[str] = []
-    inside: list[str] | None = None
-    language = ""
-    fence = FENCES[0]
+    """Return the text in the one code fence that has no query; None if there is none.
+
+    Raises:
+        MalformedStep: several fences may have the result.
+    """
+    results: list[str] = []
+    lines_outside: list[str] = []
+    block: _Block | None = None
     for line in text.split("\n"):
         mark = line.strip()
-        if inside is None and mark.startswith(FENCES):
-            inside = []
-            fence = mark[:3]
-            language = mark.strip("`~").strip().lower()
-        elif inside is not None and mark.endswith(fence):
-            inside.append(line.rstrip().removesuffix(fence))
-            if language not in QUERY_LANGUAGES:
-                blocks.append("\n".join(inside))
-            inside = None
-        elif inside is None:
-            outside.append(line)
+        if block is None:
+            if mark.startswith(FENCES):
+                language = mark.strip("`~").strip().lower()
+                block = _Block(fence=mark[:3], language=language, lines=[])
+            else:
+                lines_outside.append(line)
+        elif mark.endswith(block.fence):
+            block.lines.append(line.rstrip().removesuffix(block.fence))
+            if block.language not in QUERY_LANGUAGES:
+                results.append("\n".join(block.lines))
+            block = None
         else:
-            inside.append(line)
-    if not blocks:
+            block.lines.append(line)
+
+    if not results:
         return None
-    if len(blocks) > 1:
-        raise MalformedStep(f"{len(blocks)} code fences, of which any may be the result")
-    return Payload(blocks[0], "\n".join(line for line in outside if line.strip()))
+    if len(results) > 1:
+        raise MalformedStep(f"{len(results)} code fences, of which any may be the result")
+    return Payload(results[0], "\n".join(line for line in lines_outside if line.strip()))
+
+
+class _Block(NamedTuple):
+    """The part of a text that is in a code fence."""
+
+    fence: str  # One of `FENCES`.
+    language: str  # In lower case; empty if none is named.
+    lines: list[str]
 
 
 def _open_object(value: dict[str, Any]) -> Payload | None:
@@ -201,9 +219,10 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
         inner = value.get(key)
         if isinstance(inner, bool) and key.lower() not in BOOLEAN_KEYS:
             continue
-        if key in KEYS_OF_ROWS and not value.keys() <= KEYS_OF_ENVELOPES:
+        is_name_of_column = key in KEYS_OF_ROWS and not value.keys() <= KEYS_OF_ENVELOPES
+        if is_name_of_column or inner is None:
             continue
-        if inner is not None and _holds_table(inner):
+        if _holds_table(inner):
             return Payload(inner)
     return None
 
@@ -228,7 +247,10 @@ def _holds_table(value: Any) -> bool:
 
 
 def _open_list(items: list[Any]) -> Payload | None:
-    """Return what the content blocks in a list hold, or its only item if that is an envelope."""
+    """Return what the content blocks in a list hold, or its only item if that may be a table.
+
+    None if the list may be a table itself.
+    """
     if not items:
         return None
     if all(_is_block(item) for item in items):
@@ -251,11 +273,14 @@ def _is_block(item: Any) -> bool:
     if "type" in item:
         has_content = not item.keys().isdisjoint(CONTENT_KEYS) or item["type"] in ("image", "audio")
         return isinstance(item["type"], str) and item["type"] in BLOCK_TYPES and has_content
-    [key] = item if len(item) == 1 else [None]
+    if len(item) != 1:
+        return False
+    [key] = item
     return key in ("json", "text") and _holds_table(item[key])
 
 
 def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
+    """Return what content blocks hold: of one, its content; of several, the table in them."""
     contents = []
     for block in blocks:
         for key in CONTENT_KEYS:
@@ -268,7 +293,11 @@ def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
 
 
 def _join_blocks(contents: list[Any]) -> Payload:
-    """Return the rows in several blocks, or the only block that may be a table, or all text."""
+    """Return the table in the contents of several blocks.
+
+    It is all rows if each block holds some or one, or else the only block that may be a table. If
+    there is none or several, it is all text.
+    """
     decoded = [_decode_if_json(content) for content in contents]
     if decoded and all(isinstance(rows, list) for rows in decoded):
         return Payload([row for rows in decoded for row in rows])
@@ -278,12 +307,14 @@ def _join_blocks(contents: list[Any]) -> Payload:
     if not tables:
         tables = [content for content in contents if _holds_table(content)]
     if len(tables) == 1:
-        notes = [content for content in decoded if isinstance(content, str)]
-        return Payload(tables[0], "\n".join(note for note in notes if note is not tables[0]))
+        [table] = tables
+        texts = [content for content in decoded if isinstance(content, str)]
+        return Payload(table, "\n".join(text for text in texts if text is not table))
     return Payload("\n".join(content for content in contents if isinstance(content, str)))
 
 
 def _decode_if_json(content: Any) -> Any:
+    """Return the value of a text of JSON; what is not such a text is returned unchanged."""
     if not isinstance(content, str) or not looks_like_json(content.lstrip()):
         return content
     try:

@@ -104,6 +104,11 @@ def read_json_table(value: Any) -> Table:
 
 
 def _read_object(value: dict[str, Any]) -> Table:
+    """Read the table, or the answer to ASK, in an object.
+
+    Raises:
+        MalformedStep: it says that the tool failed, or has no table.
+    """
     if says_error(value):
         raise MalformedStep("the tool says that it failed")
     boolean = _answer_in(value)
@@ -117,9 +122,10 @@ def _read_object(value: dict[str, Any]) -> Table:
         return _read_bindings(bindings)
     names_and_rows = _names_and_rows(value)
     if names_and_rows is not None:
+        names, rows = names_and_rows
         # QLever writes terms in Turtle's syntax under these keys.
         has_terms = "selected" in value and "res" in value
-        return _read_names_and_rows(*names_and_rows, has_terms=has_terms)
+        return _read_names_and_rows(names, rows, has_terms=has_terms)
     if "head" in value or "boolean" in value:
         return Table(value, typed=True)  # Which says what is wrong with them.
     return _read_columns(value)
@@ -128,10 +134,12 @@ def _read_object(value: dict[str, Any]) -> Table:
 def _answer_in(value: dict[str, Any]) -> bool | None:
     """Return the answer to ASK in an object; None if there is none."""
     keys = [key for key in value if key.lower() in ANSWER_KEYS]
-    others = value.keys() - set(keys)
-    if len(keys) != 1 or not others <= KEYS_BESIDE_ANSWER:
+    if len(keys) != 1:
         return None
-    boolean = value[keys[0]]
+    [key] = keys
+    if not value.keys() - {key} <= KEYS_BESIDE_ANSWER:
+        return None  # It is a row with other cells.
+    boolean = value[key]
     if isinstance(boolean, bool):
         return boolean
     if isinstance(boolean, str):
@@ -220,6 +228,16 @@ def _names_in(value: Any) -> list[str] | None:
 
 
 def _read_names_and_rows(names: list[str], rows: list[Any], *, has_terms: bool) -> Table:
+    """Read rows that are objects or lists or, in a table of one column, plain values.
+
+    Args:
+        names: the names of columns.
+        rows: the rows.
+        has_terms: whether cells are terms in Turtle's syntax.
+
+    Raises:
+        MalformedStep: rows are of another kind, or lists of another length than there are names.
+    """
     if all(isinstance(row, dict) for row in rows):
         return _read_objects(rows, names) if rows else _table(names, [])
     if not any(isinstance(row, list | tuple) for row in rows) and len(names) == 1:
@@ -311,6 +329,7 @@ def _read_columns(value: dict[str, Any]) -> Table:
 
 
 def _transpose(columns: list[list[Any]]) -> list[Any]:
+    """Return the rows of columns of equal length."""
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -382,8 +401,10 @@ def _read_term_object(value: dict[str, Any]) -> Term | None:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Term | None]]) -> Table:
+    """Return a table without types, with a cell for each name in each row; None is unbound."""
     return Table(document_of_rows(names, rows), typed=False)
 
 
 def _empty_table() -> Table:
+    """Return a table without rows, and with so many columns that it has all that are wanted."""
     return _table([f"column_{number}" for number in range(ANY_COLUMNS)], [])

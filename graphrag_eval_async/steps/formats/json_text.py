@@ -28,8 +28,6 @@ _python_starts = re.compile(
 _tuple_starts = re.compile(r"\((?:\(|['\"]|-?\d[\d.]*,|None,|[A-Za-z.]+\()").match
 """Whether a text begins as a tuple does, not as a note such as "(2 rows)"."""
 
-_NO_LITERAL = object()
-
 _NAMED_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "NaN": float("nan")}
 
 _TEXT_TYPES = frozenset({"Decimal", "Timestamp", "Literal", "URIRef", "UUID", "Variable"})
@@ -40,6 +38,10 @@ MOST_BITS = 4096
 
 _lenient_decoder = json.JSONDecoder(strict=False)
 """Reads control characters in strings, NaN and Infinity, which JSON lacks and tools write."""
+
+
+class NoLiteralError(ValueError):
+    """A text that is no literal of Python, or one whose value JSON does not have."""
 
 
 class DecodedText(NamedTuple):
@@ -82,11 +84,11 @@ def decode_json(text: str) -> DecodedText:
     except ValueError:
         pass
     if _python_starts(text):
-        value = _decode_python(text)
-        if value is _NO_LITERAL:
-            value = _decode_python_lines(text)
-        if value is not _NO_LITERAL:
-            return DecodedText(value, "")
+        for decode in (_decode_python, _decode_python_lines):
+            try:
+                return DecodedText(decode(text), "")
+            except NoLiteralError:
+                continue
     raise MalformedStep(f"not JSON: {problem}")
 
 
@@ -97,10 +99,13 @@ def _decode_exactly(text: str) -> Any:
 
 
 def _decode_leniently(text: str) -> DecodedText:
-    """Decode the value that a text begins with; raises `ValueError` if there is none.
+    """Decode the value that a text begins with, by the habits of tools.
 
-    Text may follow a value that holds others, but not a string or an array of plain values: prose
-    may begin with these.
+    Text may follow a value that holds objects or arrays. It may not follow a string or an array of
+    plain values, as prose may begin with these.
+
+    Raises:
+        ValueError: the text begins with no value, or text follows that may not.
     """
     if "\\'" in text:
         text = _escapes.sub(_unescape_apostrophe, text)
@@ -108,6 +113,7 @@ def _decode_leniently(text: str) -> DecodedText:
     if "\\ud" in text or "\\uD" in text:
         # Half of a surrogate pair is no character, and nothing with it could be written again.
         json.dumps(value, ensure_ascii=False).encode()
+
     rest = text[end:].strip()
     if rest.startswith("{") and isinstance(value, dict):
         return _decode_lines([value], rest)
@@ -120,12 +126,18 @@ def _decode_leniently(text: str) -> DecodedText:
     return DecodedText(value, rest)
 
 
-def _decode_lines(rows: list[Any], rest: str) -> DecodedText:
-    """Decode the objects or arrays that follow the first one, each on a line of its own."""
-    rows = list(rows)
-    start = rest[0]
+def _decode_lines(first_rows: list[Any], rest: str) -> DecodedText:
+    """Decode the objects or arrays that follow the first one, each on a line of its own.
+
+    Args:
+        first_rows: the rows that were decoded before.
+        rest: the text after them, which begins with another object or array. Of arrays, the items
+            are rows.
+    """
+    rows = [*first_rows]
+    opening_bracket = rest[0]
     place = 0
-    while rest.startswith(start, place):
+    while rest.startswith(opening_bracket, place):
         value, place = _lenient_decoder.raw_decode(rest, place)
         if isinstance(value, list):
             rows += value
@@ -137,20 +149,26 @@ def _decode_lines(rows: list[Any], rest: str) -> DecodedText:
 
 
 def _holds_containers(value: Any) -> bool:
+    """Return whether a value is an object that is not empty, or an array of objects or arrays."""
     if isinstance(value, dict):
         return bool(value)
     return isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
 
 
 def _unescape_apostrophe(escape: re.Match[str]) -> str:
+    """Return an escape of JSON as it is, but an escaped apostrophe without its backslash."""
     return "'" if escape[1] == "'" else escape[0]
 
 
 def _decode_python(text: str) -> Any:
-    """Decode a dict, list or tuple as Python shows it; return `_NO_LITERAL` if it is none.
+    """Decode a dict, list or tuple as Python shows it.
 
     Read are also nan and inf, and the arguments of types of dates, numbers and RDF terms, such as
     ``Decimal('1.5')``.
+
+    Raises:
+        NoLiteralError: it is none.
+        MalformedStep: it is too long.
     """
     containers = text.count("[") + text.count("{") + text.count("(")
     if len(text) >= LARGE_BYTES or containers >= MOST_LITERAL_CONTAINERS:
@@ -162,26 +180,28 @@ def _decode_python(text: str) -> Any:
             warnings.simplefilter("ignore")  # The text is not the user's code.
             tree = ast.parse(text.strip(), mode="eval")
         return _value_of_node(tree.body)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return _NO_LITERAL
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise NoLiteralError(str(error)) from None
 
 
 def _decode_python_lines(text: str) -> Any:
-    """Decode rows that Python printed one by one: a list of the dict, list or tuple on each line.
+    """Decode rows that Python printed one by one: a dict, list or tuple on each line.
 
-    Return `_NO_LITERAL` if a line is none.
+    Raises:
+        NoLiteralError: a line is none, or there is only one.
+        MalformedStep: the text is too long.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) < 2 or any(not line.endswith(("}", "]", ")")) for line in lines):
-        return _NO_LITERAL
+        raise NoLiteralError("no rows one by one")
     return _decode_python(f"[{','.join(lines)}]")
 
 
 def _value_of_node(node: Any) -> Any:
-    """Return the value of a literal in a syntax tree as JSON has it, but tuples.
+    """Return the value of a literal in a syntax tree, as JSON has it; a tuple stays one.
 
     Raises:
-        ValueError: it is no literal, or JSON has no such value.
+        NoLiteralError: it is no literal, or JSON has no such value.
     """
     import ast
 
@@ -192,9 +212,10 @@ def _value_of_node(node: Any) -> Any:
     if isinstance(node, ast.Tuple):
         return tuple(_value_of_node(item) for item in node.elts)
     if isinstance(node, ast.Dict):
-        keys = [_key_of(None if key is None else _value_of_node(key)) for key in node.keys]
-        values = [_value_of_node(value) for value in node.values]
-        return dict(zip(keys, values, strict=True))
+        return {
+            _key_of_node(key): _value_of_node(value)
+            for key, value in zip(node.keys, node.values, strict=True)
+        }
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         number = _value_of_node(node.operand)
         if isinstance(number, int | float):
@@ -203,39 +224,62 @@ def _value_of_node(node: Any) -> Any:
         return _NAMED_NUMBERS[node.id]
     if isinstance(node, ast.Call):
         return _value_of_call(node)
-    raise ValueError("no literal")
+    raise NoLiteralError("no literal")
 
 
 def _value_of_call(node: Any) -> Any:
-    """Return what a call such as ``datetime.date(2020, 1, 1)`` makes, as text."""
-    import ast
+    """Return as text what a call such as ``datetime.date(2020, 1, 1)`` makes.
 
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    Raises:
+        NoLiteralError: it calls no type of dates, numbers or RDF terms.
+        ValueError, TypeError: its arguments do not suit the type.
+    """
+    name = _name_of_function(node.func)
     arguments = [_value_of_node(argument) for argument in node.args]
     if name in ("date", "datetime") and 3 <= len(arguments) <= 7:
-        kind = datetime if name == "datetime" else date
-        return kind(*arguments).isoformat()
-    if name == "BNode" and arguments and isinstance(arguments[0], str):
-        return f"_:{arguments[0]}"
-    if name in _TEXT_TYPES and arguments and isinstance(arguments[0], str):
-        return arguments[0]
-    raise ValueError("no literal")
+        date_type = datetime if name == "datetime" else date
+        return date_type(*arguments).isoformat()
+    if arguments and isinstance(arguments[0], str):
+        if name == "BNode":
+            return f"_:{arguments[0]}"
+        if name in _TEXT_TYPES:
+            return arguments[0]
+    raise NoLiteralError("no literal")
+
+
+def _name_of_function(node: Any) -> str:
+    """Return the name of a called function, without its modules; empty if it has none."""
+    import ast
+
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    return ""
 
 
 def _checked_constant(value: Any) -> Any:
+    """Return a constant of Python unchanged; raise `ValueError` if JSON has no such value."""
     if isinstance(value, str):
         value.encode()  # Half of a surrogate pair is no character.
     elif isinstance(value, int) and value.bit_length() > MOST_BITS:
-        raise ValueError("too long a number")
+        raise NoLiteralError("too long a number")
     elif value is not None and not isinstance(value, int | float):
-        raise ValueError("JSON has no such value")
+        raise NoLiteralError("JSON has no such value")
     return value
 
 
-def _key_of(value: Any) -> str:
-    """Return a key as JSON has it; pandas numbers rows by integers."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str):
-        raise ValueError("JSON has no such key")
-    return value
+def _key_of_node(node: Any) -> str:
+    """Return the key of a dict in a syntax tree as JSON has it: pandas numbers rows by integers.
+
+    Raises:
+        NoLiteralError: it is no text and no integer, or the dict is unpacked without a key.
+    """
+    if node is None:
+        raise NoLiteralError("a dict within a dict")
+    key = _value_of_node(node)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    if not isinstance(key, str):
+        raise NoLiteralError("JSON has no such key")
+    return key

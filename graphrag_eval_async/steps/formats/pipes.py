@@ -58,25 +58,24 @@ _pipes = re.compile(r"(?<!\\)\|").split
 
 
 def has_pipes(text: str) -> bool:
-    """Return whether a text seems to hold a table with pipes: a rule, and a line with pipes beside
-    it; or two lines that begin and end with pipes.
+    """Return whether a text seems to hold a table with pipes.
+
+    It has a rule beside a line with pipes, or begins with two lines that begin and end with pipes.
     """
-    lines = _lines_in_ascii(text, MOST_LINES_ABOVE)
+    lines = _drawn_in_ascii(text.split("\n", MOST_LINES_ABOVE)[:MOST_LINES_ABOVE])
     if any(_is_rule_of_table(lines, index) for index in range(len(lines))):
         return True
     return len(lines) > 1 and all(map(_has_edges, lines[:2]))
 
 
-def _lines_in_ascii(text: str, most: int = -1) -> list[str]:
-    """Return the first lines of a text, with Unicode's boxes drawn in ASCII; all if `most` is -1.
+def _drawn_in_ascii(lines: list[str]) -> list[str]:
+    """Return stripped lines, with the boxes of Unicode drawn in ASCII.
 
-    Other texts keep such characters: they may stand in cells.
+    If no line is a rule of such a box, its characters may stand in cells and are kept.
     """
-    lines = [line.strip() for line in text.split("\n", most)]
-    if most > 0:
-        lines = lines[:most]
-    if not text.isascii() and any(_is_rule_of_box(line) for line in lines):
-        lines = [line.translate(_ASCII_OF_BOX).strip() for line in lines]
+    lines = [line.strip() for line in lines]
+    if any(_is_rule_of_box(line) for line in lines):
+        return [line.translate(_ASCII_OF_BOX).strip() for line in lines]
     return lines
 
 
@@ -86,7 +85,7 @@ def _has_edges(line: str) -> bool:
 
 
 def _is_rule_of_box(line: str) -> bool:
-    """Return whether a line consists of characters that draw boxes."""
+    """Return whether a line consists of Unicode's characters that draw boxes."""
     return len(line) > 2 and not line.strip(_BOX_RULES)
 
 
@@ -106,38 +105,33 @@ def read_pipes(text: str) -> Table:
 
     Raises:
         MalformedStep: there is no such table, or lines with pipes stand elsewhere, too.
+        AmbiguousStep: rows are not shown.
     """
-    lines = _lines_in_ascii(text)
+    lines = _drawn_in_ascii(text.split("\n"))
     start = 0
     while start < len(lines) and not (_is_rule_of_table(lines, start) or "|" in lines[start]):
         start += 1
     end = start
     while end < len(lines) and ("|" in lines[end] or _is_rule(lines[end])):
         end += 1
-    table = lines[start:end]
-    around = [line for line in [*lines[:start], *lines[end:]] if line]
-    if any("|" in line for line in around):
+    notes = [line for line in [*lines[:start], *lines[end:]] if line]
+    if any("|" in line for line in notes):
         raise MalformedStep("not one table with pipes: a line in it has none")
 
-    header, rows = _split_header(table)
+    header, rows = _split_header(lines[start:end])
+    style = _style_of(lines[start:end])
     has_edges = header.startswith("|")
     names = [column_name(name) for name in _cells(header, has_edges=has_edges)]
-    if _is_rule(table[0]):
-        style = _Style.BOXED
-    elif len(table) > 1 and set(table[1]) == {"-"}:
-        style = _Style.RDFLIB
-    else:
-        style = _Style.PLAIN
     terms = []
     for row in rows:
         cells = _cells(row, has_edges=has_edges)
-        if row_count_in(row.strip("| ")) is not None and len(cells) < len(names):
-            around.append(row)
+        if len(cells) < len(names) and row_count_in(row.strip("| ")) is not None:
+            notes.append(row)  # DuckDB writes it into the box.
             continue
         check_all_rows_shown(cells)
         terms.append([_read_cell(cell, style) for cell in cells])
     document = document_of_rows(names, terms)
-    return Table(document, typed=False, has_blanks=True, unread="\n".join(around))
+    return Table(document, typed=False, has_blanks=True, unread="\n".join(notes))
 
 
 class _Style(Enum):
@@ -152,6 +146,15 @@ class _Style(Enum):
     RDFLIB = auto()
     """In Turtle's syntax, with a dash for an unbound cell. A rule without joints follows the names.
     """
+
+
+def _style_of(table: list[str]) -> _Style:
+    """Return how the cells of a table are written, by the rules in its first lines."""
+    if _is_rule(table[0]):
+        return _Style.BOXED
+    if len(table) > 1 and set(table[1]) == {"-"}:
+        return _Style.RDFLIB
+    return _Style.PLAIN
 
 
 def _split_header(table: list[str]) -> tuple[str, list[str]]:
@@ -172,13 +175,19 @@ def _split_header(table: list[str]) -> tuple[str, list[str]]:
     has_rule = len(below) > 0 and _is_rule(below[0])
     if first == 0 and not has_rule and not all(map(_has_edges, table)):
         raise MalformedStep("not a table with pipes: the second line must be dashes")
+
+    # polars writes a rule of three dashes below each name, DuckDB none; both write a rule below the
+    # types.
     if has_rule and set(_cells(below[0], has_edges=True)) == {"---"}:
-        types = below[1:3]  # As polars writes them.
+        types_and_rule = below[1:3]
     else:
-        types = below[:2]
+        types_and_rule = below[:2]
     rows = [line for line in below if not _is_rule(line)]
-    if len(types) == 2 and _is_line_of_types(types[0]) and _is_rule(types[1]):
-        rows = rows[1:]
+    if len(types_and_rule) == 2:
+        types, rule = types_and_rule
+        if _is_line_of_types(types) and _is_rule(rule):
+            rows = rows[1:]
+
     header = table[first]
     if header.startswith("||"):  # As Jira writes names.
         header = header.replace("||", "|")
@@ -206,7 +215,12 @@ def _is_rule(line: str) -> bool:
 
 
 def _cells(line: str, *, has_edges: bool) -> list[str]:
-    """Split a line at its pipes; with edges, the first and the last of them are no separators."""
+    """Return the texts between the pipes of a line.
+
+    Args:
+        line: a line of a table.
+        has_edges: whether lines of the table begin, and may end, with pipes.
+    """
     cells = _pipes(line)
     if has_edges and cells[0] == "":
         cells = cells[1:]
@@ -216,7 +230,7 @@ def _cells(line: str, *, has_edges: bool) -> list[str]:
 
 
 def _read_cell(text: str, style: _Style) -> Term | None:
-    """Return the term in a cell; None if it is empty."""
+    """Return the term in a cell that is written in a style; None if it is unbound."""
     if not text or (style is _Style.RDFLIB and text == "-"):
         return None
     term = None

@@ -27,10 +27,13 @@ STEPS_PER_VALUE = 8
 
 
 def read_document(output: Any) -> Document:
-    """Return the object of SPARQL results JSON. Its contents are not checked.
+    """Return the object of SPARQL results JSON in an output. Its contents are not checked.
+
+    Args:
+        output: such an object, text of one, or a boolean as the answer to ASK; maybe in envelopes.
 
     Raises:
-        MalformedStep: it is none.
+        MalformedStep: it is something else.
     """
     value = open_envelopes(output).value
     if isinstance(value, bool):
@@ -45,9 +48,7 @@ def read_document(output: Any) -> Document:
 
 
 def results_in(output: Any) -> Document | None:
-    """Return the object of an output that is JSON with the keys of SPARQL results; None if it is
-    something else.
-    """
+    """Return the object of SPARQL results JSON in an output; None if it is something else."""
     if isinstance(output, bool) or output in ("true", "false"):
         return read_document(output)
     if isinstance(output, str) and '"bindings"' not in output and '"boolean"' not in output:
@@ -56,12 +57,15 @@ def results_in(output: Any) -> Document | None:
         document = read_document(output)
     except MalformedStep:
         return None
+
     head = document.get("head")
     if isinstance(document.get("boolean"), bool) and isinstance(head, dict | None):
         return document | {"head": head or {}}
     results = document.get("results")
-    is_table = isinstance(results, dict) and isinstance(results.get("bindings"), list)
-    return document if isinstance(head, dict) and is_table else None
+    has_rows = isinstance(results, dict) and isinstance(results.get("bindings"), list)
+    if isinstance(head, dict) and has_rows:
+        return document
+    return None
 
 
 def read_reference(output: Any, media_type: str) -> Table:
@@ -105,7 +109,16 @@ def read_table(output: Any, *, media_type: str | None = None) -> Table:
 
 
 def _read_text(text: str, media_type: str | None) -> Table:
-    """Read a table in text that is no JSON: its beginning decides which format is tried."""
+    """Read a table in text that is no JSON: its first lines decide which formats are tried.
+
+    Args:
+        text: the text without envelopes.
+        media_type: what the step says of its output; None if it says nothing.
+
+    Raises:
+        MalformedStep: it is no table in any format.
+        AmbiguousStep: it is a table that cannot be read for sure.
+    """
     if not text:
         raise MalformedStep("neither SPARQL results nor a table")
     if text.lstrip()[:1] == "<" and not is_tsv(text):
@@ -113,7 +126,7 @@ def _read_text(text: str, media_type: str | None) -> Table:
         return Table(read_xml(xml), typed=True, unread=note)
     if has_pipes(text):
         return read_pipes(text)
-    if seems_aligned(text):
+    if media_type != CSV and seems_aligned(text):
         try:
             return read_aligned(text)
         except AmbiguousStep:
@@ -146,16 +159,21 @@ def describe_ambiguity(output: Any, media_type: str | None) -> str | None:
 
 
 def steps_to_read(output: Any) -> int:
-    """Return the approximate number of steps of a `Budget` that reading a table takes.
+    """Return about how many steps of a `Budget` it takes to read a table.
 
-    JSON objects are quick.
+    Text of JSON objects is quick, and costs nothing. In an object, the longest list or object has
+    the rows.
     """
+    rows = output
     if isinstance(output, dict):
-        output = max(output.values(), key=_length, default=None)
-    if isinstance(output, list):
-        return sum(1 + _length(row) for row in output) * STEPS_PER_VALUE
-    return len(output) if isinstance(output, str) and output.lstrip()[:1] != "{" else 0
+        rows = max(output.values(), key=_length, default=None)
+    if isinstance(rows, list):
+        return sum(1 + _length(row) for row in rows) * STEPS_PER_VALUE
+    if isinstance(rows, str) and rows.lstrip()[:1] != "{":
+        return len(rows)
+    return 0
 
 
 def _length(value: Any) -> int:
+    """Return the length of a list or an object; 0 of anything else."""
     return len(value) if isinstance(value, list | dict) else 0

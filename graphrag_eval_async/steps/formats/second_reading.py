@@ -50,7 +50,7 @@ def read_again(document: Document, reference: Document) -> Document | None:
     expected_rows = _rows_in(reference)
     names = reference.get("head", {}).get("vars", [])
     expected_texts = {str(term.get("value")) for row in expected_rows for term in row.values()}
-    has_unbound = any(len(row) < len(names) for row in expected_rows)
+    may_be_unbound = any(len(row) < len(names) for row in expected_rows)
 
     is_changed = False
     bindings: list[dict[str, Term]] = []
@@ -60,13 +60,12 @@ def read_again(document: Document, reference: Document) -> Document | None:
             text = term.get("value")
             if not isinstance(text, str) or text in expected_texts:
                 terms[name] = term
-                continue
-            if has_unbound and text.strip().lower() in WORDS_FOR_UNBOUND:
+            elif may_be_unbound and text.strip().lower() in WORDS_FOR_UNBOUND:
                 is_changed = True
-                continue
-            meant = _meant_term(text, expected_texts)
-            is_changed = is_changed or meant is not None
-            terms[name] = meant or term
+            else:
+                meant = _meant_term(text, expected_texts)
+                is_changed = is_changed or meant is not None
+                terms[name] = meant or term
         bindings.append(terms)
     if not is_changed:
         return None

@@ -69,8 +69,9 @@ def read_term(text: str) -> Term | None:
 
 
 def _read_literal(text: str) -> Term | None:
-    """Return the literal that a text in quotes is; None if its quotes do not end as a literal's
-    do.
+    """Return the literal that begins and ends with quotes, before its language or datatype.
+
+    None if other text follows the quotes. Quotes inside may have escapes, be doubled, or neither.
     """
     match = _literal(text)
     if match is not None:
@@ -118,9 +119,11 @@ def _literal_term(
 
 
 def untyped_term(text: str) -> Term:
-    """Return a term with only its text known.
+    """Return the term that a text without a type stands for.
 
-    The type of a number does not affect how it compares as text.
+    IRIs in brackets, labels of blank nodes, and literals with a language or datatype are what they
+    seem. Other texts keep their spelling, since they may be meant as texts. Numbers, booleans,
+    dates, times and durations among them also get a datatype, by which they compare as values.
     """
     if is_iri(text):
         iri = text[1:-1]
@@ -166,6 +169,7 @@ def number_type(text: str) -> str | None:
 
 
 def _is_number(text: str) -> bool:
+    """Return whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:
@@ -184,6 +188,11 @@ def _unescape(text: str) -> str | None:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character that an escape of Turtle stands for.
+
+    Raises:
+        KeyError, ValueError, OverflowError: there is no such character.
+    """
     code_point = escape[1] or escape[2]
     if code_point:
         return chr(int(code_point, 16))

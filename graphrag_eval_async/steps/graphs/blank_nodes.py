@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.graphs.blank_statements import SplitStatement
 
-_KIND = 1 << 40
+_KIND_STEP = 1 << 40
 """Kinds of links are multiples of this, even ones forwards and odd ones backwards.
 
-So the sum of a kind and a colour names both.
+So the sum of a kind and a colour, which is less, names both.
 """
 
 _MOST_HOLDERS = 50
@@ -105,16 +105,21 @@ class BlankNodes:
         }
         links = []
         for text, subject_name, target_name in statements.links:
-            kind = kind_by_text.setdefault(text, 2 * _KIND * len(kind_by_text))
+            kind = kind_by_text.setdefault(text, 2 * _KIND_STEP * len(kind_by_text))
             subject = number_by_name[subject_name]
             target = number_by_name[target_name]
             links.append(_NumberedLink(kind, subject, target))
             self._around[subject].append((kind, target))
-            self._around[target].append((kind + _KIND, subject))
+            # From the target, the link is of another kind.
+            self._around[target].append((kind + _KIND_STEP, subject))
         return links
 
     def isomorphic(self) -> bool:
         """Return whether a bijection of the nodes makes the statements of both graphs equal.
+
+        Nodes have colours, and only nodes of one colour can correspond. Colours are split until
+        nodes of one colour have the same surroundings. If several nodes still share a colour, one
+        of them is assumed to correspond to each candidate in turn.
 
         Raises:
             ComparisonBudgetExceeded: it was not decided within the budget.
@@ -125,6 +130,7 @@ class BlankNodes:
         self._refine(refined, range(len(refined)))
 
         # Depth first: each level has the colourings that follow from assumptions about one node.
+        # Components, which are groups of nodes that links connect, are decided one by one.
         left_links = Counter(self._left_links)
         components: list[int] = []
         current_component: int | None = None
@@ -217,7 +223,7 @@ class BlankNodes:
         Colours of two nodes are left as they are, which is enough if one node is on each side.
 
         Args:
-            colours: the colour of each node.
+            colours: the colour of each node. Nodes of different colours do not correspond.
             due: the nodes whose surroundings may differ from those of others of their colour.
         """
         around = self._around
@@ -248,10 +254,10 @@ class BlankNodes:
     def _group_by_surroundings(
         self, colours: list[int], nodes: Iterable[int]
     ) -> dict[int, list[list[int]]]:
-        """Return, for each colour, groups of nodes that have neighbours of equal colours.
+        """Return, for each colour, groups of nodes whose neighbours have equal colours.
 
         Args:
-            colours: the colour of each node.
+            colours: the colour of each node. Nodes of different colours do not correspond.
             nodes: the nodes to group.
         """
         groups: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(dict)
@@ -286,7 +292,7 @@ class BlankNodes:
         A node of the current component comes first, then one that shares its colour with few.
 
         Args:
-            colours: the colour of each node.
+            colours: the colour of each node. Nodes of different colours do not correspond.
             components: the component of each node.
             current_component: the component that is being decided; None at the beginning.
         """
@@ -306,7 +312,7 @@ class BlankNodes:
         follow from it.
 
         Args:
-            colours: the colour of each node.
+            colours: the colour of each node. Nodes of different colours do not correspond.
             node: the left node.
         """
         new_colour = max(colours) + 1
@@ -351,7 +357,7 @@ class BlankNodes:
         Args:
             left: left nodes of one colour; emptied.
             right: right nodes of the same colour; emptied.
-            colours: the colour of each node.
+            colours: the colour of each node. Nodes of different colours do not correspond.
             partners: the partner of each node, to which the pairs are added.
         """
         while left and right:
@@ -368,7 +374,7 @@ class BlankNodes:
         Args:
             left: the left node.
             right: the right node.
-            colours: the colour of each node.
+            colours: the colour of each node. Nodes of different colours do not correspond.
             partners: the partner of each node, to which the pairs are added.
         """
         around = self._around
@@ -425,6 +431,8 @@ class BlankNodes:
     def _vote(self, partners: list[int]) -> bool:
         """Make free nodes partners that share most statements.
 
+        Each free node has a vote for each node of the other graph with which it shares a statement.
+
         Args:
             partners: the partner of each node, to which the pairs are added.
 
@@ -443,6 +451,7 @@ class BlankNodes:
         for node in left:
             for statement in self._comparable_statements(node, partners):
                 others = holders.get(statement, ())
+                # What many nodes share does not tell them apart.
                 if len(others) <= _MOST_HOLDERS:
                     self._budget.spend(len(others))
                     votes.update([node * number_of_nodes + other for other in others])

@@ -75,17 +75,21 @@ class SortedStatements:
         elif len(nodes) == 2:
             self.links.append(Link(text, *nodes))
         else:
+            # Colour refinement needs links between two nodes, so the statement becomes a node.
             self.texts_by_node[statement].append(text)
             for place, node in enumerate(nodes):
                 self.links.append(Link(str(place), statement, node))
 
 
 def split_statement(statement: str) -> SplitStatement:
-    """Return the text of a statement in N-Quads apart from its blank nodes."""
+    """Return the text of a statement in N-Quads apart from its blank nodes.
+
+    For example, ``_:a <p> <x>`` has the text `` <p> <x>`` and the node ``_:a``.
+    """
     subject, predicate, rest = statement.split(" ", 2)
     if " _:" not in rest:
-        # There is no named graph that is a blank node, and no such text in a literal. Then the
-        # usual forms are told apart without a pattern.
+        # No graph is named by a blank node, and no literal looks like one. Then the usual forms are
+        # told apart without a pattern.
         is_blank_subject = subject[0] == "_"
         is_blank_object = rest[0] == "_"
         if not is_blank_object:
@@ -101,8 +105,9 @@ def split_statement(statement: str) -> SplitStatement:
     number_by_node: dict[str, int] = {}
 
     def replace_node(match: re.Match[str]) -> str:
+        """Return the placeholder for a blank node, which is added to `number_by_node`."""
         if match["label"] is None:
-            # A literal.
+            # A literal stays as it is.
             return match[0]
         number = number_by_node.setdefault(match[0], len(number_by_node))
         return f"_:{number}"

@@ -116,8 +116,8 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
     if reference.statements == actual.statements:
         return True
     try:
-        for expected, found in _respelled_graphs(reference, actual, budget):
-            if BlankNodes(expected, found, budget).isomorphic():
+        for respelled in _respelled_graphs(reference, actual, budget):
+            if BlankNodes(respelled.expected, respelled.actual, budget).isomorphic():
                 return True
         return False
     except ComparisonBudgetExceeded as error:
@@ -136,17 +136,21 @@ def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
     respelled = next(_respelled_graphs(reference, actual, budget))
     nodes = BlankNodes(respelled.expected, respelled.actual, budget)
     expected_labels, actual_labels = nodes.labels()
-    expected = relabelled(respelled.expected, expected_labels)
-    found = relabelled(respelled.actual, actual_labels)
+    expected_statements = relabelled(respelled.expected, expected_labels)
+    actual_statements = relabelled(respelled.actual, actual_labels)
 
     # The statements are listed as the graphs spell them.
     missing = _statements_without_partner(
-        expected, found, spelled=relabelled(reference.statements, expected_labels)
+        expected_statements,
+        actual_statements,
+        spelled=relabelled(reference.statements, expected_labels),
     )
     extra = _statements_without_partner(
-        found, expected, spelled=relabelled(actual.statements, actual_labels)
+        actual_statements,
+        expected_statements,
+        spelled=relabelled(actual.statements, actual_labels),
     )
-    number_of_all = len(expected) + len(found)
+    number_of_all = len(expected_statements) + len(actual_statements)
     number_of_different = len(missing) + len(extra)
     if number_of_different == 0:
         return Agreement(1.0)
@@ -202,7 +206,7 @@ def _respelled_graphs(
 ) -> Iterator[_RespelledGraphs]:
     """Yield the statements of two graphs with one spelling for all literals that agree.
 
-    There is one way to read their values, or there are several; see `classify_cells`.
+    Usually there is one way to read their values; if there are several, each is yielded.
     """
     number_of_statements = len(reference.statements) + len(actual.statements)
     budget.spend(_STEPS_PER_STATEMENT * number_of_statements)
@@ -214,6 +218,7 @@ def _respelled_graphs(
     for classes in classify_cells([expected_column], [actual_column], budget):
         [expected_classes] = classes.expected
         [actual_classes] = classes.actual
+        # The first literal of a class is how all of its literals are spelled.
         spelling_by_class: dict[Value, str] = {}
         expected_spellings = {
             literal: spelling_by_class.setdefault(literal_class, literal)

@@ -219,6 +219,7 @@ def _parse(output: Any, media_type: str, budget: Budget, *, union: bool) -> Grap
             budget.spend(0)  # Raises if the budget was stopped.
             statements |= dict.fromkeys(lines.removesuffix(" .\n").split(" .\n"))
     except (SyntaxError, MemoryError, ValueError) as error:
+        # The parser raises MemoryError for a term that is longer than its buffer.
         raise MalformedStep(f"not {_TITLES[media_type]}: {_describe_error(error)}") from None
     return Graph(list(statements))
 

@@ -105,11 +105,13 @@ def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[
         yield _values_as_classes(expected, actual)
         return
 
+    # All values but texts, by type. Booleans are tuples.
     integers = _values_by_text(int, expected, actual)
     floats = _values_by_text(float, expected, actual)
     booleans = _values_by_text(tuple, expected, actual)
     moments = _values_by_text(Temporal, expected, actual)
 
+    # Numbers that are close are in one class. Integers alone are equal or not.
     by_value = _values_as_classes(expected, actual)
     if floats:
         class_by_number = _classes_of_numbers({*integers.values()}, {*floats.values()}, budget)
@@ -159,7 +161,9 @@ def _values_by_text(value_type: type, *sides: _Side) -> dict[str | None, Any]:
             if len(types_of_column) == 1:
                 value_by_text.update(cells)
             else:
-                value_by_text.update(cell for cell in cells if type(cell[1]) is value_type)
+                value_by_text.update(
+                    (text, value) for text, value in cells if type(value) is value_type
+                )
     return value_by_text
 
 
@@ -409,14 +413,14 @@ def _linked_cells(
             values_by_text[text].add(value)
     linked_values = _merge_overlapping(values_by_text.values())
 
-    # Sets have no hash, so a group of values is known by its id.
+    # Sets have no hash, so the values that are linked are known by the id of their set.
     groups = {id(values): _LinkedCells([], []) for values in linked_values.values()}
-    for cell in expected:
-        if cell[1] in linked_values:
-            groups[id(linked_values[cell[1]])].expected.append(cell)
-    for cell in actual:
-        if cell[1] in linked_values:
-            groups[id(linked_values[cell[1]])].actual.append(cell)
+    for text, value in expected:
+        if value in linked_values:
+            groups[id(linked_values[value])].expected.append((text, value))
+    for text, value in actual:
+        if value in linked_values:
+            groups[id(linked_values[value])].actual.append((text, value))
     return groups.values()
 
 

@@ -193,11 +193,13 @@ class _BlankColumnSearch:
             order: all required columns.
             candidates: the actual columns to try for each required column.
         """
-        if partners and not self._rows_correspond(partners):
-            return False
         if len(partners) == len(order):
-            return True
+            return self._rows_correspond(partners)
         position = order[len(partners)]
+        # Columns with one candidate come first, and are compared once all of them have a partner.
+        has_choice = len(candidates[position]) > 1
+        if partners and has_choice and not self._rows_correspond(partners):
+            return False
         for candidate in candidates[position]:
             if candidate in partners.values():
                 continue
@@ -267,6 +269,11 @@ class _ColumnSearch:
         self._expected = expected
         self._actual_height = actual.height
         self._budget = budget
+        # For each required column, the offers that it may be paired with, by index.
+        self._candidates: list[list[int]] = []
+        # The required columns that have several candidates, in the order in which they are paired.
+        self._undecided: list[int] = []
+        # The expected rows without any undecided column, then with the first one, and so on.
         self._levels: list[_Level] = []
         # Of columns with equal cells, one is enough to try.
         names_by_cells: dict[Classes, list[str]] = defaultdict(list)
@@ -290,7 +297,8 @@ class _ColumnSearch:
             available = sum(len(offer.names) for offer in offers)
             if needed > available:
                 return False
-        return self._pair_columns([offers_by_signature[signature] for signature in signatures])
+        self._candidates = [offers_by_signature[signature] for signature in signatures]
+        return self._pair_columns()
 
     def _signature(self, cells: Classes) -> Hashable:
         """Return what columns must have in common to be paired: their different cells.
@@ -303,15 +311,11 @@ class _ColumnSearch:
             return different_cells
         return frozenset(Counter(cells).items())
 
-    def _pair_columns(self, candidates: Sequence[list[int]]) -> bool:
-        """Return whether each required column can be paired with one of its candidates.
-
-        Args:
-            candidates: for each required column, the actual columns to try, by index in `_offers`.
-        """
-        positions = range(len(candidates))
-        decided = [position for position in positions if len(candidates[position]) == 1]
-        undecided = [position for position in positions if len(candidates[position]) > 1]
+    def _pair_columns(self) -> bool:
+        """Return whether each required column can be paired with one of its candidates."""
+        positions = range(len(self._candidates))
+        decided = [position for position in positions if len(self._candidates[position]) == 1]
+        undecided = [position for position in positions if len(self._candidates[position]) > 1]
         if len(undecided) > _MOST_ALIKE:
             raise ComparisonBudgetExceeded(
                 f"not compared: more than {_MOST_ALIKE} columns look alike"
@@ -320,53 +324,41 @@ class _ColumnSearch:
         # the others.
         undecided.sort(
             key=lambda position: (
-                len(candidates[position]),
+                len(self._candidates[position]),
                 -len(set(self._expected.columns[position])),
             )
         )
+        self._undecided = undecided
 
         # Pair the columns that have one candidate, all at once, and then the others.
         self._levels = [self._number_expected_rows([0] * self._expected.height, decided)]
         numbers = self._number_actual_rows(
             self._levels[0],
             [0] * self._actual_height,
-            [self._offers[candidates[position][0]].cells for position in decided],
+            [self._offers[self._candidates[position][0]].cells for position in decided],
         )
-        if numbers is None:
-            return False
-        return self._pair_next(
-            numbers, undecided=undecided, candidates=candidates, times_taken=Counter()
-        )
+        return numbers is not None and self._pair_next(numbers, Counter())
 
-    def _pair_next(
-        self,
-        numbers: list[int],
-        *,
-        undecided: Sequence[int],
-        candidates: Sequence[list[int]],
-        times_taken: Counter[int],
-    ) -> bool:
-        """Return whether the undecided columns without partner can be paired, too, depth first.
+    def _pair_next(self, numbers: list[int], times_taken: Counter[int]) -> bool:
+        """Return whether the columns in `_undecided` without partner can be paired, depth first.
 
         Args:
             numbers: the numbers of the actual rows, as the columns paired so far have them.
-            undecided: the required columns with several candidates, in the order of pairing.
-            candidates: for each required column, the actual columns to try, by index in `_offers`.
-            times_taken: how many of the undecided columns are paired with each of them so far.
+            times_taken: how many of the undecided columns are paired with each offer so far.
         """
         depth = times_taken.total()
-        if depth == len(undecided):
+        if depth == len(self._undecided):
             return True
-        position = undecided[depth]
+        position = self._undecided[depth]
         is_new_depth = depth + 1 == len(self._levels)
         if is_new_depth:
             level = self._number_expected_rows(self._levels[-1].numbers, [position])
             self._levels.append(level)
 
-        self._budget.spend(len(candidates[position]))
+        self._budget.spend(len(self._candidates[position]))
         name = self._expected.names[position]
         same_name_first = sorted(
-            candidates[position], key=lambda index: name not in self._offers[index].names
+            self._candidates[position], key=lambda index: name not in self._offers[index].names
         )
         for index in same_name_first:
             offer = self._offers[index]
@@ -374,12 +366,9 @@ class _ColumnSearch:
                 # All actual columns with these cells are taken.
                 continue
             longer = self._number_actual_rows(self._levels[depth + 1], numbers, [offer.cells])
-            if longer is not None and self._pair_next(
-                longer,
-                undecided=undecided,
-                candidates=candidates,
-                times_taken=times_taken + Counter([index]),
-            ):
+            if longer is None:
+                continue
+            if self._pair_next(longer, times_taken + Counter([index])):
                 return True
         return False
 

@@ -106,8 +106,8 @@ class Column:
         name: the variable.
         texts: the text of each cell; None if it is unbound.
         values: the value of each cell.
-        labels: the number of the blank node in each cell, by its label, with a prefix that no text
-            needs; None where there is another term. None if the column has no blank nodes.
+        labels: the label of the blank node in each cell; None where there is another term. None
+            instead of a list if the column has no blank nodes.
     """
 
     __slots__ = ("labels", "name", "texts", "values")
@@ -119,6 +119,7 @@ class Column:
         values: Sequence[Value],
         labels: Sequence[str | None] | None = None,
     ) -> None:
+        """Take as many texts, values and labels as there are rows."""
         self.name = name
         self.texts = texts
         self.values = values

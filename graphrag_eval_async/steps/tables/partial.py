@@ -87,7 +87,7 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
                     return Agreement(1.0)
         if with_blank_nodes:
             search.tell_blank_nodes_apart()
-        agreements.append(_describe(search.best, search.required, search.offered))
+        agreements.append(_describe_pairing(search.best, search.required, search.offered))
     return max(agreements, key=lambda agreement: agreement.score)
 
 
@@ -140,7 +140,7 @@ def _unbound_columns(results: SparqlResults, most: int) -> list[Column]:
     return _columns(results, unbound_names[:most])
 
 
-def _describe(pairing: Pairing, required: Side, offered: Side) -> Agreement:
+def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreement:
     """Return the score of a pairing of two tables, the main reason for it, and the differences.
 
     A pair of rows has wrong values if at least half of the cells in paired columns agree.
@@ -153,6 +153,7 @@ def _describe(pairing: Pairing, required: Side, offered: Side) -> Agreement:
     """
     score = pairing.score
     if score in (0, 1):
+        # Nothing or everything agrees, so no differences are listed.
         return Agreement(score)
 
     # Rows are listed in the order in which they were looked at.

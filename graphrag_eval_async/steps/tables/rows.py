@@ -279,6 +279,22 @@ def assign(weights: Sequence[Sequence[float]], budget: Budget) -> list[tuple[int
     return [(row, column) for column, row in enumerate(row_by_column) if row is not None]
 
 
+class _Paths(NamedTuple):
+    """The cheapest paths from a row to columns; see `_Assignment._find_path`."""
+
+    costs: list[float]
+    """The cost of the path to each column."""
+
+    previous_columns: list[int | None]
+    """The column before each column on its path; None if the path leads there directly."""
+
+    visited: list[int]
+    """The columns that are cheaper to reach than the free one."""
+
+    free_column: int
+    """The nearest column to which no row is assigned."""
+
+
 class _Assignment:
     """Rows with the columns that are assigned to them, by the Hungarian method.
 
@@ -297,45 +313,53 @@ class _Assignment:
 
     def add_row(self, added_row: int) -> None:
         """Assign a column to a row. Other rows change columns where this makes the sum greater."""
-        columns = range(len(self.row_by_column))
-        # The cost of the cheapest path to each column, and the column before the last one on it:
-        # None if the path leads there from the added row directly.
-        costs = [inf] * len(columns)
-        previous_columns: list[int | None] = [None] * len(columns)
-        unvisited = set(columns)
-
-        # Extend the cheapest path until it reaches a free column.
-        row = added_row
-        column: int | None = None
-        cost_of_row = 0.0
-        while True:
-            self._budget.spend(2 * len(columns))
-            weights = self._weights[row]
-            for other in unvisited:
-                cost = cost_of_row - weights[other] - self._prices[other]
-                if cost < costs[other]:
-                    costs[other] = cost
-                    previous_columns[other] = column
-            column = min(unvisited, key=costs.__getitem__)
-            unvisited.remove(column)
-            assigned_row = self.row_by_column[column]
-            if assigned_row is None:
-                break
-            row = assigned_row
-            cost_of_row = costs[column] + self._weights[row][column] + self._prices[column]
+        paths = self._find_path(added_row)
 
         # Columns that were cheaper to reach than the free one become dearer by the difference.
-        for other in columns:
-            if other not in unvisited and other != column:
-                self._prices[other] += costs[other] - costs[column]
+        cost_of_free_column = paths.costs[paths.free_column]
+        for column in paths.visited:
+            self._prices[column] += paths.costs[column] - cost_of_free_column
 
         # Each row on the path takes the next column, and the added row the first one.
-        previous = previous_columns[column]
+        column = paths.free_column
+        previous = paths.previous_columns[column]
         while previous is not None:
             self.row_by_column[column] = self.row_by_column[previous]
             column = previous
-            previous = previous_columns[column]
+            previous = paths.previous_columns[column]
         self.row_by_column[column] = added_row
+
+    def _find_path(self, added_row: int) -> _Paths:
+        """Return the cheapest paths from a row to columns, one of which is free.
+
+        A path leads from a row to a column, from there to the row to which it is assigned, and so
+        on. It costs less if these rows have greater weights with their next columns.
+        """
+        columns = range(len(self.row_by_column))
+        costs = [inf] * len(columns)
+        previous_columns: list[int | None] = [None] * len(columns)
+        visited: list[int] = []
+        unvisited = set(columns)
+        row = added_row
+        cost_of_row = 0.0
+        while True:
+            # Go on from the row to all columns, if that is cheaper than the path there so far.
+            self._budget.spend(2 * len(columns))
+            weights = self._weights[row]
+            for column in unvisited:
+                cost = cost_of_row - weights[column] - self._prices[column]
+                if cost < costs[column]:
+                    costs[column] = cost
+                    previous_columns[column] = visited[-1] if visited else None
+
+            nearest = min(unvisited, key=costs.__getitem__)
+            assigned_row = self.row_by_column[nearest]
+            if assigned_row is None:
+                return _Paths(costs, previous_columns, visited, free_column=nearest)
+            unvisited.remove(nearest)
+            visited.append(nearest)
+            row = assigned_row
+            cost_of_row = costs[nearest] + self._weights[row][nearest] + self._prices[nearest]
 
 
 def pair_in_order(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) -> list[Pair]:
