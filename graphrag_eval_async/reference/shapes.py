@@ -65,6 +65,14 @@ def steps_with_places(group: Any, place: str) -> list[tuple[str, dict[str, Any]]
 _Order: Any = Literal["strict", "any"] | None
 Score: Any = Literal["exact", "f1", "values_f1"] | None
 
+AlternativeShape = shape(
+    "AlternativeShape",
+    "Another right output of a reference step.",
+    key("output", Any, "the expected output"),
+    key("output_media_type", str | None, "how it is compared; by default as that of the step"),
+    key("reference_query", str | None, "a query that gives the expected output"),
+)
+
 ReferenceStepShape = shape(
     "ReferenceStepShape",
     "A step that the agent is expected to execute.",
@@ -79,6 +87,7 @@ ReferenceStepShape = shape(
     key("output", Any, "the expected output"),
     key("output_media_type", str | None, "how the output is compared", examples=list(MEDIA_TYPES)),
     key("ordered", bool | None, "whether the order of SPARQL rows matters"),
+    key("alternatives", list_of(AlternativeShape) | None, "other right outputs; the best counts"),
     key(
         "required_columns", list[str] | None, "the SPARQL variables that must match; all by default"
     ),

@@ -20,7 +20,12 @@ from graphrag_eval_async.catalogue.media_types import (
     plain_type,
 )
 from graphrag_eval_async.catalogue.metrics import VALUES_F1
-from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY, STRICT_ORDER
+from graphrag_eval_async.catalogue.reference_steps import (
+    ALTERNATIVES,
+    KEYS_OF_ALTERNATIVES,
+    REFERENCE_QUERY,
+    STRICT_ORDER,
+)
 from graphrag_eval_async.errors import (
     ComparatorError,
     MalformedStep,
@@ -97,6 +102,10 @@ def check_step(
         MalformedStep: the step is invalid.
         UsageError: the user's comparator is no function.
     """
+    if step.get(ALTERNATIVES):
+        for variant in variants_of(step):
+            check_step(variant, comparators)
+        return
     name = step.get("name")
     query = step.get(REFERENCE_QUERY)
     output = step.get("output")
@@ -156,13 +165,73 @@ def prepare_step(
         UsageError: the user's comparator is no function.
     """
     compare_args = args_comparator(step)
-    if compare_args is None:
+    if step.get(ALTERNATIVES):
+        prepared = _prepare_alternatives(step, comparators)
+    elif compare_args is None:
         prepared = _prepare_output(step, comparators)
     else:
         prepared = _prepare_args(step, compare_args, comparators)
     if step.get("order") == STRICT_ORDER:
         return msgspec.structs.replace(prepared, is_strict=True)
     return prepared
+
+
+def _prepare_alternatives(
+    step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None
+) -> PreparedStep:
+    """Prepare a reference step with several right outputs, of which the best match counts.
+
+    Differences and errors are those of the best match, or of the step's own output if no output
+    matches.
+
+    Args:
+        step: the step, with a list of alternatives.
+        comparators: the user's comparators, by name of the step.
+
+    Raises:
+        MalformedStep: an alternative is invalid.
+    """
+    variants = [prepare_step(variant, comparators) for variant in variants_of(step)]
+
+    def compare(actual: ActualStep) -> Agreement:
+        """Return the agreement with the variant that agrees best, the first of equal ones."""
+        best, *others = [variant.compare(actual) for variant in variants]
+        for agreement in others:
+            if agreement.score > best.score:
+                best = agreement
+        return best
+
+    return msgspec.structs.replace(variants[0], step=step, compare=compare)
+
+
+def variants_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a step for each of the right outputs of a reference step: its own comes first.
+
+    Raises:
+        MalformedStep: its alternatives are no list, or one has other keys than
+            `KEYS_OF_ALTERNATIVES`, or none.
+    """
+    own = {key: value for key, value in step.items() if key != ALTERNATIVES}
+    alternatives = step.get(ALTERNATIVES) or []
+    if not isinstance(alternatives, list):
+        raise MalformedStep(f"{ALTERNATIVES}: must be a list")
+    variants = [own]
+    for index, alternative in enumerate(alternatives):
+        place = f"{ALTERNATIVES}[{index}]"
+        if not isinstance(alternative, Mapping) or not alternative:
+            raise MalformedStep(f"{place}: must have {', '.join(KEYS_OF_ALTERNATIVES)}")
+        unknown = [key for key in alternative if key not in KEYS_OF_ALTERNATIVES]
+        if unknown:
+            raise MalformedStep(
+                f"{place}: {unknown[0]} is not one of {', '.join(KEYS_OF_ALTERNATIVES)}"
+            )
+        # Without an output of its own, an alternative has what its query returns.
+        shared = {key: value for key, value in own.items() if key not in KEYS_OF_ALTERNATIVES}
+        media_type = own.get("output_media_type")
+        if media_type is not None:
+            shared["output_media_type"] = media_type
+        variants.append({**shared, **alternative})
+    return variants
 
 
 def _prepare_args(
