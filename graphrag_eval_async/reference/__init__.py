@@ -205,6 +205,7 @@ def misnamed_steps(
     Returns:
         None if all is well.
     """
+    # The reference steps that no agent executed, with the names under which they would be accepted.
     actual_names = {plain_name(name) for names, _ in seen.values() for name in names}
     accepted_by_unseen_step: dict[str, frozenset[str]] = {}
     for step_name in sorted(reference.step_names):
@@ -214,6 +215,7 @@ def misnamed_steps(
     if not accepted_by_unseen_step:
         return None
 
+    # Those that an answered question expects, in templates in which agents use other tools.
     reference_names = {UNNAMED, *map(plain_name, reference.step_names)}
     tools: set[str] = set()
     alias_targets: dict[str, str] = {}

@@ -147,6 +147,7 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
             **question.limits,
             "tags": dict(question.tags) or None,
         }
+        # A key without a value is left out.
         present_keys = {key: value for key, value in optional_keys.items() if value is not None}
         questions_by_template[question.template_id].append(
             {"id": question.id, "question_text": question.text, **present_keys}

@@ -52,10 +52,10 @@ def recall_at_k(
 def average_precision(
     relevant_docs: Iterable[Hashable], retrieved_docs: Iterable[Hashable]
 ) -> float:
-    """Return the sum of precisions at the ranks of relevant documents, over the number of relevant
-    ones.
+    """Return the average precision of retrieved documents, in order of rank, from 0 to 1.
 
-    From 0 to 1. A document retrieved again takes up a rank and is not a hit. Formula:
+    It is the sum of the precisions at the ranks of relevant documents, over the number of relevant
+    documents. A document retrieved again takes up a rank and is not a hit. Formula:
     https://en.wikipedia.org/wiki/Evaluation_measures_(information_retrieval)#Average_precision
 
     The worked example of the published description divides by the number of hits instead: for

@@ -365,7 +365,48 @@ PRINTED: dict[str, str] = {
     ),
     "pyoxigraph-rows": "\n".join(
         [
-            "[['<http://e.org/film/1>', '\"Metropolis\"', '\"153\"^^<http://www.w3.org/2001/XMLSchema#integer>'], ['<http://e.org/film/2>', '\"M, a city\"', 'None']]",
+            "[['<http://e.org/film/2>', '\"M, a city\"', 'None'], ['<http://e.org/film/1>', '\"Metropolis\"', '\"153\"^^<http://www.w3.org/2001/XMLSchema#integer>']]",
+        ]
+    ),
+    "pandas-html": "\n".join(
+        [
+            '<table border="1" class="dataframe">',
+            "  <thead>",
+            '    <tr style="text-align: right;">',
+            "      <th></th>",
+            "      <th>film</th>",
+            "      <th>title</th>",
+            "      <th>minutes</th>",
+            "    </tr>",
+            "  </thead>",
+            "  <tbody>",
+            "    <tr>",
+            "      <th>0</th>",
+            "      <td>http://e.org/film/1</td>",
+            "      <td>Metropolis</td>",
+            "      <td>153.0</td>",
+            "    </tr>",
+            "    <tr>",
+            "      <th>1</th>",
+            "      <td>http://e.org/film/2</td>",
+            "      <td>M, a city</td>",
+            "      <td>NaN</td>",
+            "    </tr>",
+            "  </tbody>",
+            "</table>",
+        ]
+    ),
+    "tabulate-html": "\n".join(
+        [
+            "<table>",
+            "<thead>",
+            '<tr><th>film               </th><th>title     </th><th style="text-align: right;">  minutes</th></tr>',
+            "</thead>",
+            "<tbody>",
+            '<tr><td>http://e.org/film/1</td><td>Metropolis</td><td style="text-align: right;">      153</td></tr>',
+            '<tr><td>http://e.org/film/2</td><td>M, a city </td><td style="text-align: right;">         </td></tr>',
+            "</tbody>",
+            "</table>",
         ]
     ),
 }

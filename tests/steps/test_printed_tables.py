@@ -62,6 +62,12 @@ WRITTEN: dict[str, str] = {
             {"?film": f"{IRI}2", "?title": '"M, a city"'},
         ]
     ),
+    "html-virtuoso": '<table class="sparql" border="1">\n  <tr>\n    <th>film</th>\n'
+    "    <th>title</th>\n    <th>minutes</th>\n  </tr>\n  <tr>\n"
+    f'    <td><a href="{IRI}1">{IRI}1</a></td>\n    <td><pre>Metropolis</pre></td>\n'
+    "    <td><pre>153</pre></td>\n  </tr>\n  <tr>\n"
+    f'    <td><a href="{IRI}2">{IRI}2</a></td>\n    <td>M&#44; a city</td>\n    <td></td>\n'
+    "  </tr>\n</table>",
     "a-tuple-a-line": "\n".join(str(tuple(row)) for row in ROWS),
     "a-dict-a-line": "\n".join(str(dict(zip(NAMES, row, strict=True))) for row in ROWS),
     "csv-empty-quotes": CSV_TEXT.replace('city",', 'city",""'),

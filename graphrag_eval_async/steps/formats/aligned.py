@@ -14,6 +14,7 @@ from graphrag_eval_async.steps.formats.table import (
     Table,
     column_name,
     document_of_rows,
+    without_row_numbers,
 )
 from graphrag_eval_async.steps.formats.terms import untyped_term
 
@@ -79,14 +80,11 @@ def read_aligned(text: str) -> Table:
     names = [column_name(name) for name in _cells(lines.header, starts)]
     rows = [_cells(line, starts) for line in lines.rows]
 
-    is_numbered = names[0] == ""
-    if is_numbered:
-        numbers = [row[0] for row in rows]
-        names = names[1:]
-        rows = [row[1:] for row in rows]
     for row in rows:
-        check_all_rows_shown(row)
-    if is_numbered and numbers != [str(number) for number in range(len(rows))]:
+        # Without the number of the row, if the first column has them.
+        check_all_rows_shown(row[1:] if names[0] == "" else row)
+    names, rows = without_row_numbers(names, rows)
+    if names[0] == "":
         raise MalformedStep("aligned by blanks: a column has no name")
     if not _NO_NAMES.isdisjoint(names):
         raise AmbiguousStep("the table is shortened: some columns are not shown, or have no name")

@@ -16,6 +16,7 @@ from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.aligned import read_aligned, seems_aligned
 from graphrag_eval_async.steps.formats.delimited import is_tsv, read_csv, read_tsv
 from graphrag_eval_async.steps.formats.envelopes import open_envelopes
+from graphrag_eval_async.steps.formats.html_tables import has_html_table, read_html_table
 from graphrag_eval_async.steps.formats.json_tables import is_table, read_json_table
 from graphrag_eval_async.steps.formats.pipes import has_pipes, read_pipes
 from graphrag_eval_async.steps.formats.prose import split_after_xml
@@ -122,8 +123,7 @@ def _read_text(text: str, media_type: str | None) -> Table:
     if not text:
         raise MalformedStep("neither SPARQL results nor a table")
     if text.lstrip()[:1] == "<" and not is_tsv(text):
-        xml, note = split_after_xml(text)
-        return Table(read_xml(xml), typed=True, unread=note)
+        return _read_markup(text)
     if has_pipes(text):
         return read_pipes(text)
     if media_type != CSV and seems_aligned(text):
@@ -140,6 +140,19 @@ def _read_text(text: str, media_type: str | None) -> Table:
             if media_type != CSV:
                 raise
     return read_csv(text, is_declared=media_type == CSV)
+
+
+def _read_markup(text: str) -> Table:
+    """Read a table of HTML, or SPARQL results in XML above a note.
+
+    Raises:
+        MalformedStep: it is neither.
+        AmbiguousStep: there are several tables of HTML.
+    """
+    if has_html_table(text):
+        return read_html_table(text)
+    xml, note = split_after_xml(text)
+    return Table(read_xml(xml), typed=True, unread=note)
 
 
 def describe_ambiguity(output: Any, media_type: str | None) -> str | None:

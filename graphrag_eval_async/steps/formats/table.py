@@ -50,6 +50,21 @@ def column_name(header: str) -> str:
     return name
 
 
+def without_row_numbers(
+    names: list[str], rows: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the names and the rows of a table without a first column of numbers from 0.
+
+    Such a column has no name: pandas writes the numbers of rows so. A table without it is returned
+    unchanged.
+    """
+    if not names or names[0] != "":
+        return names, rows
+    if [row[:1] for row in rows] != [[str(number)] for number in range(len(rows))]:
+        return names, rows
+    return names[1:], [row[1:] for row in rows]
+
+
 def answer(boolean: bool) -> Document:
     """Return the answer to ASK."""
     return {"head": {}, "boolean": boolean}
