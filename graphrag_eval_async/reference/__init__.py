@@ -412,10 +412,27 @@ def _read(
     try:
         return _read_file_or_dicts(reference, comparators)
     except ReferenceDataError as error:
-        if not _holds_responses(reference):
+        advice = _advice_on_other_file(reference)
+        if advice is None:
             raise
-        problem = "holds responses or results; give the reference set first, then the responses"
-        raise ReferenceDataError([problem], error.source) from None
+        raise ReferenceDataError([advice], error.source) from None
+
+
+def _advice_on_other_file(reference: str | os.PathLike[str] | Templates) -> str | None:
+    """Return what to do with something that users often pass in place of a reference set.
+
+    None if it holds neither responses nor the questions of a benchmark that is known.
+    """
+    if _holds_responses(reference):
+        return "holds responses or results; give the reference set first, then the responses"
+    if isinstance(reference, str | os.PathLike):
+        # It imports the readers of benchmarks, which take long.
+        from graphrag_eval_async.reference.benchmarks.recognition import recognize_file
+
+        recognized = recognize_file(os.fspath(reference))
+        if recognized is not None:
+            return recognized.message
+    return None
 
 
 def _read_file_or_dicts(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from inspect import iscoroutinefunction
 from numbers import Real
+from operator import attrgetter
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -194,12 +195,22 @@ def _prepare_alternatives(
     variants = [prepare_step(variant, comparators) for variant in variants_of(step)]
 
     def compare(actual: ActualStep) -> Agreement:
-        """Return the agreement with the variant that agrees best, the first of equal ones."""
-        best, *others = [variant.compare(actual) for variant in variants]
-        for agreement in others:
-            if agreement.score > best.score:
-                best = agreement
-        return best
+        """Return the agreement with the variant that agrees best, the first of equal ones.
+
+        Raises:
+            MalformedStep: no variant can be compared with the actual step.
+        """
+        agreements = []
+        errors = []
+        for variant in variants:
+            try:
+                agreements.append(variant.compare(actual))
+            except MalformedStep as error:
+                # The output may be of the kind of another variant.
+                errors.append(error)
+        if not agreements:
+            raise errors[0]
+        return max(agreements, key=attrgetter("score"))
 
     return msgspec.structs.replace(variants[0], step=step, compare=compare)
 

@@ -220,7 +220,7 @@ def test_wrong_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
         (QALD, {"language": "en"}, "language: only"),
         (QALD, {"format": "csv"}, "format: expected"),
         (QALD, {"format": "qald", "score": "f2"}, "score: expected"),
-        (QALD, {}, "with convert --from"),
+        (QALD, {}, "looks like QALD; to read it: .* convert --from qald"),
         (packed, {"format": "qald"}, "unpack it first"),
     ]
     for path, options, message in wrong:
