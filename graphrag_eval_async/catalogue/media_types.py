@@ -9,6 +9,9 @@ XML = "application/sparql-results+xml"
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
 
+CYPHER_RESULTS = "application/vnd.neo4j.query"
+"""Media type of the results of Cypher queries, as Neo4j's Query API returns them."""
+
 TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
 """Media types of the results of queries."""
 

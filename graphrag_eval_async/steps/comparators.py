@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.catalogue.media_types import (
+    CYPHER_RESULTS,
     GRAPHS,
     MEDIA_TYPES,
     SPARQL_RESULTS,
@@ -36,6 +37,7 @@ from graphrag_eval_async.steps.formats.results import are_plain
 from graphrag_eval_async.steps.graphs.comparison import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
+from graphrag_eval_async.steps.queries import is_cypher_step
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.tables.comparison import check_required
 from graphrag_eval_async.steps.tables.step import SparqlStep
@@ -79,7 +81,12 @@ def check_step(
     )
     own, required = comparators and name in comparators, step.get("required_columns") or ()
     # In names with escapes, the form may not be seen.
-    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+    if (
+        isinstance(query, str)
+        and form_of(query) not in FORMS
+        and "\\" not in query
+        and not is_cypher_step(step)
+    ):
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
         )
@@ -159,8 +166,7 @@ def _prepared(
         )
     as_values = step.get("score") == VALUES_F1
     if needs_execution(step):
-        is_graph = form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS
-        _is_partial(step, GRAPHS[0] if is_graph else SPARQL_RESULTS)
+        _is_partial(step, _media_type_of_results(step))
         return PreparedStep(step, accepted_names(name), _not_fetched, as_values=as_values)
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
@@ -179,6 +185,15 @@ def _prepared(
         )
     build = json_comparator if media_type == "application/json" else same_output_comparator
     return PreparedStep(step, names, COMPARATORS.get(name, build)(step))
+
+
+def _media_type_of_results(step: Mapping[str, Any]) -> str:
+    """Return a media type that results of the `reference_query` of a step can have."""
+    if is_cypher_step(step):
+        return CYPHER_RESULTS
+    if form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS:
+        return GRAPHS[0]
+    return SPARQL_RESULTS
 
 
 def _is_partial(step: Mapping[str, Any], media_type: str | None) -> bool:
