@@ -26,7 +26,7 @@ GRAPHS = (
 )
 """Media types of RDF graphs and datasets."""
 
-MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
+MEDIA_TYPES = (*TABLES, CYPHER_RESULTS, "application/json", *GRAPHS, "text/uri", "text/plain")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 

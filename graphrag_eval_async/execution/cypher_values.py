@@ -156,7 +156,8 @@ def _relationship_by_driver(relationship: neo4j.graph.Relationship) -> TypedValu
 def typed_by_ladybug(value: object) -> TypedValue:
     """Return a value of Ladybug as typed results have it.
 
-    Ladybug returns nodes, relationships and paths as dicts with keys that begin with `_`.
+    Ladybug returns nodes, relationships and paths as dicts with keys that begin with `_`, and
+    internal identifiers as dicts, too.
 
     Raises:
         TypeError: typed results have no such type.
@@ -179,6 +180,8 @@ def typed_by_ladybug(value: object) -> TypedValue:
             labels=[value["_LABEL"]],
             properties=_ladybug_properties(value),
         )
+    if value.keys() == {"offset", "table"}:
+        return _typed("String", _ladybug_id(value))
     return _typed_plain(value, typed_by_ladybug)
 
 
@@ -327,8 +330,8 @@ def _typed_date_time(value: datetime | neo4j.time.DateTime) -> TypedValue:
     if value.tzinfo is None:
         return _typed("LocalDateTime", text)
     text += _offset_text(value.utcoffset())
-    # pytz calls the name of a zone `zone`, and zoneinfo `key`; zones of an offset have no name.
-    zone = getattr(value.tzinfo, "zone", None) or getattr(value.tzinfo, "key", None)
+    # The driver's time zones are those of pytz. A zone that is only an offset has no name.
+    zone = getattr(value.tzinfo, "zone", None)
     if zone is None:
         return _typed("OffsetDateTime", text)
     return _typed("ZonedDateTime", f"{text}[{zone}]")

@@ -4,6 +4,7 @@ tokens without running it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString", "cypher", "cypher_query")
 """The arguments of a step that may hold its query; the first that holds text counts."""
+
+PARAMETER_KEYS = ("params", "parameters")
+"""The arguments of a step that may hold the values of parameters of a Cypher query."""
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
@@ -38,6 +42,32 @@ def query_of(step: Mapping[str, Any]) -> str | None:
                 if isinstance(text := place.get(key), str) and text.strip():
                     return text
     return None
+
+
+def parameters_of(step: Mapping[str, Any]) -> str:
+    """Return the values of the parameters of the query that a step carries, as a JSON object.
+
+    They are an argument of the step, as a dict or as JSON text.
+    """
+    args = step.get("args")
+    if not isinstance(args, Mapping):
+        return "{}"
+    for key in PARAMETER_KEYS:
+        parameters = args.get(key)
+        if isinstance(parameters, str):
+            parameters = _decoded(parameters)
+        if isinstance(parameters, Mapping):
+            # Values that JSON does not have, such as dates of Python, become text.
+            return json.dumps(parameters, sort_keys=True, skipkeys=True, default=str)
+    return "{}"
+
+
+def _decoded(text: str) -> Any:
+    """Return the value of JSON text; None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_cypher_step(step: Mapping[str, Any]) -> bool:

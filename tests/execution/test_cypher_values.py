@@ -7,7 +7,6 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -69,7 +68,7 @@ FROM_DRIVER = PLAIN | {
         "2020-01-02T03:04:05+02:00",
     ),
     "date and time in a zone": (
-        DateTime(2020, 7, 2, 3, 4, 5, 0, ZoneInfo("Europe/Oslo")),
+        pytz.timezone("Europe/Oslo").localize(DateTime(2020, 7, 2, 3, 4, 5, 0)),
         "ZonedDateTime",
         "2020-07-02T03:04:05+02:00[Europe/Oslo]",
     ),
