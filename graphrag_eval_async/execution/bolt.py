@@ -171,8 +171,9 @@ class BoltDatabase:
             raise self._failure(error) from None
         finally:
             if not is_finished:
-                # Closes the connection at once, without waiting for the rest of the result.
+                # This closes the connection at once, without waiting for the rest of the result.
                 session.cancel()
+                await session.close()
         return text
 
     async def _fetch(self, session: neo4j.AsyncSession, query: Query, seconds: float) -> str:
