@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.execution.support import results_of
 from tests.metrics.support import Judge
 from tests.support.bolt_server import BoltQuery, BoltServer, Reply, Structure
 from tests.support.deadlines import until
+from tests.support.ports import free_port
 from tests.support.virtual_time import now, without_waiting
 
 PASSWORD = "s3cret-word"  # noqa: S105
@@ -215,17 +215,9 @@ async def test_a_lost_connection_is_tried_again(count: int, score: int | None) -
         assert error_of(result).startswith("unavailable: actual_steps[0]: it cannot be reached: ")
 
 
-def unused_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @without_waiting
 async def test_a_database_that_is_down_ends_the_run() -> None:
-    address = f"bolt://127.0.0.1:{unused_port()}"
+    address = f"bolt://127.0.0.1:{free_port()}"
     expected = r"execute\.database: bolt.*: it cannot be reached: Connection refused"
     with pytest.raises(ExecutionUnavailable, match=expected):
         await results_of([queried(RIGHT)] * 3, {"execute": {"database": address}}, asks())
