@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import aclosing
 from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 import yaml
 
 from graphrag_eval_async import (
@@ -21,9 +22,6 @@ from tests.cli.judged import KEY, serving
 from tests.support.cases import each
 from tests.support.example_server import endpoint
 from tests.support.shell import Shell
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -41,6 +39,9 @@ SCRIPTS = {
 
 WITH_FRAMEWORKS = {"agents_processor.py": 6, "langchain_handler.py": 6}
 """Those that need the extra `examples`; they run in `tests/traces/frameworks`."""
+
+WITH_LADYBUG = "execute_cypher.py"
+"""It needs the extra `cypher`."""
 
 WITH_OPENAI = "openai_judge.py"
 
@@ -110,6 +111,7 @@ def test_scripts_run(capfd: pytest.CaptureFixture[str]) -> None:
         *SCRIPTS,
         *WITH_FRAMEWORKS,
         SERVER,
+        WITH_LADYBUG,
         WITH_OPENAI,
         WITH_REDIS,
     }
@@ -163,3 +165,18 @@ async def test_the_server_answers_as_endpoints_do() -> None:
             async with aclosing(http_agent(url, **options)) as agent:
                 response = await agent(next(iter(reference)))
             assert response["error"] == f'HTTP 400: {{"error":"{error}"}}'
+
+
+def test_cypher_is_run(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ladybug", reason="needs the extra cypher")
+    run_path(str(EXAMPLES / WITH_LADYBUG), run_name="__main__")
+    out, err = capfd.readouterr()
+    assert (out.splitlines(), err) == (
+        [
+            "right 1.0 none",
+            "wrong 0.0 wrong_query_result",
+            "invalid 0.0 query_invalid",
+            "refused 0.0 step_error",
+        ],
+        "",
+    )

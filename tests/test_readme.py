@@ -222,7 +222,7 @@ def test_commands_that_need_judges(
 
 @each("text", [text for text in YAML if text not in WORKFLOWS])
 def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY", "GRAPH_TOKEN"):
+    for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY", "GRAPH_TOKEN", "NEO4J_PASSWORD"):
         monkeypatch.setenv(name, KEY)
     path = tmp_path / "file.yaml"
     path.write_text(text)

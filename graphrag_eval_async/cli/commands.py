@@ -32,12 +32,12 @@ COMMANDS = {
     "init": Command(
         "init:run",
         "init films",
-        "folder questions",
+        "folder questions cypher",
         """Create a folder to start from.
 
         The folder holds a small reference set, responses, a configuration of judges, and a harness
-        that runs an agent. With --questions, the reference set holds your questions. Overwrites
-        nothing.""",
+        that runs an agent. With --cypher, they query a small graph in Cypher. With --questions, the
+        reference set holds your questions. Overwrites nothing.""",
     ),
     "evaluate": Command(
         "evaluate:run",

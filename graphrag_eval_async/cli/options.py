@@ -133,6 +133,8 @@ Input
     Declare that the labelled results were chosen at random, but not by sample-for-labels.
   -i, --input FILE! : cli.files:file_path
     Answers: TSV with the columns Question, Reference answer and Actual answer.
+  --cypher
+    Write an example with Cypher, and a graph in a file. Needs the extra cypher.
   --questions FILE : cli.files:file_path
     Your questions: CSV or TSV with the columns question, answer, query and tags; or responses,
     JSONL.

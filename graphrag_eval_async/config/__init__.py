@@ -25,4 +25,5 @@ from graphrag_eval_async.config.model import ExecuteConfig as ExecuteConfig
 from graphrag_eval_async.config.model import OutputConfig as OutputConfig
 from graphrag_eval_async.config.model import RagasMetricConfig as RagasMetricConfig
 from graphrag_eval_async.config.model import StepsConfig as StepsConfig
+from graphrag_eval_async.config.secrecy import as_written as as_written
 from graphrag_eval_async.config.secrecy import secrets as secrets

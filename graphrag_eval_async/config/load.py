@@ -33,6 +33,7 @@ from graphrag_eval_async.config.metric_keys import (
     outputs_of_users,
 )
 from graphrag_eval_async.config.model import (
+    LADYBUG_SUFFIX,
     AnswerMatchConfig,
     Config,
     ExecuteConfig,
@@ -46,7 +47,12 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config.in_code import CodeMetric
 
 GRAPH_SUFFIXES = (".ttl", ".nt", ".nq", ".trig", ".rdf", ".jsonld", ".n3")
-"""Suffixes of the files that `execute.graph` may name."""
+"""Suffixes of the RDF files that `execute.graph` may name."""
+
+BOLT_SCHEMES = ("bolt", "neo4j", "bolt+s", "neo4j+s", "bolt+ssc", "neo4j+ssc")
+"""How addresses of databases begin: with TLS after +s, and without checking the certificate after
++ssc.
+"""
 
 Problem = Callable[[str, str], Any]
 
@@ -327,31 +333,71 @@ def _check_model(key: str, model: ModelConfig, problem: Problem) -> None:
 
 def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
     """Report what is wrong with where queries are run."""
-    if (execute.endpoint is None) == (execute.graph is None):
-        problem("execute", "expected either endpoint or graph")
+    sources = [execute.endpoint, execute.graph, execute.database]
+    if sum(source is not None for source in sources) != 1:
+        problem("execute", "expected one of endpoint, graph and database")
     if execute.endpoint is not None:
         wrong = wrong_with_url(execute.endpoint)
         if wrong is not None:
             problem("execute.endpoint", wrong.replace("belongs in api_key", "belongs in headers"))
     if execute.graph is not None:
         _check_graph(execute, execute.graph, problem)
+    if execute.database is not None:
+        _check_database(execute, execute.database, problem)
+    elif execute.database_name is not None:
+        problem("execute.database_name", "is only for a database")
     if (execute.username is None) != (execute.password is None):
         problem("execute", "expected username and password, or neither")
+    _check_prefixes(execute, problem)
+
+
+def _check_prefixes(execute: ExecuteConfig, problem: Problem) -> None:
+    """Report prefixes that are none, and prefixes for Cypher."""
+    if execute.runs_cypher and execute.prefixes:
+        problem("execute.prefixes", "is for SPARQL, and Cypher has no prefixes")
     for prefix, iri in execute.prefixes.items():
         if not _PREFIX.fullmatch(prefix) or not _IRI.fullmatch(iri):
             key = join("execute.prefixes", prefix)
             problem(key, "expected a prefix without its colon, and an absolute IRI")
 
 
+def _check_database(execute: ExecuteConfig, address: str, problem: Problem) -> None:
+    """Report an address that is none, and what only an endpoint has."""
+    wrong = _wrong_with_bolt_address(address)
+    if wrong is not None:
+        problem("execute.database", wrong)
+    for name in ("headers", "allow_from", "allow_service"):
+        if getattr(execute, name):
+            problem(f"execute.{name}", "is for an endpoint, not for a database")
+
+
 def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
     """Report a file that is none, and what only an endpoint has."""
-    if os.path.splitext(path)[1].lower() not in GRAPH_SUFFIXES:
-        problem("execute.graph", f"expected a file that ends in {', '.join(GRAPH_SUFFIXES)}")
+    suffixes = [*GRAPH_SUFFIXES, LADYBUG_SUFFIX]
+    if os.path.splitext(path)[1].lower() not in suffixes:
+        problem("execute.graph", f"expected a file that ends in {', '.join(suffixes)}")
     elif not os.path.isfile(path):
         problem("execute.graph", "there is no such file")
     for name in ("headers", "username", "password", "allow_from", "allow_service"):
         if getattr(execute, name):
             problem(f"execute.{name}", "is for an endpoint, not for a graph")
+
+
+def _wrong_with_bolt_address(text: str) -> str | None:
+    """Return why a text cannot be the address of a database, without quoting it; None if it can."""
+    try:
+        parts = urlsplit(text)
+        has_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # The port is no number.
+        has_place = False
+    if not has_place or parts.scheme not in BOLT_SCHEMES or not text.isprintable() or " " in text:
+        return f"expected an address that begins with {', '.join(BOLT_SCHEMES)} and ://"
+    if "@" in parts.netloc:
+        return "may hold no user and no password; they belong in username and password"
+    if parts.path.strip("/") or "?" in text or "#" in text:
+        return "may hold no path and no query; the database belongs in database_name"
+    return None
 
 
 def _check_needs(config: Config, alternatives: Mapping[str, str], problem: Problem) -> None:

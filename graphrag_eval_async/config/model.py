@@ -21,6 +21,9 @@ from graphrag_eval_async.records.question import Matching  # noqa: TC001  (its m
 
 T = TypeVar("T", bound=Section)
 
+LADYBUG_SUFFIX = ".lbug"
+"""Suffix of the files of Ladybug."""
+
 Input: TypeAlias = Literal[
     "question", "reference_answer", "reference_steps", "actual_answer", "actual_steps"
 ]
@@ -49,7 +52,10 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
 
 class ExecuteConfig(Section, frozen=True, kw_only=True):
-    """Where reference queries and the agent's queries are run. Needs the extra `execute`.
+    """Where reference queries and the agent's queries are run.
+
+    SPARQL is run on an `endpoint` or on a `graph` in a file, and needs the extra `execute`. Cypher
+    is run on a `database` or on a `graph` of Ladybug, and needs the extra `cypher`.
 
     Only the last 50 queries of a response are run. After four timeouts, no more queries of that
     response are run. Queries of more than 100,000 characters are refused.
@@ -65,14 +71,22 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     before and after the second and third attempt, the agent's query is at fault. In all other
     cases, the endpoint is.
 
+    A Cypher query is at fault if the database says so, or if it takes more than `timeout_sec` while
+    the database answers ``RETURN 1``. After a lost connection or a passing failure of the database,
+    it is tried again, up to three times in all.
+
     Attributes:
         endpoint: address of a SPARQL 1.1 endpoint that answers queries.
         graph: path of an RDF file, in place of an endpoint: .ttl, .nt, .nq, .trig, .rdf, .jsonld or
-            .n3.
+            .n3; or of a Ladybug database: .lbug.
+        database: address of a database for Cypher that speaks Bolt, such as Neo4j, Memgraph or
+            Neptune. It begins with bolt:// or neo4j://, bolt+s:// or neo4j+s:// for TLS, or
+            bolt+ssc:// or neo4j+ssc:// for TLS with a certificate that is not checked.
+        database_name: name of the database on that server, if it is not the default one.
         prefixes: prefixes that queries need not declare, with their IRIs. Prefixes in the file of
             `graph` are known, too.
         headers: HTTP headers to add to each request to the endpoint.
-        username: user for HTTP basic authentication at the endpoint.
+        username: user for HTTP basic authentication at the endpoint, or for the database.
         password: password of that user.
         actual: whether to run the agent's queries. If false, the outputs in the response are
             compared.
@@ -93,6 +107,8 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
 
     endpoint: Text | None = None
     graph: Text | None = None
+    database: Text | None = None
+    database_name: Text | None = None
     prefixes: dict[str, str] = field(default_factory=dict)
     headers: Headers = field(default_factory=dict)
     username: Text | None = None
@@ -106,6 +122,16 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     max_bytes: Count = 16 << 20
     max_memory_bytes: Count = 1 << 30
     max_in_flight: Count = 4
+
+    @property
+    def runs_cypher(self) -> bool:
+        """Whether queries are in Cypher; otherwise, they are in SPARQL."""
+        return self.database is not None or is_ladybug(self.graph)
+
+
+def is_ladybug(graph: str | None) -> bool:
+    """Return whether a path is that of a Ladybug database."""
+    return graph is not None and graph.lower().endswith(LADYBUG_SUFFIX)
 
 
 class AnswerMatchConfig(Section, frozen=True, kw_only=True):

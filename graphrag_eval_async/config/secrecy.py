@@ -58,7 +58,7 @@ def as_written(text: str) -> str:
 def masked(name: str, value: Any) -> Any:
     """The value at a key of the configuration, to be shown: without what may be secret."""
     written = value.written if isinstance(value, FromEnvironment) else value
-    is_address = name in {"base_url", "endpoint"} and isinstance(written, str)
+    is_address = name in {"base_url", "endpoint", "database"} and isinstance(written, str)
     if value is not None and (
         name in {"api_key", "password"} or (is_address and {*"@?#"} & {*written})
     ):

@@ -185,8 +185,12 @@ class Evaluator:
         # Check that the reference set has what the metrics and the steps need.
         if rules.match is not None:
             check_matches(self.reference, rules.match, rules.tolerance)
-        if self._executing is None or self._executing.config is None:
-            check_outputs(self.reference)
+        execute = None if self._executing is None else self._executing.config
+        check_outputs(
+            self.reference,
+            runs_sparql=execute is not None and not execute.runs_cypher,
+            runs_cypher=execute is not None and execute.runs_cypher,
+        )
 
     async def evaluate(
         self, response: Mapping[str, Any] | bytes | str, *, sample: int = 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
-from graphrag_eval_async.config import secrets
+from graphrag_eval_async.config import as_written, secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import Answer, Kind, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import httpx
 
     from graphrag_eval_async.config import ExecuteConfig
+    from graphrag_eval_async.execution.outcomes import Query
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
@@ -128,7 +129,7 @@ class Connections:
         import httpx
 
         try:
-            address = httpx.URL(url).copy_merge_params(params or {})
+            address = httpx.URL(str(url)).copy_merge_params(params or {})
             async with asyncio.timeout(seconds):
                 for _ in range(MAX_REDIRECTS + 1):
                     request = self._client.build_request(method, address, **content)
@@ -202,7 +203,7 @@ class Endpoint:
     def __init__(self, config: ExecuteConfig) -> None:
         assert config.endpoint is not None  # noqa: S101
         self._config = config
-        self._url = str(config.endpoint)
+        self._url = config.endpoint
         hidden = secrets(config)
         if config.username is not None:
             hidden.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
@@ -221,10 +222,10 @@ class Endpoint:
             await self._within(PROBE, SPARQL_RESULTS)
         except QueryFailed as error:
             if error.kind != "invalid":  # It may know no ASK.
-                where = f"execute.endpoint: {shown_address(self._config)}"
+                where = f"execute.endpoint: {as_written(self._url)}"
                 raise ExecutionUnavailable(f"{where}: {error.message}") from None
 
-    async def run(self, query: str, *, of_agent: bool = False) -> Answer:
+    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:
         """Run a query, and return what it returns.
 
         Args:
@@ -236,9 +237,9 @@ class Endpoint:
             QueryFailed: it has no answer, or only a part of it came.
         """
         started_at = now()
-        is_graph = form_of(query) in GRAPH_FORMS
+        is_graph = form_of(query.text) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
-        body = await self._within(self._prologue + query, accept, of_agent=of_agent)
+        body = await self._within(self._prologue + query.text, accept, of_agent=of_agent)
 
         read = _read_graph_in if is_graph else _read_table_in
         try:
@@ -500,10 +501,3 @@ def _read_whole_json(text: str) -> dict[str, Any]:
         raise _CutOff(stripped)
     document: dict[str, Any] = decoded.value
     return document
-
-
-def shown_address(config: ExecuteConfig) -> str:
-    """Return the address of the endpoint, with the names of environment variables instead of
-    their values.
-    """
-    return str(getattr(config.endpoint, "written", config.endpoint))

@@ -11,7 +11,12 @@ import msgspec
 from graphrag_eval_async.catalogue.media_types import GRAPHS, TABLES
 from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
 from graphrag_eval_async.errors import in_utf8
-from graphrag_eval_async.steps.queries import QUERY_KEYS, query_of
+from graphrag_eval_async.steps.queries import (
+    QUERY_KEYS,
+    is_cypher_step,
+    parameters_of,
+    query_of,
+)
 from graphrag_eval_async.steps.tokens import (
     FORMS,
     GRAPH_FORMS,
@@ -25,8 +30,11 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps import PreparedStep
 
-MAX_QUERIES = 50  # Maximum queries of one response that are run or parsed: the last ones.
-MAX_MESSAGE = 500  # Maximum characters kept of an error's text, which may quote the query.
+MAX_QUERIES = 50
+"""Maximum number of queries of one response that are run or parsed: the last ones."""
+
+MAX_MESSAGE = 500
+"""Maximum number of characters kept of an error's text, which may quote the query."""
 
 Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavailable"]
 """How a query failed: "invalid", it does not parse; "refused", it could fetch or change things;
@@ -34,13 +42,29 @@ Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavaila
 is not its fault.
 """
 
-# The indices of the group of a reference step, and of the step in it.
 Place: TypeAlias = tuple[int, int]
+"""The indices of the group of a reference step, and of the step in it."""
+
+
+class Query(NamedTuple):
+    """A query to run.
+
+    Attributes:
+        text: the query.
+        parameters: the values of its parameters, as a JSON object. Only Cypher has parameters.
+    """
+
+    text: str
+    parameters: str = "{}"
 
 
 class Answer(NamedTuple):
-    """What a query returned: SPARQL results or a graph as text, its media type, and when, in
-    UTC.
+    """What a query returned.
+
+    Attributes:
+        output: its results or a graph, as text.
+        media_type: the media type of the text.
+        at: when the query was sent, in UTC.
     """
 
     output: str
@@ -56,13 +80,24 @@ class QueryFailed(Exception):  # noqa: N818
         kind: Kind,
         message: str,
         *,
-        wait: float | None = None,  # Seconds before another attempt; None if that cannot succeed.
-        is_suspect: bool = False,  # The endpoint fails as if the query took too long for it.
-        is_slow: bool = False,  # It took all the time it may take.
+        wait: float | None = None,
+        is_suspect: bool = False,
+        is_slow: bool = False,
     ) -> None:
+        """Describe the failure.
+
+        Args:
+            kind: how the query failed.
+            message: why, for people; cut after `MAX_MESSAGE` characters.
+            wait: seconds to wait before another attempt; None if that cannot succeed.
+            is_suspect: whether the server failed as if the query took too long for it.
+            is_slow: whether the query took all the time that it may take.
+        """
         self.kind: Kind = kind
         self.message = in_utf8(message[:MAX_MESSAGE])
-        self.wait, self.is_suspect, self.is_slow = wait, is_suspect, is_slow
+        self.wait = wait
+        self.is_suspect = is_suspect
+        self.is_slow = is_slow
         super().__init__(f"{kind}: {self.message}")
 
 
@@ -78,77 +113,120 @@ def now() -> str:
 
 
 def reference_queries(
-    groups: Sequence[Sequence[PreparedStep]], *, replace: bool = True
-) -> dict[Place, str]:
-    """Return the queries that give expected outputs; without `replace`, only of steps that have
-    none.
+    groups: Sequence[Sequence[PreparedStep]], *, is_cypher: bool, replace: bool = True
+) -> dict[Place, Query]:
+    """Return the queries in one language that give expected outputs, by place of their step.
+
+    Args:
+        groups: the groups of reference steps of a question.
+        is_cypher: whether to return queries in Cypher; otherwise, those in SPARQL.
+        replace: whether to include steps that have an output already.
     """
-    return {
-        (group_index, index): query
-        for group_index, group in enumerate(groups)
-        for index, step in enumerate(group)
-        if (query := _query_to_run(step.step)) is not None
-        and (replace or step.step.get("output") is None)
-    }
+    queries: dict[Place, Query] = {}
+    for group_index, group in enumerate(groups):
+        for index, prepared in enumerate(group):
+            step = prepared.step
+            if step.get("output") is not None and not replace:
+                continue
+            text = _cypher_to_run(step) if is_cypher else _sparql_to_run(step)
+            if text is not None:
+                queries[group_index, index] = Query(text, parameters_of(step))
+    return queries
+
+
+def _sparql_to_run(step: Mapping[str, Any]) -> str | None:
+    """Return the SPARQL query that gives the output of a reference step; None if there is none.
+
+    It is the `reference_query`, or the query in the arguments if that has the form of queries that
+    return such an output.
+    """
+    if is_cypher_step(step):
+        return None
+    reference_query = step.get(REFERENCE_QUERY)
+    if isinstance(reference_query, str):
+        return reference_query
+    text = query_of(step)
+    media_type = step.get("output_media_type")
+    if text is None:
+        return None
+    if media_type in TABLES and form_of(text) in FORMS - GRAPH_FORMS:
+        return text
+    if media_type in GRAPHS and form_of(text) in GRAPH_FORMS:
+        return text
+    return None
+
+
+def _cypher_to_run(step: Mapping[str, Any]) -> str | None:
+    """Return the Cypher query that gives the output of a reference step; None if there is none."""
+    if not is_cypher_step(step):
+        return None
+    reference_query = step.get(REFERENCE_QUERY)
+    if isinstance(reference_query, str):
+        return reference_query
+    return query_of(step)
 
 
 def actual_queries(
-    groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
-) -> dict[int, str]:
-    """Return the queries of the steps that match reference steps with queries, by index of the
-    step.
+    groups: Sequence[Sequence[PreparedStep]],
+    steps: Sequence[Mapping[str, Any]],
+    *,
+    is_cypher: bool,
+) -> dict[int, Query]:
+    """Return the queries of the steps that match reference steps with queries in one language.
+
+    Args:
+        groups: the groups of reference steps of a question.
+        steps: the steps of a response.
+        is_cypher: whether to return queries in Cypher; otherwise, those in SPARQL.
+
+    Returns:
+        the last `MAX_QUERIES` of these queries, by index of the step.
     """
-    names = {
-        name
-        for group in groups
-        for step in group
-        if step.step.get("output_media_type") in (*TABLES, *GRAPHS)
-        or step.step.get(REFERENCE_QUERY)
-        for name in step.names
-    }
-    texts = (
-        (index, query_of(step)) for index, step in enumerate(steps) if step.get("name") in names
-    )
-    return dict([(index, text) for index, text in texts if text is not None][-MAX_QUERIES:])
+    names: set[str] = set()
+    for group in groups:
+        for prepared in group:
+            if _has_queried_output(prepared.step) and is_cypher_step(prepared.step) == is_cypher:
+                names |= prepared.names
+    queries: dict[int, Query] = {}
+    for index, step in enumerate(steps):
+        if step.get("name") not in names:
+            continue
+        text = query_of(step)
+        if text is not None:
+            queries[index] = Query(text, parameters_of(step))
+    return dict([*queries.items()][-MAX_QUERIES:])
+
+
+def _has_queried_output(step: Mapping[str, Any]) -> bool:
+    """Return whether the output of a reference step is the result of a query."""
+    is_result = step.get("output_media_type") in (*TABLES, *GRAPHS)
+    return is_result or bool(step.get(REFERENCE_QUERY)) or is_cypher_step(step)
 
 
 def queries_to_check(
     groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[int, str]:
-    """Return the queries of all steps that are SPARQL queries, by index of the step.
+    """Return the texts of all steps that are SPARQL queries, by index of the step.
 
-    These are the `actual_queries`, and those of steps that have SPARQL in their name or in that of
-    the argument, or whose text has the form of a query. SQL begins alike, but has no braces.
+    These are the `actual_queries` in SPARQL, and those of steps that have SPARQL in their name or
+    in that of the argument, or whose text has the form of a query. SQL begins alike, but has no
+    braces.
     """
-    queries = actual_queries(groups, steps)
+    actual = actual_queries(groups, steps, is_cypher=False)
+    texts = {index: query.text for index, query in actual.items()}
     for index, step in enumerate(steps):
         text = query_of(step)
-        if text is None or index in queries:
+        if text is None or index in texts or is_cypher_step(step):
             continue
         names = [str(step.get("name"))]
         args = step.get("args")
         if isinstance(args, Mapping):
             names += [key for key in QUERY_KEYS if args.get(key) == text]
         is_named_so = any("sparql" in name.lower() for name in names)
-        if is_named_so or (form_of(text) in FORMS and "{" in text):
-            queries[index] = text
-    return dict(sorted(queries.items())[-MAX_QUERIES:])
-
-
-def _query_to_run(step: Mapping[str, Any]) -> str | None:
-    """The `reference_query`, or the query in the arguments if the output is the result of a
-    query.
-    """
-    reference, media_type = step.get(REFERENCE_QUERY), step.get("output_media_type")
-    if isinstance(reference, str):
-        return reference
-    if media_type not in (*TABLES, *GRAPHS) or (text := query_of(step)) is None:
-        return None
-    return (
-        text
-        if form_of(text) in (FORMS - GRAPH_FORMS if media_type in TABLES else GRAPH_FORMS)
-        else None
-    )
+        has_form_of_query = form_of(text) in FORMS and "{" in text
+        if is_named_so or has_form_of_query:
+            texts[index] = text
+    return dict(sorted(texts.items())[-MAX_QUERIES:])
 
 
 def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
@@ -173,14 +251,23 @@ def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
 
 
 class Executed(msgspec.Struct, frozen=True):
-    """The outcomes for one response; by index of the step where they are of the agent's queries."""
+    """The outcomes of queries for one response.
+
+    Attributes:
+        expected: what reference queries returned, by place of the reference step.
+        actual: what the agent's queries returned or how they failed, by index of the step.
+        invalid: why queries of the agent do not parse, by index of the step.
+        facts: what queries of the agent consist of, by index of the step.
+        error: why the steps cannot be scored, which is not the agent's fault.
+        provenance: where and when reference queries were run.
+    """
 
     expected: Mapping[Place, Answer] = {}
     actual: Mapping[int, Answer | QueryFailed] = {}
-    invalid: Mapping[int, str] = {}  # Why queries do not parse.
-    facts: Mapping[int, Mapping[str, Any]] = {}  # About queries, read without running them.
-    error: str | None = None  # Why steps cannot be scored, which is not the agent's fault.
-    provenance: Mapping[str, Any] | None = None  # Where and when queries were run.
+    invalid: Mapping[int, str] = {}
+    facts: Mapping[int, Mapping[str, Any]] = {}
+    error: str | None = None
+    provenance: Mapping[str, Any] | None = None
 
     def reference_steps(
         self, groups: Sequence[Sequence[dict[str, Any]]]
@@ -189,46 +276,50 @@ class Executed(msgspec.Struct, frozen=True):
         steps = [[*group] for group in groups]
         for (group, index), answer in self.expected.items():
             step = steps[group][index]
-            steps[group][index] = {**step, **_fetched(answer), "executed_at": answer.at}
+            steps[group][index] = {**step, **_output_of(answer), "executed_at": answer.at}
         return steps
 
     def actual_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the steps to score, with the outputs that their queries return now."""
-        replaced = [*steps]
+        new_steps = [*steps]
         for index, outcome in self.actual.items():
-            own: dict[str, Any] = {
-                "output": None,
-                "status": "error",
-                "execution_error": str(outcome),
-            }
             if isinstance(outcome, Answer):
-                own = {"status": "success", **_fetched(outcome)}
-            replaced[index] = {**steps[index], **own}
-        return replaced
+                new_steps[index] = {**steps[index], "status": "success", **_output_of(outcome)}
+            else:
+                new_steps[index] = {
+                    **steps[index],
+                    "output": None,
+                    "status": "error",
+                    "execution_error": str(outcome),
+                }
+        return new_steps
 
     def judged_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to judge: those without a recorded output get what their queries
-        return now.
+        """Return the steps to judge.
+
+        Those without a recorded output get the output that their queries return now.
         """
-        return [
-            {**step, **_fetched(outcome)}
-            if step.get("output") is None and isinstance(outcome := self.actual.get(index), Answer)
-            else step
-            for index, step in enumerate(steps)
-        ]
+        new_steps = [*steps]
+        for index, outcome in self.actual.items():
+            if isinstance(outcome, Answer) and steps[index].get("output") is None:
+                new_steps[index] = {**steps[index], **_output_of(outcome)}
+        return new_steps
 
     def additions(self) -> dict[int, dict[str, Any]]:
         """Return the keys that actual steps get in the result, by index of the step."""
-        keys: dict[int, dict[str, Any]] = {
-            i: {"query_facts": facts} for i, facts in self.facts.items()
-        }
+        additions: dict[int, dict[str, Any]] = {}
+        for index, facts in self.facts.items():
+            additions[index] = {"query_facts": facts}
         for index, outcome in self.actual.items():
-            more = {"execution_error": str(outcome)}
+            keys = additions.setdefault(index, {})
             if isinstance(outcome, Answer):
-                more = {"executed_at": outcome.at, "executed_output": outcome.output}
-            keys.setdefault(index, {}).update(more)
-        return keys
+                keys["executed_at"] = outcome.at
+                keys["executed_output"] = outcome.output
+            else:
+                keys["execution_error"] = str(outcome)
+        return additions
 
 
-def _fetched(answer: Answer) -> dict[str, str]:
+def _output_of(answer: Answer) -> dict[str, str]:
+    """Return the keys of a step whose output is what a query returned."""
     return {"output": answer.output, "output_media_type": answer.media_type}

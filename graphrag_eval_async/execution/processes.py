@@ -1,4 +1,4 @@
-"""Processes that run queries on a graph in memory, and are killed if a query takes too long."""
+"""Processes that run queries on a file, and are killed if a query takes too long."""
 
 from __future__ import annotations
 
@@ -7,88 +7,143 @@ import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
+from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS, SPARQL_RESULTS
 from graphrag_eval_async.errors import ExecutionUnavailable
-from graphrag_eval_async.execution import engine
-from graphrag_eval_async.execution.engine import LENGTH, Reply, Setup, frame
 from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
+from graphrag_eval_async.execution.worker import LENGTH, Reply, Request, Setup, framed
 from graphrag_eval_async.steps.tokens import GRAPH_FORMS, form_of, tokens
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
+    from collections.abc import Callable
 
-    from graphrag_eval_async.execution.outcomes import Kind
+    from graphrag_eval_async.execution.outcomes import Query
 
 N_TRIPLES = "application/n-triples"
 
-LOADING_SECONDS = 600.0  # Seconds for loading the graph.
+LOADING_SECONDS = 600.0
+"""Maximum seconds for loading the graph."""
+
+PIPE_BYTES = 1 << 20
+"""Bytes of a reply that are read ahead."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A program that runs queries.
+
+    Attributes:
+        module: the module that is run as a process.
+        media_type: returns the media type of what a query returns.
+    """
+
+    module: str
+    media_type: Callable[[str], str]
+
+
+def _media_type_of_sparql(query: str) -> str:
+    """Return the media type of what a SPARQL query returns: a graph or a table."""
+    if form_of(query) in GRAPH_FORMS:
+        return N_TRIPLES
+    return SPARQL_RESULTS
+
+
+def _media_type_of_cypher(_query: str) -> str:
+    """Return the media type of what a Cypher query returns."""
+    return CYPHER_RESULTS
+
+
+OXIGRAPH = Engine("graphrag_eval_async.execution.engine", _media_type_of_sparql)
+LADYBUG = Engine("graphrag_eval_async.execution.ladybug_engine", _media_type_of_cypher)
 
 
 class Processes:
     """Up to `limit` processes, started on demand; each runs one query at a time."""
 
-    def __init__(self, setup: Setup, limit: int, where: str) -> None:
-        """Prepare processes; `where` is the key and the path, for errors."""
-        self._setup, self._limit, self._where = setup, limit, where
-        # Idle processes, those used last on top, and None in place of those that can still be
+    def __init__(self, setup: Setup, limit: int, where: str, engine: Engine = OXIGRAPH) -> None:
+        """Prepare processes, without starting one.
+
+        Args:
+            setup: what each process is told at its start.
+            limit: maximum number of processes.
+            where: the key and the path of the graph, for errors.
+            engine: the program that they run.
+        """
+        self._setup = setup
+        self._limit = limit
+        self._where = where
+        self._engine = engine
+        # Idle processes, with those used last on top. None stands for one that can still be
         # started.
         self._idle: asyncio.LifoQueue[Process | None] = asyncio.LifoQueue()
         for _ in range(limit):
             self._idle.put_nowait(None)
 
     async def open(self) -> None:
-        """Start a process, which loads the graph."""
-        await self._call()
+        """Start a process, which loads the graph.
 
-    async def run(self, query: str, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
-        """Run a query."""
-        at = now()
+        Raises:
+            ExecutionUnavailable: the graph cannot be read.
+        """
+        await self._call(None)
+
+    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
+        """Run a query.
+
+        Raises:
+            QueryFailed: it has no answer.
+        """
+        start_time = now()
         try:
-            kind, text = await self._call(query, {})
-        except ExecutionUnavailable as error:  # The file was changed since, say.
+            reply = await self._call(Request(query.text, parameters=query.parameters))
+        except ExecutionUnavailable as error:
+            # For example, the file was changed since the first process loaded it.
             raise QueryFailed("unavailable", str(error)) from None
-        if kind is not None:
-            raise QueryFailed(cast("Kind", kind), text)
-        return Answer(text, N_TRIPLES if form_of(query) in GRAPH_FORMS else SPARQL_RESULTS, at)
+        if reply.failure is not None:
+            raise QueryFailed(reply.failure, reply.text, is_slow=reply.is_slow)
+        return Answer(reply.text, self._engine.media_type(query.text), start_time)
 
     async def parse(self, query: str) -> str | None:
-        """Return why a query does not parse, whatever its prefixes; None also if that takes too
-        long.
+        """Return why a SPARQL query does not parse, whatever its prefixes.
+
+        Returns:
+            the message; None if the query parses, or if parsing it takes too long.
         """
         names = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
         prefixes = {name: f"urn:prefix:{name}:" for name in names}
         try:
-            kind, problem = await self._call(query, prefixes)
+            reply = await self._call(Request(query, prefixes))
         except (QueryFailed, ExecutionUnavailable):
             return None
-        return problem if kind == "invalid" else None
+        if reply.failure != "invalid":
+            return None
+        return reply.text
 
-    async def _call(self, *request: Any) -> Reply:
-        """The reply of an idle process to a request, or only that it has loaded the graph."""
+    async def _call(self, request: Request | None) -> Reply:
+        """Return the reply of an idle process to a request; without one, only start a process.
+
+        If anything fails, or if this is cancelled, the process is killed.
+
+        Raises:
+            QueryFailed: the process died, or took too long.
+            ExecutionUnavailable: a process had to be started, and the graph cannot be read.
+        """
         process = await self._idle.get()
         try:
-            # Somebody ended it, such as the system.
-            if process is None or process.returncode is not None:
+            # The system may have ended an idle one.
+            if process is not None and process.returncode is not None:
                 process = None
-                command = sys.executable, "-P", "-m", engine.__name__
-                pipes: dict[str, Any] = {
-                    "stdin": PIPE,
-                    "stdout": PIPE,
-                    "stderr": DEVNULL,
-                    "limit": 1 << 20,
-                }
-                # Ctrl-C is not for it, even while it starts.
-                process = await asyncio.create_subprocess_exec(
-                    *command, env=_environment(), start_new_session=True, **pipes
-                )
+            if process is None:
+                process = await self._start()
                 await self._load(process)
-            reply = (
-                await _exchange(process, request, self._setup.seconds) if request else (None, "")
-            )
+            reply = Reply()
+            if request is not None:
+                reply = await _exchange(process, request, self._setup.seconds)
         except BaseException:
             try:
                 if process is not None:
@@ -99,33 +154,60 @@ class Processes:
         self._idle.put_nowait(process)
         return reply
 
+    async def _start(self) -> Process:
+        """Start a process."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            self._engine.module,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            limit=PIPE_BYTES,
+            env=_environment(),
+            # Ctrl-C is not for the process, even while it starts.
+            start_new_session=True,
+        )
+
     async def _load(self, process: Process) -> None:
+        """Let a process load the graph.
+
+        Raises:
+            ExecutionUnavailable: it cannot.
+        """
         try:
-            kind, problem = await _exchange(process, self._setup, LOADING_SECONDS)
+            reply = await _exchange(process, self._setup, LOADING_SECONDS)
         except QueryFailed:
-            kind, problem = "unavailable", "the process that loads it died, or took too long"
-        if kind is not None:
-            raise ExecutionUnavailable(f"{self._where}: cannot be read: {problem}")
+            message = "the process that loads it died, or took too long"
+            reply = Reply(message, failure="unavailable")
+        if reply.failure is not None:
+            raise ExecutionUnavailable(f"{self._where}: cannot be read: {reply.text}")
 
     async def aclose(self) -> None:
         """Kill all processes, once their queries have ended, and wait for their end."""
-        limit, self._limit = self._limit, 0
+        limit = self._limit
+        self._limit = 0
         for _ in range(limit):
-            if (process := await self._idle.get()) is not None:
+            process = await self._idle.get()
+            if process is not None:
                 await _kill(process)
 
 
-async def _exchange(process: Process, message: Any, seconds: float) -> Reply:
-    """Send a message and return the reply, if one comes in time."""
+async def _exchange(process: Process, message: msgspec.Struct, seconds: float) -> Reply:
+    """Send a message to a process, and return the reply.
+
+    Raises:
+        QueryFailed: none comes in time, or the process died.
+    """
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
     try:
         async with asyncio.timeout(seconds):
-            process.stdin.write(frame(message))
+            process.stdin.write(framed(message))
             await process.stdin.drain()
             [size] = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
             data = await process.stdout.readexactly(size)
-            reply: Reply = msgspec.msgpack.decode(data, type=Reply)
-            return reply
+            return msgspec.msgpack.decode(data, type=Reply)
     except TimeoutError:
         raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
     except (ConnectionError, asyncio.IncompleteReadError):
@@ -136,21 +218,25 @@ async def _exchange(process: Process, message: Any, seconds: float) -> Reply:
 async def _kill(process: Process) -> None:
     """Kill a process, and wait until it has ended, even if this is cancelled."""
 
-    async def end() -> None:
+    async def wait_for_end() -> None:
+        """Read the rest of what the process wrote, since its pipe closes only then."""
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
         process.stdin.close()
-        while await process.stdout.read(1 << 20):
-            pass  # Its pipe closes once all of it is read.
+        while await process.stdout.read(PIPE_BYTES):
+            pass
         await process.wait()
 
     with suppress(ProcessLookupError):
         process.kill()
-    await asyncio.shield(end())
+    await asyncio.shield(wait_for_end())
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a process: enough to find the same packages, without secrets."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(engine.__file__))))
-    names = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
-    kept = {name: os.environ[name] for name in names if name in os.environ}
-    return kept | {"PYTHONPATH": os.pathsep.join([*filter(os.path.isabs, sys.path), package])}
+    """Return the environment of a process: enough to find the same packages, without secrets."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    absolute_paths = filter(os.path.isabs, sys.path)
+    environment = {"PYTHONPATH": os.pathsep.join([*absolute_paths, package])}
+    for name in ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    return environment

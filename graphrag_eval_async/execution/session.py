@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.config import as_written
 from graphrag_eval_async.errors import ConfigError, needs
-from graphrag_eval_async.execution.endpoint import Endpoint, shown_address
-from graphrag_eval_async.execution.engine import Setup
+from graphrag_eval_async.execution.bolt import BoltDatabase
+from graphrag_eval_async.execution.cypher_clauses import check_cypher
+from graphrag_eval_async.execution.endpoint import Endpoint
 from graphrag_eval_async.execution.outcomes import (
     Answer,
     Executed,
@@ -19,7 +22,8 @@ from graphrag_eval_async.execution.outcomes import (
     queries_to_check,
     reference_queries,
 )
-from graphrag_eval_async.execution.processes import Processes
+from graphrag_eval_async.execution.processes import LADYBUG, OXIGRAPH, Processes
+from graphrag_eval_async.execution.worker import Setup
 from graphrag_eval_async.steps.queries import vocabulary
 from graphrag_eval_async.steps.tokens import FORMS, MAX_QUERY_CHARACTERS, form_of
 
@@ -27,17 +31,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.config import ExecuteConfig
-    from graphrag_eval_async.execution.outcomes import Place
+    from graphrag_eval_async.execution.outcomes import Place, Query
     from graphrag_eval_async.steps import PreparedStep
 
 CACHE_BYTES = 32 << 20
 """Maximum bytes of results of the agent's queries that are kept, since responses repeat queries."""
 
-# Limits of the processes that parse queries.
 PARSE_SECONDS = 5.0
+"""Maximum seconds for parsing a query."""
+
 PARSE_MEMORY_BYTES = 512 << 20
+"""Maximum memory of a process that parses queries, in bytes."""
+
 PARSERS = 2
-MAX_LISTED = 50  # Maximum predicates, classes and other IRIs listed in `query_facts`, of each.
+"""Number of processes that parse queries."""
+
+MAX_LISTED = 50
+"""Maximum number of predicates, of classes and of other IRIs that `query_facts` lists."""
 
 MAX_SLOW = 4
 """After so many queries of one response that took all their time, its others are not run, or not
@@ -49,15 +59,31 @@ class Executing:
     """Runs queries as `config` says; without one, it only parses them."""
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
-        """Check that the packages are there."""
-        self.config, self._checks = config, checks
-        wanted = [("steps.check_queries", "pyoxigraph", "rdf")] if checks else []
+        """Prepare to run queries.
+
+        Args:
+            config: where queries are run; None if they are not.
+            checks: whether to parse the agent's queries.
+
+        Raises:
+            ConfigError: a package is missing.
+        """
+        self.config = config
+        self._checks = checks
+        needed = []
+        if checks:
+            needed.append(("steps.check_queries", "pyoxigraph", "rdf"))
         if config is not None:
-            wanted.append(
-                ("execute", "pyoxigraph" if config.endpoint is None else "httpx", "execute")
-            )
+            if config.database is not None:
+                needed.append(("execute.database", "neo4j", "cypher"))
+            elif config.runs_cypher:
+                needed.append(("execute.graph", "ladybug", "cypher"))
+            elif config.endpoint is not None:
+                needed.append(("execute", "httpx", "execute"))
+            else:
+                needed.append(("execute", "pyoxigraph", "execute"))
         problems = [
-            f"{key}: {needs(extra)}" for key, package, extra in wanted if find_spec(package) is None
+            f"{key}: {needs(extra)}" for key, package, extra in needed if find_spec(package) is None
         ]
         if problems:
             raise ConfigError(problems)
@@ -68,61 +94,114 @@ class Executing:
         config = self.config
         if config is None:
             return [self._checks]
-        endpoint = None if config.endpoint is None else shown_address(config)
-        source = [endpoint, config.graph, sorted(config.prefixes.items())]
-        own = [
+        endpoint = None if config.endpoint is None else as_written(config.endpoint)
+        settings = [
             self._checks,
-            *source,
+            endpoint,
+            config.graph,
+            sorted(config.prefixes.items()),
             config.actual,
             config.allow_from,
             config.max_rows,
             config.max_bytes,
         ]
-        others = {"outputs stand": not config.reference, "SERVICE": config.allow_service}
-        return [*own, *(name for name, is_on in others.items() if is_on)]
+        # Options that are not set are left out, so that fingerprints in older journals stay valid.
+        if not config.reference:
+            settings.append("outputs stand")
+        if config.allow_service:
+            settings.append("SERVICE")
+        if config.database is not None:
+            settings += ["database", as_written(config.database), config.database_name]
+        return settings
 
     def session(self) -> ExecutionSession:
         """Return a session for one stream."""
         return ExecutionSession(self.config, checks=self._checks)
 
 
+def _engine_of(config: ExecuteConfig) -> BoltDatabase | Endpoint | Processes:
+    """Return what runs queries as a configuration says."""
+    if config.database is not None:
+        return BoltDatabase(config)
+    if config.endpoint is not None:
+        return Endpoint(config)
+    setup = Setup(
+        graph=str(config.graph),
+        prefixes={name: str(iri) for name, iri in config.prefixes.items()},
+        seconds=config.timeout_sec,
+        max_rows=config.max_rows,
+        max_bytes=config.max_bytes,
+        max_memory_bytes=config.max_memory_bytes,
+    )
+    engine = LADYBUG if config.runs_cypher else OXIGRAPH
+    return Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}", engine)
+
+
+def _source_of(config: ExecuteConfig) -> dict[str, str]:
+    """Return where queries are run, as results say it."""
+    if config.database is not None:
+        source = {"database": as_written(config.database)}
+        if config.database_name is not None:
+            source["database_name"] = as_written(config.database_name)
+        return source
+    if config.endpoint is not None:
+        return {"endpoint": as_written(config.endpoint)}
+    return {"graph": str(config.graph)}
+
+
 class ExecutionSession:
     """Runs and parses queries for the results of one stream; opened with the first."""
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
+        """Prepare a session, without connections and processes.
+
+        Args:
+            config: where queries are run; None if they are not.
+            checks: whether to parse the agent's queries.
+        """
         self._config = config
-        self._engine: Endpoint | Processes | None = None
+        self._engine: BoltDatabase | Endpoint | Processes | None = None
         self._source: dict[str, str] = {}
-        if config is not None and config.endpoint is not None:
-            self._engine = Endpoint(config)
-            self._source = {"endpoint": shown_address(config)}
-        elif config is not None:
-            graph, prefixes = (
-                str(config.graph),
-                {name: str(iri) for name, iri in config.prefixes.items()},
+        if config is not None:
+            self._engine = _engine_of(config)
+            self._source = _source_of(config)
+        self._parsers: Processes | None = None
+        if checks:
+            setup = Setup(
+                graph=None,
+                prefixes={},
+                seconds=PARSE_SECONDS,
+                max_rows=1,
+                max_bytes=1,
+                max_memory_bytes=PARSE_MEMORY_BYTES,
             )
-            limits = config.timeout_sec, config.max_rows, config.max_bytes, config.max_memory_bytes
-            setup = Setup(graph, prefixes, *limits)
-            self._engine = Processes(setup, config.max_in_flight, f"execute.graph: {config.graph}")
-            self._source = {"graph": graph}
-        parsing = Setup(None, {}, PARSE_SECONDS, 1, 1, PARSE_MEMORY_BYTES)
-        self._parsers = Processes(parsing, PARSERS, "steps.check_queries") if checks else None
+            self._parsers = Processes(setup, PARSERS, "steps.check_queries")
         self._opening: asyncio.Task[None] | None = None
-        self._running: dict[tuple[str, bool], asyncio.Task[Answer | QueryFailed]] = {}
-        # Of reference queries, for the whole stream.
-        self._expected: dict[str, Answer | QueryFailed] = {}
-        self._cache: dict[str, Answer | QueryFailed] = {}
+        # Running queries, by query and by whether they are of an agent.
+        self._running: dict[tuple[Query, bool], asyncio.Task[Answer | QueryFailed]] = {}
+        # Outcomes of reference queries, for the whole stream.
+        self._expected: dict[Query, Answer | QueryFailed] = {}
+        # Outcomes of the agent's queries, the oldest first.
+        self._cache: dict[Query, Answer | QueryFailed] = {}
         self._cached_bytes = 0
 
     async def run(
         self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
     ) -> Executed:
-        """Run the reference queries that have not run yet, and the queries of a response."""
-        replace = self._config is None or self._config.reference
-        queries, references = (
-            actual_queries(groups, steps),
-            reference_queries(groups, replace=replace),
-        )
+        """Run the reference queries that have not run yet, and the queries of a response.
+
+        Args:
+            groups: the groups of reference steps of the question.
+            steps: the steps of the response.
+        """
+        # Find the queries.
+        config = self._config
+        references: dict[Place, Query] = {}
+        queries: dict[int, Query] = {}
+        if config is not None:
+            is_cypher = config.runs_cypher
+            references = reference_queries(groups, is_cypher=is_cypher, replace=config.reference)
+            queries = actual_queries(groups, steps, is_cypher=is_cypher)
         to_check = queries_to_check(groups, steps) if self._parsers is not None else {}
         if references or queries or to_check:
             if self._opening is None:
@@ -130,141 +209,223 @@ class ExecutionSession:
                     self._open(), name="graphrag-eval-async queries"
                 )
             await asyncio.shield(self._opening)
+
+        # Run them. Queries of steps that failed for the agent are not run again.
         expected, error = await self._fetch(references)
-        runs = self._config is not None and self._config.actual and error is None
-        succeeded = {
-            i: query for i, query in queries.items() if runs and steps[i].get("status") != "error"
-        }
-        outcomes = await self._outcomes(succeeded)
-        failed = {i: outcome for i, outcome in outcomes.items() if isinstance(outcome, QueryFailed)}
-        unavailable = (i for i, outcome in failed.items() if outcome.kind == "unavailable")
-        if (index := next(unavailable, None)) is not None:
-            error = error_of(f"actual_steps[{index}]", failed[index])
+        outcomes: dict[int, Answer | QueryFailed] = {}
+        if config is not None and config.actual and error is None:
+            succeeded = {
+                index: query
+                for index, query in queries.items()
+                if steps[index].get("status") != "error"
+            }
+            outcomes = await self._outcomes(succeeded)
+
+        # Tell failures that are the agent's fault from others.
         invalid, facts = await self._check(to_check, outcomes)
-        invalid |= {
-            i: outcome.message for i, outcome in failed.items() if outcome.kind == "invalid"
-        }
-        at = min((answer.at for answer in expected.values()), default=None)
-        provenance = None if at is None else {**self._source, "at": at}
+        for index, outcome in outcomes.items():
+            if isinstance(outcome, Answer):
+                continue
+            if outcome.kind == "invalid":
+                invalid[index] = outcome.message
+            elif outcome.kind == "unavailable" and error is None:
+                error = error_of(f"actual_steps[{index}]", outcome)
+
+        provenance = None
+        if expected:
+            provenance = {**self._source, "at": min(answer.at for answer in expected.values())}
         return Executed(expected, outcomes, invalid, facts, error, provenance)
 
     async def _open(self) -> None:
+        """Start what runs and parses queries."""
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.open()
 
-    async def _fetch(self, queries: Mapping[Place, str]) -> tuple[dict[Place, Answer], str | None]:
-        """Return what the reference queries return, and why one of them has no answer."""
+    async def _fetch(
+        self, queries: Mapping[Place, Query]
+    ) -> tuple[dict[Place, Answer], str | None]:
+        """Return what the reference queries of a question return.
+
+        Returns:
+            the answers, by place of the step, and None; or, if a query has no answer, nothing and
+            the reason.
+        """
         expected: dict[Place, Answer] = {}
-        for (group, index), query in queries.items() if self._engine is not None else ():
+        for (group, index), query in queries.items():
             outcome = await self._outcome(query, of_agent=False)
             if isinstance(outcome, QueryFailed):
                 return {}, error_of(f"reference_steps[{group}][{index}]", outcome)
             expected[group, index] = outcome
         return expected, None
 
-    async def _outcomes(self, queries: Mapping[int, str]) -> dict[int, Answer | QueryFailed]:
-        """The outcomes of the agent's queries, equal ones run once."""
-        at_once, slow = asyncio.Semaphore(MAX_SLOW), 0
+    async def _outcomes(self, queries: Mapping[int, Query]) -> dict[int, Answer | QueryFailed]:
+        """Return the outcomes of the agent's queries, by index of the step.
 
-        async def outcome(text: str) -> Answer | QueryFailed:
-            nonlocal slow
-            async with at_once:
-                if slow >= MAX_SLOW:
-                    return QueryFailed(
-                        "failed", f"not run, as {slow} queries of the response took too long"
+        Equal queries run once. After `MAX_SLOW` that took all their time, no more are run.
+        """
+        slots = asyncio.Semaphore(MAX_SLOW)
+        slow_queries: list[Query] = []
+
+        async def outcome_of(query: Query) -> Answer | QueryFailed:
+            async with slots:
+                if len(slow_queries) >= MAX_SLOW:
+                    message = (
+                        f"not run, as {len(slow_queries)} queries of the response took too long"
                     )
-                found = await self._outcome(text, of_agent=True)
-                slow += isinstance(found, QueryFailed) and found.is_slow
-                return found
+                    return QueryFailed("failed", message)
+                outcome = await self._outcome(query, of_agent=True)
+                if isinstance(outcome, QueryFailed) and outcome.is_slow:
+                    slow_queries.append(query)
+                return outcome
 
         async with asyncio.TaskGroup() as tasks:
             running = {
-                text: tasks.create_task(outcome(text)) for text in dict.fromkeys(queries.values())
+                query: tasks.create_task(outcome_of(query))
+                for query in dict.fromkeys(queries.values())
             }
-        return {index: running[text].result() for index, text in queries.items()}
+        return {index: running[query].result() for index, query in queries.items()}
 
-    async def _outcome(self, query: str, *, of_agent: bool) -> Answer | QueryFailed:
-        """The answer to a query, or why it has none; a query that is running is not run again."""
-        if (known := (self._cache if of_agent else self._expected).get(query)) is not None:
-            return known
-        key = query, of_agent
+    async def _outcome(self, query: Query, *, of_agent: bool) -> Answer | QueryFailed:
+        """Return the answer to a query, or why it has none.
+
+        A query that is running is not run again, and a known outcome is returned at once.
+        """
+        known_outcomes = self._cache if of_agent else self._expected
+        known_outcome = known_outcomes.get(query)
+        if known_outcome is not None:
+            return known_outcome
+        key = (query, of_agent)
         task = self._running.get(key)
         if task is None:
-            task = asyncio.create_task(self._ask(query, of_agent), name="graphrag-eval-async query")
+            run = self._run_and_keep(query, of_agent=of_agent)
+            task = asyncio.create_task(run, name="graphrag-eval-async query")
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key, None))
+        # A response that is cancelled must not cancel the query for others that wait for it.
         return await asyncio.shield(task)
 
-    async def _ask(self, query: str, of_agent: bool) -> Answer | QueryFailed:
-        assert self._engine is not None and self._config is not None  # noqa: PT018, S101
+    async def _run_and_keep(self, query: Query, *, of_agent: bool) -> Answer | QueryFailed:
+        """Return the answer to a query or why it has none, and keep it if it stays the same."""
+        assert self._engine is not None  # noqa: S101
         outcome: Answer | QueryFailed
         try:
-            if of_agent:
-                config = self._config
-                allow_from = config.allow_from or config.graph is not None
-                await asyncio.to_thread(
-                    check_query, query, allow_from=allow_from, allow_service=config.allow_service
-                )
+            await self._check_before(query, of_agent=of_agent)
             outcome = await self._engine.run(query, of_agent=of_agent)
         except QueryFailed as failed:
             outcome = failed.with_traceback(None)
-        if not of_agent and not (
-            isinstance(outcome, QueryFailed) and outcome.kind == "unavailable"
-        ):
+        if of_agent:
+            if isinstance(outcome, Answer) or outcome.kind == "invalid":
+                self._keep_in_cache(query, outcome)
+        elif isinstance(outcome, Answer) or outcome.kind != "unavailable":
             self._expected[query] = outcome
-        elif of_agent and (isinstance(outcome, Answer) or outcome.kind == "invalid"):
-            self._cache[query] = outcome
-            self._cached_bytes += _size(query, outcome)
-            while self._cached_bytes > CACHE_BYTES:
-                oldest = next(iter(self._cache))
-                self._cached_bytes -= _size(oldest, self._cache.pop(oldest))
         return outcome
+
+    async def _check_before(self, query: Query, *, of_agent: bool) -> None:
+        """Check a query before it is run.
+
+        Raises:
+            QueryFailed: it could do more than read, or fetch addresses.
+        """
+        config = self._config
+        assert config is not None  # noqa: S101
+        if config.runs_cypher:
+            await asyncio.to_thread(_check_cypher_query, query)
+        elif of_agent:
+            allow_from = config.allow_from or config.graph is not None
+            await asyncio.to_thread(
+                check_query,
+                query.text,
+                allow_from=allow_from,
+                allow_service=config.allow_service,
+            )
+
+    def _keep_in_cache(self, query: Query, outcome: Answer | QueryFailed) -> None:
+        """Keep the outcome of an agent's query; forget the oldest ones if all are too large."""
+        self._cache[query] = outcome
+        self._cached_bytes += _size(query, outcome)
+        while self._cached_bytes > CACHE_BYTES:
+            oldest = next(iter(self._cache))
+            self._cached_bytes -= _size(oldest, self._cache.pop(oldest))
 
     async def _check(
         self, queries: Mapping[int, str], outcomes: Mapping[int, Answer | QueryFailed]
     ) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
-        """Why queries that were not run do not parse, and what all consist of, by index of the
-        step.
+        """Parse the agent's SPARQL queries that have no answer.
+
+        Args:
+            queries: the queries, by index of the step.
+            outcomes: the outcomes of queries that were run, by index of the step.
+
+        Returns:
+            why queries that were not run do not parse, and what all queries consist of; both by
+            index of the step.
         """
         invalid: dict[int, str] = {}
         facts: dict[int, dict[str, Any]] = {}
-        slow, time = 0, asyncio.get_running_loop().time
+        current_time = asyncio.get_running_loop().time
+        slow_queries = 0
         for index, query in queries.items():
             if self._parsers is None or len(query) > MAX_QUERY_CHARACTERS:
                 continue
             facts[index] = await asyncio.to_thread(_facts_of, query)
-            if slow >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
+            form = facts[index]["form"]
+            if slow_queries >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
                 continue
-            problem: str | None = "an update, not a query"
-            if facts[index]["form"] != "UPDATE":
-                began = time()
+            problem: str | None
+            if form == "UPDATE":
+                problem = "an update, not a query"
+            else:
+                start_time = current_time()
                 problem = await self._parsers.parse(query)
-                slow += time() - began >= PARSE_SECONDS
-                if problem is not None and facts[index]["form"] is None:
+                if current_time() - start_time >= PARSE_SECONDS:
+                    slow_queries += 1
+                if problem is not None and form is None:
                     problem = f"not a query: expected {', '.join(sorted(FORMS))}"
             if problem is not None:
                 facts[index]["error"] = problem
-                invalid |= {} if index in outcomes else {index: problem}
+                if index not in outcomes:
+                    invalid[index] = problem
         return invalid, facts
 
     async def aclose(self) -> None:
         """Stop all queries, and close connections and processes."""
-        tasks = [*self._running.values(), *filter(None, [self._opening])]
+        tasks: list[asyncio.Task[Any]] = [*self._running.values()]
+        if self._opening is not None:
+            tasks.append(self._opening)
         for task in tasks:
             task.cancel()
-        # They were seen by those who waited for them.
+        # Their exceptions were seen by those who waited for them.
         await asyncio.gather(*tasks, return_exceptions=True)
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.aclose()
 
 
-def _size(query: str, outcome: Answer | QueryFailed) -> int:
-    return 500 + 4 * len(query) + (len(outcome.output) if isinstance(outcome, Answer) else 0)
+def _check_cypher_query(query: Query) -> None:
+    """Check that a Cypher query only reads, and that all its parameters have values.
+
+    Raises:
+        QueryFailed: it does not.
+    """
+    names = check_cypher(query.text)
+    missing_names = sorted(names - json.loads(query.parameters).keys())
+    if missing_names:
+        listed = ", ".join(f"${name}" for name in missing_names)
+        raise QueryFailed("invalid", f"args.params has no value of {listed}")
+
+
+def _size(query: Query, outcome: Answer | QueryFailed) -> int:
+    """Return about how many bytes a query and its outcome take in memory."""
+    size = 500 + 4 * (len(query.text) + len(query.parameters))
+    if isinstance(outcome, Answer):
+        size += len(outcome.output)
+    return size
 
 
 def _facts_of(query: str) -> dict[str, Any]:
-    """The form of a query, and its predicates, classes and other IRIs."""
-    listed = {kind: iris[:MAX_LISTED] for kind, iris in vocabulary(query).items()}
-    return {"form": form_of(query)} | listed
+    """Return the form of a query, and its predicates, classes and other IRIs."""
+    facts: dict[str, Any] = {"form": form_of(query)}
+    for kind, iris in vocabulary(query).items():
+        facts[kind] = iris[:MAX_LISTED]
+    return facts

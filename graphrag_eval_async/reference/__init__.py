@@ -18,7 +18,13 @@ from graphrag_eval_async.records.aliases import UNNAMED, misnamed, plain_name
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.reference.contents import Contents
 from graphrag_eval_async.reference.reading import read_templates
-from graphrag_eval_async.steps import PreparedStep, accepted_names, needs_execution, prepare_step
+from graphrag_eval_async.steps import (
+    PreparedStep,
+    accepted_names,
+    is_cypher_step,
+    needs_execution,
+    prepare_step,
+)
 from graphrag_eval_async.steps.answers import check_match
 from graphrag_eval_async.text import did_you_mean
 
@@ -288,23 +294,31 @@ def idle_comparators(comparators: Collection[str], step_names: Collection[str]) 
     return warnings
 
 
-def check_outputs(reference: Reference) -> None:
-    """Check that no reference step has only a query, and lacks the output to compare with.
+def check_outputs(reference: Reference, *, runs_sparql: bool, runs_cypher: bool) -> None:
+    """Check that each step has an output, or a query that is run.
+
+    Args:
+        reference: the reference set.
+        runs_sparql: whether SPARQL queries are run.
+        runs_cypher: whether Cypher queries are run.
 
     Raises:
-        ReferenceDataError: with each such step.
+        ReferenceDataError: a step has only a query, and that is not run.
     """
     if not reference._contents.lacks_output:
         return
     problems = []
     for question in reference:
         for group_index, group in enumerate(question.reference_steps or ()):
-            for step_index, step in enumerate(group):
-                if needs_execution(step):
-                    place = f"reference_steps[{group_index}][{step_index}].output"
+            for index, step in enumerate(group):
+                is_cypher = is_cypher_step(step)
+                is_run = runs_cypher if is_cypher else runs_sparql
+                if not is_run and needs_execution(step):
+                    language = "Cypher" if is_cypher else "SPARQL"
+                    place = f"reference_steps[{group_index}][{index}].output"
                     problems.append(
-                        f"question {question.id!r}: {place}: missing; "
-                        "`execute` in the configuration says where its reference_query is run"
+                        f"question {question.id!r}: {place}: missing; `execute` in the "
+                        f"configuration says where its reference_query, in {language}, is run"
                     )
     if problems:
         raise ReferenceDataError(problems)

@@ -20,6 +20,7 @@ from graphrag_eval_async.steps.matching import StepsScore as StepsScore
 from graphrag_eval_async.steps.matching import mean_values as mean_values
 from graphrag_eval_async.steps.matching import score_steps as score_steps
 from graphrag_eval_async.steps.matching import usable_names as usable_names
+from graphrag_eval_async.steps.queries import is_cypher_step as is_cypher_step
 from graphrag_eval_async.steps.retrieval import average_precision as average_precision
 from graphrag_eval_async.steps.retrieval import recall_at_k as recall_at_k
 from graphrag_eval_async.steps.tool_calls import tool_calls as tool_calls

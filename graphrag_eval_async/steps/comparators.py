@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.catalogue.media_types import (
+    CYPHER_RESULTS,
     GRAPHS,
     MEDIA_TYPES,
     SPARQL_RESULTS,
@@ -42,6 +43,7 @@ from graphrag_eval_async.steps.formats.results import are_plain
 from graphrag_eval_async.steps.graphs.comparison import GraphStep
 from graphrag_eval_async.steps.iri_discovery import iri_discovery_comparator
 from graphrag_eval_async.steps.json_values import json_comparator, same_output_comparator
+from graphrag_eval_async.steps.queries import is_cypher_step
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.tables.rules import check_required
 from graphrag_eval_async.steps.tables.tolerant_step import TolerantSparqlStep
@@ -112,7 +114,8 @@ def check_step(
     output = step.get("output")
     required_columns = step.get("required_columns") or ()
     # The form of a query cannot be told if its names have escapes, so it may be right.
-    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+    is_no_sparql = isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query
+    if is_no_sparql and not is_cypher_step(step):
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
         )
@@ -302,9 +305,8 @@ def _prepare_output(
         return PreparedStep(step, names, compare)
 
     if needs_execution(step):
-        is_graph = form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS
         # Called for its error.
-        _asks_for_partial_credit(step, GRAPHS[0] if is_graph else SPARQL_RESULTS)
+        _asks_for_partial_credit(step, _media_type_of_results(step))
         as_values = step.get("score") == VALUES_F1
         return PreparedStep(step, names, _refuse_missing_output, as_values=as_values)
 
@@ -347,6 +349,15 @@ def _with_plain_output(step: Mapping[str, Any]) -> Mapping[str, Any]:
     if media_type != step.get("output_media_type"):
         return {**step, "output_media_type": media_type}
     return step
+
+
+def _media_type_of_results(step: Mapping[str, Any]) -> str:
+    """Return a media type that results of the `reference_query` of a step can have."""
+    if is_cypher_step(step):
+        return CYPHER_RESULTS
+    if form_of(step[REFERENCE_QUERY]) in GRAPH_FORMS:
+        return GRAPHS[0]
+    return SPARQL_RESULTS
 
 
 def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) -> bool:

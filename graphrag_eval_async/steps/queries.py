@@ -1,22 +1,29 @@
-"""The query that a step carries, and the IRIs of a SPARQL query, read from its tokens without
-running it.
+"""The query that a step carries and its language, and the IRIs of a SPARQL query, read from its
+tokens without running it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.steps.tokens import Token, absolute, tokens
+from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS
+from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
+from graphrag_eval_async.records.aliases import CYPHER_STEPS, plain_name
+from graphrag_eval_async.steps.tokens import FORMS, Token, absolute, form_of, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString")
+QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString", "cypher", "cypher_query")
 """The arguments of a step that may hold its query; the first that holds text counts."""
+
+PARAMETER_KEYS = ("params", "parameters")
+"""The arguments of a step that may hold the values of parameters of a Cypher query."""
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
@@ -46,6 +53,48 @@ def query_of(step: Mapping[str, Any]) -> str | None:
             if isinstance(query, str) and query.strip():
                 return query
     return None
+
+
+def parameters_of(step: Mapping[str, Any]) -> str:
+    """Return the values of the parameters of the query that a step carries, as a JSON object.
+
+    They are an argument of the step, as a dict or as JSON text.
+    """
+    args = step.get("args")
+    if not isinstance(args, Mapping):
+        return "{}"
+    for key in PARAMETER_KEYS:
+        parameters = args.get(key)
+        if isinstance(parameters, str):
+            parameters = _decoded(parameters)
+        if isinstance(parameters, Mapping):
+            # Values that JSON does not have, such as dates of Python, become text.
+            return json.dumps(parameters, sort_keys=True, skipkeys=True, default=str)
+    return "{}"
+
+
+def _decoded(text: str) -> Any:
+    """Return the value of JSON text; None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_cypher_step(step: Mapping[str, Any]) -> bool:
+    """Return whether the query of a step is Cypher rather than SPARQL.
+
+    It is if its output is a result of Cypher, or if the step has a name such as `cypher_query`. A
+    tool named `query_graph` may also run SPARQL, so a query in SPARQL is SPARQL in a step of any
+    name.
+    """
+    if step.get("output_media_type") == CYPHER_RESULTS:
+        return True
+    name = step.get("name")
+    if not isinstance(name, str) or plain_name(name) not in CYPHER_STEPS:
+        return False
+    query = step.get(REFERENCE_QUERY) or query_of(step)
+    return not isinstance(query, str) or form_of(query) not in FORMS
 
 
 def vocabulary(text: str) -> dict[str, list[str]]:

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import json
 import runpy
 import shlex
 from typing import TYPE_CHECKING
+
+import pytest
 
 from graphrag_eval_async import load_config, load_reference
 from tests.cli.support import run
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_written_folder_works(
@@ -106,3 +107,44 @@ def test_it_overwrites_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     (tmp_path / "file").write_text("")
     assert run("init", str(tmp_path / "file")) == 2
     assert "cannot be written: File exists" in capfd.readouterr().err
+
+
+def test_an_example_with_cypher_runs_its_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ladybug", reason="needs the extra cypher")
+    monkeypatch.chdir(tmp_path)
+    folder = "a/films é"
+    assert run("init", folder, "--cypher") == 0
+    out, err = capfd.readouterr()
+    assert not err
+    assert sorted(path.name for path in (tmp_path / folder).iterdir()) == [
+        "execute.yaml",
+        "films.lbug",
+        "reference.yaml",
+        "responses.jsonl",
+    ]
+    assert run("init", folder, "--cypher") == 0
+    assert capfd.readouterr().out.startswith(f"{folder} has all files already\n")
+
+    evaluate, report, validate = commands_in(out)
+    assert run(*evaluate[1:]) == run(*report[1:]) == run(*validate[1:]) == 0
+    capfd.readouterr()
+    reference, responses = (f"{folder}/{name}" for name in ("reference.yaml", "responses.jsonl"))
+    assert run("validate", "--strict", reference, responses) == 0
+    results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert {result["question_id"]: result["steps_score"] for result in results} == {
+        "films-of-varda": 1,
+        "films-of-tati": 0,
+    }
+    assert all("executed_output" in result["actual_steps"][0] for result in results)
+
+
+def test_an_example_with_cypher_has_its_own_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "questions.csv").write_text("question\nWhich?\n")
+    assert run("init", "films", "--cypher", "--questions", "questions.csv") == 2
+    assert "--cypher: not with --questions" in capfd.readouterr().err
+    assert not (tmp_path / "films").exists()

@@ -140,7 +140,7 @@ WRONG: list[tuple[str, Any, str]] = [
     (
         "execute",
         {"endpoint": EXECUTE, "graph": "missing.ttl"},
-        ": expected either endpoint or graph",
+        ": expected one of endpoint, graph and database",
     ),
     ("execute", {"endpoint": "example.org"}, ".endpoint: expected a URL that begins"),
     ("execute", {"endpoint": "https://me:secret@h/"}, ".endpoint: may hold no user, password"),
@@ -159,6 +159,19 @@ WRONG: list[tuple[str, Any, str]] = [
         {"endpoint": EXECUTE, "prefixes": {"a:": "urn:x"}},
         ".prefixes['a:']: expected a prefix",
     ),
+    (
+        "execute",
+        {"endpoint": EXECUTE, "database": "bolt://h"},
+        ": expected one of endpoint, graph and database",
+    ),
+    ("execute", {"database": "https://h"}, ".database: expected an address that begins with bolt,"),
+    ("execute", {"database": "bolt://me:secret@h"}, ".database: may hold no user and no password"),
+    ("execute", {"database": "neo4j://h/films"}, ".database: may hold no path and no query"),
+    ("execute", {"database": "neo4j+s://h:0"}, ".database: expected an address"),
+    ("execute", {"database": "bolt://h", "headers": {"X": "a"}}, ".headers: is for an endpoint"),
+    ("execute", {"database": "bolt://h", "prefixes": {"a": "urn:x"}}, ".prefixes: is for SPARQL"),
+    ("execute", {"endpoint": EXECUTE, "database_name": "films"}, ".database_name: is only for"),
+    ("execute", {"graph": "missing.lbug"}, ".graph: there is no such file"),
     ("execute", {"graph": "missing.ttl"}, ".graph: there is no such file"),
     ("execute", {"graph": "data.txt"}, ".graph: expected a file that ends in .ttl, "),
 ]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import Evaluator, ExecutionUnavailable, compute_aggregates, evaluate_stream
-from graphrag_eval_async.execution.engine import Setup
-from graphrag_eval_async.execution.outcomes import QueryFailed
+from graphrag_eval_async.execution.outcomes import Query, QueryFailed
 from graphrag_eval_async.execution.processes import Processes
+from graphrag_eval_async.execution.worker import Setup
 from tests.execution.support import (
     HOSTILE,
     JSON,
@@ -193,7 +193,7 @@ async def test_what_slips_through_cannot_open_a_socket(tmp_path: Path) -> None:
     async with endpoint() as server:
         try:
             with pytest.raises(QueryFailed, match="failed"):
-                await engine.run(f"SELECT * {{ SERVICE <{server.origin}> {{ ?s ?p ?o }} }}")
+                await engine.run(Query(f"SELECT * {{ SERVICE <{server.origin}> {{ ?s ?p ?o }} }}"))
         finally:
             await engine.aclose()
         assert server.requests == []

@@ -181,3 +181,22 @@ def test_steps_of_questions_without_a_response_do_not_count(
     assert ["reference steps: sparql_query;" in str(each.message) for each in caught] == [
         True
     ] * is_told
+
+
+@pytest.mark.parametrize(
+    ("expected", "agent", "score"),
+    [
+        pytest.param(["cypher_query"], "read_neo4j_cypher", 1, id="tool of Neo4j"),
+        pytest.param(["cypher_query"], "read-neo4j-cypher", 1, id="hyphens"),
+        pytest.param(["read_neo4j_cypher"], "query_graph", 1, id="tool of FalkorDB"),
+        pytest.param(["query_graph"], "Cypher", 1, id="short"),
+        pytest.param(["cypher_query"], "sparql_query", 0, id="another language"),
+        pytest.param(["cypher_query", "query_graph"], "cypher", 0, id="two names for it"),
+    ],
+)
+def test_names_of_steps_with_cypher_are_synonyms(
+    expected: list[str], agent: str, score: float
+) -> None:
+    responses = [response(0, agent, output=expected[-1])]
+    [result] = run_evaluation_sync(reference(*expected, questions=1), responses)
+    assert result["steps_score"] == score

@@ -13,7 +13,7 @@ from rdflib.plugins.sparql.algebra import translateQuery, traverse
 from rdflib.plugins.sparql.parser import parseQuery
 
 from graphrag_eval_async import ReferenceDataError, load_reference, run_evaluation_sync
-from graphrag_eval_async.steps.queries import RDF_TYPE, vocabulary
+from graphrag_eval_async.steps.queries import RDF_TYPE, is_cypher_step, vocabulary
 from graphrag_eval_async.steps.tokens import Token, form_of, mentions, tokens
 from tests.steps.support import groups
 from tests.support.cases import each
@@ -211,3 +211,52 @@ def test_a_query_similarity_of_an_earlier_evaluation_is_ignored() -> None:
     [result] = run_evaluation_sync(similar, [{"question_id": "q", "actual_steps": [STEP]}])
     assert result["steps_score"] == 1
     assert "query_similarity" not in result["reference_steps"][0][0]
+
+
+MATCH = "MATCH (n) RETURN n"
+SELECT = "PREFIX : <urn:a#> SELECT ?n { ?n a :N }"
+
+
+@pytest.mark.parametrize(
+    ("step", "is_cypher"),
+    [
+        pytest.param({"name": "cypher_query", "reference_query": MATCH}, True, id="reference"),
+        pytest.param({"name": "Read-Neo4j-Cypher", "args": {"query": MATCH}}, True, id="arguments"),
+        pytest.param({"name": "cypher_query", "args": {"cypher": MATCH}}, True, id="key"),
+        pytest.param({"name": "cypher_query", "output": "[]"}, True, id="no query"),
+        pytest.param({"name": "query_graph", "args": {"query": SELECT}}, False, id="SPARQL"),
+        pytest.param({"name": "query_graph", "reference_query": SELECT}, False, id="SPARQL too"),
+        pytest.param({"name": "sparql_query", "args": {"query": MATCH}}, False, id="other name"),
+        pytest.param({"args": {"query": MATCH}}, False, id="no name"),
+        pytest.param(
+            {"name": "run", "output_media_type": "application/vnd.neo4j.query"},
+            True,
+            id="media type",
+        ),
+    ],
+)
+def test_steps_with_cypher_are_known_by_name_or_output(
+    step: dict[str, Any], is_cypher: bool
+) -> None:
+    assert is_cypher_step(step) == is_cypher
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "problem"),
+    [
+        pytest.param("cypher_query", MATCH, None, id="Cypher"),
+        pytest.param("query_graph", SELECT, None, id="SPARQL"),
+        pytest.param("sparql_query", MATCH, "expected a SPARQL query", id="Cypher for SPARQL"),
+    ],
+)
+def test_reference_queries_are_in_the_language_of_their_step(
+    name: str, query: str, problem: str | None
+) -> None:
+    step = {"name": name, "reference_query": query}
+    question = {"id": "q", "question_text": "?", "reference_steps": [[step]]}
+    templates = [{"template_id": "t", "questions": [question]}]
+    if problem is None:
+        load_reference(templates)
+        return
+    with pytest.raises(ReferenceDataError, match=problem):
+        load_reference(templates)

@@ -1,0 +1,265 @@
+"""Cypher queries on a database that speaks Bolt, by Neo4j's driver.
+
+Sessions have read access, but some servers ignore that; `cypher_clauses` refuses what does more
+than read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING
+
+from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS
+from graphrag_eval_async.config import as_written, secrets
+from graphrag_eval_async.errors import ExecutionUnavailable
+from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
+from graphrag_eval_async.execution.endpoint import (
+    MAX_CONNECT_SECONDS,
+    PAUSES,
+    PROBE_SECONDS,
+    TIMEOUT_WORDS,
+)
+from graphrag_eval_async.execution.outcomes import Answer, Query, QueryFailed, now
+from graphrag_eval_async.judge.scrubber import Scrubber
+from graphrag_eval_async.version import version
+
+if TYPE_CHECKING:
+    import neo4j
+
+    from graphrag_eval_async.config import ExecuteConfig
+
+PROBE = Query("RETURN 1")
+"""A query that takes no time, to ask whether the database answers."""
+
+ROWS_AT_A_TIME = 200
+"""Number of rows to fetch at a time. Between, other tasks can run."""
+
+MAX_REASON = 400
+"""Maximum number of characters that are quoted of a database's message."""
+
+SYNTAX_TITLES = frozenset({"SyntaxError", "SemanticError", "ParameterMissing", "ProcedureNotFound"})
+"""Last parts of Neo4j's status codes of queries that do not parse, or name what does not exist."""
+
+SYNTAX_WORDS = ("syntax error", "mismatched input", "no viable alternative", "extraneous input")
+"""What databases without such codes say, in lower case, if a query does not parse."""
+
+TIMEOUT_TITLES = frozenset(
+    {
+        "TransactionTimedOut",
+        "TransactionTimedOutClientConfiguration",
+        "TransactionTerminated",
+        "Terminated",
+    }
+)
+"""Last parts of Neo4j's status codes of queries that took too long for the server."""
+
+
+class BoltDatabase:
+    """Runs Cypher queries on a database that speaks Bolt."""
+
+    def __init__(self, config: ExecuteConfig) -> None:
+        """Prepare to run queries, without connecting."""
+        assert config.database is not None  # noqa: S101
+        self._config = config
+        self._address = config.database
+        self._scrub = Scrubber(secrets(config))
+        self._slots = asyncio.Semaphore(config.max_in_flight)
+        self._driver: neo4j.AsyncDriver | None = None
+
+    async def open(self) -> None:
+        """Check that the database answers.
+
+        Raises:
+            ExecutionUnavailable: it does not.
+        """
+        if self._driver is None:
+            # The import takes some 0.3 s.
+            await asyncio.to_thread(_import_driver)
+            self._driver = self._new_driver()
+        try:
+            await self._attempt(PROBE, min(PROBE_SECONDS, self._config.timeout_sec))
+        except QueryFailed as failed:
+            place = f"execute.database: {as_written(self._address)}"
+            raise ExecutionUnavailable(f"{place}: {failed.message}") from None
+
+    def _new_driver(self) -> neo4j.AsyncDriver:
+        """Return a driver with the settings of the configuration. It connects when needed."""
+        import neo4j
+
+        config = self._config
+        auth = None
+        if config.username is not None:
+            auth = neo4j.basic_auth(str(config.username), str(config.password))
+        return neo4j.AsyncGraphDatabase.driver(
+            str(self._address),
+            auth=auth,
+            user_agent=f"graphrag-eval-async/{version()}",
+            # Otherwise, the query would be to blame if no connection can be made.
+            connection_timeout=min(MAX_CONNECT_SECONDS, config.timeout_sec / 2),
+            # One more connection is for probes.
+            max_connection_pool_size=config.max_in_flight + 1,
+            telemetry_disabled=True,
+        )
+
+    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
+        """Run a query; try again while the database has a passing failure.
+
+        Raises:
+            QueryFailed: it has no answer. It is only to blame for taking too long if the database
+                answers a probe afterwards.
+        """
+        start_time = now()
+        async with self._slots:
+            failed = None
+            for pause in (0.0, *PAUSES):
+                await asyncio.sleep(pause)
+                try:
+                    text = await self._attempt(query, self._config.timeout_sec)
+                except QueryFailed as error:
+                    failed = error.with_traceback(None)
+                else:
+                    return Answer(text, CYPHER_RESULTS, start_time)
+                can_succeed_later = failed.wait is not None
+                if not can_succeed_later:
+                    break
+            assert failed is not None  # noqa: S101
+            if failed.is_slow or failed.is_suspect:
+                failed = await self._blame(failed)
+        raise failed
+
+    async def _blame(self, failed: QueryFailed) -> QueryFailed:
+        """Return the failure of a query that seems to take too much time or memory.
+
+        It is the query's fault if the database answers a probe, and otherwise the database's.
+        """
+        try:
+            await self._attempt(PROBE, min(PROBE_SECONDS, self._config.timeout_sec))
+        except QueryFailed:
+            message = f"{failed.message}, and the database does not answer {PROBE.text}"
+            return QueryFailed("unavailable", message)
+        return QueryFailed("failed", failed.message, is_slow=failed.is_slow)
+
+    async def _attempt(self, query: Query, seconds: float) -> str:
+        """Run a query once, and return its result as typed JSON text.
+
+        Raises:
+            QueryFailed: it has no result, or none within `seconds`.
+        """
+        import neo4j
+        from neo4j.exceptions import DriverError, Neo4jError
+
+        assert self._driver is not None  # noqa: S101
+        config = self._config
+        database_name = None if config.database_name is None else str(config.database_name)
+        session = self._driver.session(
+            database=database_name,
+            default_access_mode=neo4j.READ_ACCESS,
+            fetch_size=ROWS_AT_A_TIME,
+        )
+        is_finished = False
+        try:
+            # Some servers ignore the timeout that the driver sends, so this one is ours.
+            async with asyncio.timeout(seconds):
+                text = await self._fetch(session, query, seconds)
+                await session.close()
+            is_finished = True
+        except TimeoutError:
+            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
+        except (DriverError, Neo4jError, OSError, ValueError) as error:
+            raise self._failure(error) from None
+        finally:
+            if not is_finished:
+                # This closes the connection at once, without waiting for the rest of the result.
+                session.cancel()
+                await session.close()
+        return text
+
+    async def _fetch(self, session: neo4j.AsyncSession, query: Query, seconds: float) -> str:
+        """Run a query in a session, and return its result as typed JSON text.
+
+        Raises:
+            QueryFailed: the result is too large.
+        """
+        import neo4j
+
+        statement = neo4j.Query(query.text, timeout=seconds)
+        result = await session.run(statement, json.loads(query.parameters))
+        writer = CypherResultWriter(
+            result.keys(),
+            typed_by_driver,
+            max_rows=self._config.max_rows,
+            max_bytes=self._config.max_bytes,
+        )
+        async for record in result:
+            writer.add(record.values())
+        return writer.text()
+
+    def _failure(self, error: Exception) -> QueryFailed:
+        """Return the failure that an exception of the driver stands for."""
+        from neo4j.exceptions import (
+            AuthError,
+            ClientError,
+            DatabaseError,
+            Forbidden,
+            ServiceUnavailable,
+            SessionExpired,
+            TransientError,
+        )
+
+        # A status code is like Neo.ClientError.Statement.SyntaxError. Not all databases have these.
+        code = str(getattr(error, "code", None) or "")
+        category, _, title = code.removeprefix("Neo.").rpartition(".")
+        reason = self._scrub(str(getattr(error, "message", None) or error), limit=MAX_REASON)
+        lowered = reason.lower()
+
+        if isinstance(error, Forbidden):
+            return QueryFailed("refused", f"the database refuses it: {reason}")
+        if isinstance(error, AuthError) or category == "ClientError.Security":
+            return QueryFailed("unavailable", f"{reason}; check username and password")
+        if category == "ClientError.Database":
+            return QueryFailed("unavailable", f"{reason}; check database_name")
+        if title in SYNTAX_TITLES or any(word in lowered for word in SYNTAX_WORDS):
+            return QueryFailed("invalid", reason)
+        is_of_server = isinstance(error, ClientError | DatabaseError | TransientError)
+        if title in TIMEOUT_TITLES or (
+            is_of_server and any(word in lowered for word in TIMEOUT_WORDS)
+        ):
+            return QueryFailed("failed", f"it took too long: {reason}", is_slow=True)
+        if isinstance(error, TransientError):
+            is_out_of_memory = "OutOfMemory" in title
+            message = f"the database is overloaded: {reason}"
+            return QueryFailed("unavailable", message, wait=0, is_suspect=is_out_of_memory)
+        if is_of_server:
+            return QueryFailed("failed", reason)
+        if isinstance(error, ServiceUnavailable | SessionExpired | OSError):
+            message = f"it cannot be reached: {_reason_without_address(error)}"
+            return QueryFailed("unavailable", message, wait=0)
+        return QueryFailed("unavailable", f"{type(error).__name__}: {reason}")
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        driver = self._driver
+        self._driver = None
+        if driver is not None:
+            await driver.close()
+
+
+def _reason_without_address(error: BaseException) -> str:
+    """Return why a database cannot be reached, such as "Connection refused".
+
+    The messages of the driver hold addresses, which may be secret. So only the name of the
+    exception is used, or what the operating system says.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror is not None and cause.errno is not None:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__
+
+
+def _import_driver() -> None:
+    """Import Neo4j's driver, so that later imports take no time."""
+    import neo4j  # noqa: F401
