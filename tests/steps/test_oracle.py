@@ -400,4 +400,4 @@ def test_partial_credit_is_the_best_f1() -> None:
             seen["some" if wanted else "none"] += 1
 
     check()
-    assert min(seen["some"], seen["none"]) > 40
+    assert min(seen["some"], seen["none"]) > 20

@@ -31,7 +31,8 @@ _gaps = re.compile(" {2,}")
 
 _other_separator = re.compile(r"[,;\t|<>{}]").search
 
-_is_rule = re.compile(r"[ \t]*[-=─━═]{2,}[-=─━═ \t]*").fullmatch
+_DASHES = "-=─━═"
+"""Characters of the lines below names and around tables."""
 
 _NO_NAMES = frozenset({"", "...", "…"})
 """What stands in the place of a name if a column has none, or if columns are not shown."""
@@ -63,7 +64,7 @@ def seems_aligned(text: str) -> bool:
         return True
     # As psql prints one column.
     second_line = text.lstrip("\n").partition("\n")[2].partition("\n")[0]
-    return _is_rule(second_line.strip()) is not None
+    return _is_rule(second_line.strip())
 
 
 def read_aligned(text: str) -> Table:
@@ -92,6 +93,13 @@ def read_aligned(text: str) -> Table:
     terms = [[untyped_term(cell) if cell else None for cell in row] for row in rows]
     document = document_of_rows(names, terms)
     return Table(document, typed=False, has_blanks=True, unread="\n".join(lines.notes))
+
+
+def _is_rule(line: str) -> bool:
+    """Return whether a line consists of dashes, of which it begins with two, and of blanks."""
+    if len(line) < 2 or line[0] not in _DASHES or line[1] not in _DASHES:
+        return False
+    return line.strip(f"{_DASHES} \t") == ""
 
 
 def _split_lines(text: str) -> _Lines:
