@@ -85,6 +85,9 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
         database_name: name of the database on that server, if it is not the default one.
         prefixes: prefixes that queries need not declare, with their IRIs. Prefixes in the file of
             `graph` are known, too.
+        reference_prefixes: whether the agent's queries that declare no prefix are run with the
+            prefixes of the reference queries of their question. Published scores are not computed
+            so.
         headers: HTTP headers to add to each request to the endpoint.
         username: user for HTTP basic authentication at the endpoint, or for the database.
         password: password of that user.
@@ -110,6 +113,7 @@ class ExecuteConfig(Section, frozen=True, kw_only=True):
     database: Text | None = None
     database_name: Text | None = None
     prefixes: dict[str, str] = field(default_factory=dict)
+    reference_prefixes: bool = True
     headers: Headers = field(default_factory=dict)
     username: Text | None = None
     password: Text | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 BASE = "http://localhost/"
 """Base of relative IRIs in the graph and in queries."""
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+_UNKNOWN_FUNCTION = re.compile(r"custom function <([^>]*)> is not supported")
 
 
 def main() -> None:
@@ -82,7 +87,23 @@ def _answer(store: Any, prefixes: Mapping[str, str], setup: Setup, request: Requ
         if only_parses:
             # The query parses; that it does not run does not matter.
             return Reply()
+        lacking_cast = _lacking_cast(error)
+        if lacking_cast is not None:
+            return Reply(lacking_cast, failure="unavailable")
         return Reply(short_message(error), failure="failed")
+
+
+def _lacking_cast(error: Exception) -> str | None:
+    """Return that pyoxigraph lacks a cast such as ``xsd:int(...)``; None if that is not the error.
+
+    Only casts to types of XML Schema are meant, which many stores have. Whoever calls another
+    function that does not exist is at fault.
+    """
+    match = _UNKNOWN_FUNCTION.search(str(error))
+    if match is None or not match[1].startswith(XSD):
+        return None
+    name = match[1].removeprefix(XSD)
+    return f"pyoxigraph, which runs queries on a file, has no function xsd:{name}"
 
 
 class _LimitedBytes(io.BytesIO):

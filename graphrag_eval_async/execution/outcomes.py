@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, TABLES
-from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
+from graphrag_eval_async.catalogue.reference_steps import ALTERNATIVES, REFERENCE_QUERY
 from graphrag_eval_async.errors import in_utf8
+from graphrag_eval_async.steps.comparators import variants_of
 from graphrag_eval_async.steps.queries import (
     QUERY_KEYS,
     is_cypher_step,
@@ -23,6 +24,7 @@ from graphrag_eval_async.steps.tokens import (
     MAX_QUERY_CHARACTERS,
     form_of,
     mentions,
+    prefixes_of,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +44,25 @@ Kind: TypeAlias = Literal["invalid", "refused", "failed", "truncated", "unavaila
 is not its fault.
 """
 
-Place: TypeAlias = tuple[int, int]
-"""The indices of the group of a reference step, and of the step in it."""
+
+class Place(NamedTuple):
+    """Which output of a question a reference query gives.
+
+    Attributes:
+        group: index of the group of its reference step.
+        step: index of the step in the group.
+        alternative: index of the alternative whose output it is; None for the step's own.
+    """
+
+    group: int
+    step: int
+    alternative: int | None = None
+
+    def __str__(self) -> str:
+        text = f"reference_steps[{self.group}][{self.step}]"
+        if self.alternative is not None:
+            text += f".{ALTERNATIVES}[{self.alternative}]"
+        return text
 
 
 class Query(NamedTuple):
@@ -125,12 +144,15 @@ def reference_queries(
     queries: dict[Place, Query] = {}
     for group_index, group in enumerate(groups):
         for index, prepared in enumerate(group):
-            step = prepared.step
-            if step.get("output") is not None and not replace:
-                continue
-            text = _cypher_to_run(step) if is_cypher else _sparql_to_run(step)
-            if text is not None:
-                queries[group_index, index] = Query(text, parameters_of(step))
+            for number, variant in enumerate(variants_of(prepared.step)):
+                if variant.get("output") is not None and not replace:
+                    continue
+                text = _cypher_to_run(variant) if is_cypher else _sparql_to_run(variant)
+                if text is not None:
+                    # The step's own output comes before its alternatives.
+                    alternative = number - 1 if number > 0 else None
+                    place = Place(group_index, index, alternative)
+                    queries[place] = Query(text, parameters_of(variant))
     return queries
 
 
@@ -195,6 +217,27 @@ def actual_queries(
         if text is not None:
             queries[index] = Query(text, parameters_of(step))
     return dict([*queries.items()][-MAX_QUERIES:])
+
+
+def with_reference_prefixes(
+    queries: Mapping[int, Query], groups: Sequence[Sequence[PreparedStep]]
+) -> dict[int, Query]:
+    """Return queries with the prefixes of the reference queries, if they declare none themselves.
+
+    Args:
+        queries: the agent's queries in SPARQL, by index of the step.
+        groups: the groups of reference steps of the question.
+    """
+    declarations: dict[str, str] = {}
+    for query in reference_queries(groups, is_cypher=False).values():
+        declarations.update(prefixes_of(query.text))
+    prologue = "".join(f"PREFIX {prefix} {iri} " for prefix, iri in declarations.items())
+    if not prologue:
+        return {**queries}
+    return {
+        index: query if prefixes_of(query.text) else query._replace(text=prologue + query.text)
+        for index, query in queries.items()
+    }
 
 
 def _has_queried_output(step: Mapping[str, Any]) -> bool:
@@ -274,9 +317,16 @@ class Executed(msgspec.Struct, frozen=True):
     ) -> list[list[dict[str, Any]]]:
         """Return the reference steps, with the expected outputs that were fetched."""
         steps = [[*group] for group in groups]
-        for (group, index), answer in self.expected.items():
-            step = steps[group][index]
-            steps[group][index] = {**step, **_output_of(answer), "executed_at": answer.at}
+        for place, answer in self.expected.items():
+            step = steps[place.group][place.step]
+            if place.alternative is None:
+                step = {**step, **_output_of(answer), "executed_at": answer.at}
+            else:
+                alternatives = [*step[ALTERNATIVES]]
+                alternative = alternatives[place.alternative]
+                alternatives[place.alternative] = {**alternative, **_output_of(answer)}
+                step = {**step, ALTERNATIVES: alternatives}
+            steps[place.group][place.step] = step
         return steps
 
     def actual_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from graphrag_eval_async.execution.outcomes import (
     error_of,
     queries_to_check,
     reference_queries,
+    with_reference_prefixes,
 )
 from graphrag_eval_async.execution.processes import LADYBUG, OXIGRAPH, Processes
 from graphrag_eval_async.execution.worker import Setup
@@ -110,6 +111,8 @@ class Executing:
             settings.append("outputs stand")
         if config.allow_service:
             settings.append("SERVICE")
+        if not config.reference_prefixes:
+            settings.append("own prefixes only")
         if config.database is not None:
             settings += ["database", as_written(config.database), config.database_name]
         return settings
@@ -194,14 +197,8 @@ class ExecutionSession:
             groups: the groups of reference steps of the question.
             steps: the steps of the response.
         """
-        # Find the queries.
+        references, queries = self._find_queries(groups, steps)
         config = self._config
-        references: dict[Place, Query] = {}
-        queries: dict[int, Query] = {}
-        if config is not None:
-            is_cypher = config.runs_cypher
-            references = reference_queries(groups, is_cypher=is_cypher, replace=config.reference)
-            queries = actual_queries(groups, steps, is_cypher=is_cypher)
         to_check = queries_to_check(groups, steps) if self._parsers is not None else {}
         if references or queries or to_check:
             if self._opening is None:
@@ -236,6 +233,20 @@ class ExecutionSession:
             provenance = {**self._source, "at": min(answer.at for answer in expected.values())}
         return Executed(expected, outcomes, invalid, facts, error, provenance)
 
+    def _find_queries(
+        self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[Place, Query], dict[int, Query]]:
+        """Return the reference queries to run, by place, and the agent's, by index of the step."""
+        config = self._config
+        if config is None:
+            return {}, {}
+        is_cypher = config.runs_cypher
+        references = reference_queries(groups, is_cypher=is_cypher, replace=config.reference)
+        queries = actual_queries(groups, steps, is_cypher=is_cypher)
+        if config.reference_prefixes and not is_cypher:
+            queries = with_reference_prefixes(queries, groups)
+        return references, queries
+
     async def _open(self) -> None:
         """Start what runs and parses queries."""
         for engine in (self._engine, self._parsers):
@@ -252,11 +263,11 @@ class ExecutionSession:
             the reason.
         """
         expected: dict[Place, Answer] = {}
-        for (group, index), query in queries.items():
+        for place, query in queries.items():
             outcome = await self._outcome(query, of_agent=False)
             if isinstance(outcome, QueryFailed):
-                return {}, error_of(f"reference_steps[{group}][{index}]", outcome)
-            expected[group, index] = outcome
+                return {}, error_of(str(place), outcome)
+            expected[place] = outcome
         return expected, None
 
     async def _outcomes(self, queries: Mapping[int, Query]) -> dict[int, Answer | QueryFailed]:

@@ -150,9 +150,17 @@ def compares_by_name(name: str) -> bool:
 
 
 def needs_execution(step: Mapping[str, Any]) -> bool:
-    """Return whether a reference step has no output, but a query that gives it."""
-    has_query = step.get(REFERENCE_QUERY) is not None and step.get("name") not in COMPARATORS
-    return has_query and step.get("output") is None
+    """Return whether a query must be run for an output of a reference step.
+
+    It is the output of the step or of an alternative that has only a query.
+    """
+    if step.get("name") in COMPARATORS:
+        return False
+    return any(
+        output.get(REFERENCE_QUERY) is not None and output.get("output") is None
+        for output in (step, *(step.get(ALTERNATIVES) or ()))
+        if isinstance(output, Mapping)
+    )
 
 
 def prepare_step(

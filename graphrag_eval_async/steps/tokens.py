@@ -99,6 +99,23 @@ def form_of(text: str) -> str | None:
     return None
 
 
+def prefixes_of(text: str) -> dict[str, str]:
+    """Return the prefixes that a query declares, such as ``ex:``, each with its IRI, ``<...>``."""
+    prefixes = {}
+    prologue = tokens(text)
+    for token in prologue:
+        keyword = token.text.upper() if token.kind == "word" else None
+        if keyword == "PREFIX":
+            prefix = next(prologue, None)
+            iri = next(prologue, None)
+            if prefix is not None and iri is not None and iri.kind == "iri":
+                prefixes[prefix.text] = iri.text
+        elif keyword not in (None, "BASE", "VERSION"):
+            # The query itself begins.
+            break
+    return prefixes
+
+
 def mentions(text: str, keyword: str) -> bool:
     """Return whether some parser may read a keyword, written in capitals, in a query.
 

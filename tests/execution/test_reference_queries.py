@@ -1,0 +1,112 @@
+"""What reference queries lend to the agent's, and queries that the graph's engine cannot run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graphrag_eval_async import compute_aggregates
+from tests.execution.support import graph, ran, results_of
+from tests.support.data import question, template
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PREFIXED = "PREFIX cim: <urn:cim#> SELECT ?n { ?t cim:name ?n . ?t cim:rated 110 }"
+UNPREFIXED = "SELECT ?n { ?t cim:name ?n . ?t cim:rated 110 }"
+CAST = (
+    "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX cim: <urn:cim#> "
+    "SELECT ?n { ?t cim:name ?n ; cim:rated ?r FILTER(xsd:int(?r) = 110) }"
+)
+
+
+def step(query: str, **keys: Any) -> dict[str, Any]:
+    return {"name": "sparql_query", "reference_query": query, **keys}
+
+
+OWN_PREFIXES = "PREFIX other: <urn:cim#> SELECT ?n { ?t cim:name ?n . ?t cim:rated 110 }"
+PREFIX_CASES: dict[str, tuple[str, dict[str, Any], float]] = {
+    "no prefix": (UNPREFIXED, {}, 1),
+    "in lower case, after a comment": (f"# PREFIX c: <urn:c>\n{UNPREFIXED.lower()}", {}, 1),
+    "forbidden": (UNPREFIXED, {"reference_prefixes": False}, 0),
+    "own prefixes": (OWN_PREFIXES, {}, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "settings", "score"), PREFIX_CASES.values(), ids=PREFIX_CASES.keys()
+)
+async def test_queries_without_prefixes_run_with_those_of_the_reference(
+    query: str, settings: dict[str, Any], score: float, tmp_path: Path
+) -> None:
+    reference = template(question(step(PREFIXED)))
+    # N-Triples declare no prefixes, which the agent's queries could use.
+    config = graph(tmp_path, **settings)
+    config["execute"]["graph"] = without_prefixes(tmp_path, config["execute"]["graph"])
+    [result] = await results_of([ran(query, "q")], config, reference)
+    assert result["steps_score"] == score
+    assert result["actual_steps"][0]["args"]["query"] == query
+    if score == 0:
+        assert result["failure"] == "query_invalid"
+
+
+def without_prefixes(folder: Path, path: str) -> str:
+    """Write a graph as N-Triples, and return the path."""
+    import pyoxigraph
+
+    triples = pyoxigraph.parse(path=path)
+    written = folder / "data.nt"
+    written.write_text("".join(f"{triple.triple} .\n" for triple in triples))
+    return str(written)
+
+
+@pytest.mark.parametrize("who", ["reference", "agent"])
+async def test_a_cast_that_the_engine_lacks_is_nobodys_fault(who: str, tmp_path: Path) -> None:
+    reference_query, query = (CAST, PREFIXED) if who == "reference" else (PREFIXED, CAST)
+    reference = template(
+        question(step(reference_query), question_id="q0"),
+        question(step(PREFIXED), question_id="q1"),
+    )
+    responses = [ran(query, "q0"), ran(PREFIXED, "q1")]
+    results = await results_of(responses, graph(tmp_path), reference)
+    assert [result["steps_score"] for result in results] == [None, 1]
+    assert "has no function xsd:int" in results[0]["execution_error"]
+    coverage = compute_aggregates(results, detail=True)["micro"]["steps_score"]["coverage"]
+    assert coverage == {"applied": 2, "values": 1, "failed": {"not_run": 1}, "pending": 0}
+
+
+async def test_another_function_that_does_not_exist_is_the_agents_fault(tmp_path: Path) -> None:
+    query = "SELECT ?n { ?t <urn:cim#name> ?n FILTER(<urn:is-nice>(?n)) }"
+    [result] = await results_of([ran(query, "q")], graph(tmp_path), template(question(step(PREFIXED))))
+    assert (result["steps_score"], result["failure"]) == (0, "step_error")
+
+
+@pytest.mark.parametrize("is_run", [True, False])
+async def test_queries_of_alternatives_are_run(is_run: bool, tmp_path: Path) -> None:
+    other = "SELECT ?n { ?s a <urn:cim#Station> ; <urn:cim#name> ?n }"
+    stale = {"output": "n\nold\n", "output_media_type": "text/csv"}
+    reference = template(
+        question(
+            step(
+                PREFIXED,
+                output="n\nolder\n",
+                output_media_type="text/csv",
+                alternatives=[{"reference_query": other, **stale}],
+            )
+        )
+    )
+    config = graph(tmp_path, reference=is_run)
+    [result] = await results_of([ran(other, "q")], config, reference)
+    assert result["steps_score"] == is_run
+    [[expected]] = result["reference_steps"]
+    assert (expected["alternatives"][0]["output"] == "n\nold\n") == (not is_run)
+
+
+async def test_an_alternative_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    reference = template(
+        question(step(PREFIXED, alternatives=[{"reference_query": "SELECT ?n { ?n"}]))
+    )
+    [result] = await results_of([ran(PREFIXED, "q")], graph(tmp_path), reference)
+    assert result["steps_score"] is None
+    assert "reference_steps[0][0].alternatives[0]: " in result["execution_error"]
