@@ -46,7 +46,12 @@ VALUES = ("values_precision", VALUES_RECALL, VALUES_F1, VALUES_WRONG, TEXT2SPARQ
 values.
 """
 
-STEP_METRICS = ("steps_score", *TOOL_CALLS, *VALUES)
+EXECUTABLE = "executable"
+"""Whether the last query of a response runs: 1 if it returns something, 0 if it fails or there is
+none. Only with ``execute``.
+"""
+
+STEP_METRICS = ("steps_score", *TOOL_CALLS, *VALUES, EXECUTABLE)
 """Metrics of the steps, which need no judge."""
 
 ANSWER_MATCH = "answer_match"
@@ -86,7 +91,7 @@ MEASURES: Mapping[str, Measure] = {
         Measure(name="steps_score", is_primary=True),
         *(
             Measure(name=name, lower_is_better=name == VALUES_WRONG)
-            for name in (*TOOL_CALLS, *VALUES)
+            for name in (*TOOL_CALLS, *VALUES, EXECUTABLE)
         ),
         Measure(name=ANSWER_MATCH, is_primary=True),
         *(Measure(name=name, high=inf, lower_is_better=True) for name in RESOURCES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
+from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH, EXECUTABLE
 from graphrag_eval_async.catalogue.outcomes import ANSWERED, answer_state, outcomes_of
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
@@ -162,7 +162,8 @@ class Scoring(NamedTuple):
         # Set the other metrics of steps. Means of values are null unless the comparison sets them.
         if self.rules.tool_calls and prepared.groups:
             called_steps = None if evaluation.failed else steps
-            evaluation.of_steps = tool_calls(prepared.groups, called_steps, mode=self.rules.mode)
+            tool_scores = tool_calls(prepared.groups, called_steps, mode=self.rules.mode)
+            evaluation.of_steps = {**evaluation.of_steps, **tool_scores}
         if prepared.has_values:
             null_means = mean_values(prepared.groups, None, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **null_means}
@@ -217,6 +218,8 @@ class Scoring(NamedTuple):
         evaluation.execution = executed.provenance
         evaluation.execution_error = executed.error
         evaluation.executed_steps = executed.additions()
+        if executed.executable is not None:
+            evaluation.of_steps = {**evaluation.of_steps, EXECUTABLE: executed.executable}
         if not executed.expected:
             return prepared
         steps = executed.reference_steps(prepared.steps)

@@ -197,6 +197,11 @@ class _Body(NamedTuple):
     max_rows: str | None  # How many rows the endpoint returns at most; None if it does not say so.
 
 
+def prologue_of(prefixes: Iterable[tuple[str, str]]) -> str:
+    """Return the declarations of prefixes, given as pairs of a name and an IRI."""
+    return "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in prefixes)
+
+
 class Endpoint:
     """Runs queries on an endpoint."""
 
@@ -210,9 +215,7 @@ class Endpoint:
         self._scrub = Scrubber(hidden)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._connections: Connections | None = None
-        self._prologue = "".join(
-            f"PREFIX {name}: <{iri}>\n" for name, iri in config.prefixes.items()
-        )
+        self._prologue = prologue_of(config.prefixes.items())
 
     async def open(self) -> None:
         """Check that the endpoint answers."""
@@ -239,7 +242,8 @@ class Endpoint:
         started_at = now()
         is_graph = form_of(query.text) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
-        body = await self._within(self._prologue + query.text, accept, of_agent=of_agent)
+        prologue = self._prologue + prologue_of(query.prefixes)
+        body = await self._within(prologue + query.text, accept, of_agent=of_agent)
 
         read = _read_graph_in if is_graph else _read_table_in
         try:

@@ -71,10 +71,12 @@ class Query(NamedTuple):
     Attributes:
         text: the query.
         parameters: the values of its parameters, as a JSON object. Only Cypher has parameters.
+        prefixes: pairs of a name and an IRI that a SPARQL query need not declare.
     """
 
     text: str
     parameters: str = "{}"
+    prefixes: tuple[tuple[str, str], ...] = ()
 
 
 class Answer(NamedTuple):
@@ -204,11 +206,7 @@ def actual_queries(
     Returns:
         the last `MAX_QUERIES` of these queries, by index of the step.
     """
-    names: set[str] = set()
-    for group in groups:
-        for prepared in group:
-            if _has_queried_output(prepared.step) and is_cypher_step(prepared.step) == is_cypher:
-                names |= prepared.names
+    names = _names_of_queries(groups, is_cypher=is_cypher)
     queries: dict[int, Query] = {}
     for index, step in enumerate(steps):
         if step.get("name") not in names:
@@ -217,6 +215,23 @@ def actual_queries(
         if text is not None:
             queries[index] = Query(text, parameters_of(step))
     return dict([*queries.items()][-MAX_QUERIES:])
+
+
+def expects_query(groups: Sequence[Sequence[PreparedStep]], *, is_cypher: bool) -> bool:
+    """Return whether the agent is expected to run a query in one language."""
+    return bool(_names_of_queries(groups, is_cypher=is_cypher))
+
+
+def _names_of_queries(
+    groups: Sequence[Sequence[PreparedStep]], *, is_cypher: bool
+) -> frozenset[str]:
+    """Return the names of the steps that are expected to run a query in one language."""
+    names = frozenset[str]()
+    for group in groups:
+        for prepared in group:
+            if _has_queried_output(prepared.step) and is_cypher_step(prepared.step) == is_cypher:
+                names |= prepared.names
+    return names
 
 
 def with_reference_prefixes(
@@ -228,14 +243,13 @@ def with_reference_prefixes(
         queries: the agent's queries in SPARQL, by index of the step.
         groups: the groups of reference steps of the question.
     """
-    declarations: dict[str, str] = {}
+    prefixes: dict[str, str] = {}
     for query in reference_queries(groups, is_cypher=False).values():
-        declarations.update(prefixes_of(query.text))
-    prologue = "".join(f"PREFIX {prefix} {iri} " for prefix, iri in declarations.items())
-    if not prologue:
-        return {**queries}
+        prefixes.update(prefixes_of(query.text))
     return {
-        index: query if prefixes_of(query.text) else query._replace(text=prologue + query.text)
+        index: query
+        if prefixes_of(query.text)
+        else query._replace(prefixes=tuple(prefixes.items()))
         for index, query in queries.items()
     }
 
@@ -303,6 +317,8 @@ class Executed(msgspec.Struct, frozen=True):
         facts: what queries of the agent consist of, by index of the step.
         error: why the steps cannot be scored, which is not the agent's fault.
         provenance: where and when reference queries were run.
+        executable: 1 if the last query of the agent has an answer, 0 if it failed or there is none;
+            None if no query is expected, or if queries are not run.
     """
 
     expected: Mapping[Place, Answer] = {}
@@ -311,6 +327,7 @@ class Executed(msgspec.Struct, frozen=True):
     facts: Mapping[int, Mapping[str, Any]] = {}
     error: str | None = None
     provenance: Mapping[str, Any] | None = None
+    executable: float | None = None
 
     def reference_steps(
         self, groups: Sequence[Sequence[dict[str, Any]]]

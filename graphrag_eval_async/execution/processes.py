@@ -100,7 +100,8 @@ class Processes:
         """
         start_time = now()
         try:
-            reply = await self._call(Request(query.text, parameters=query.parameters))
+            request = Request(query.text, dict(query.prefixes), query.parameters)
+            reply = await self._call(request)
         except ExecutionUnavailable as error:
             # For example, the file was changed since the first process loaded it.
             raise QueryFailed("unavailable", str(error)) from None

@@ -19,6 +19,7 @@ from graphrag_eval_async.execution.outcomes import (
     actual_queries,
     check_query,
     error_of,
+    expects_query,
     queries_to_check,
     reference_queries,
     with_reference_prefixes,
@@ -231,7 +232,41 @@ class ExecutionSession:
         provenance = None
         if expected:
             provenance = {**self._source, "at": min(answer.at for answer in expected.values())}
-        return Executed(expected, outcomes, invalid, facts, error, provenance)
+        executable = None
+        if error is None:
+            executable = self._is_executable(groups, queries, outcomes)
+        return Executed(
+            expected=expected,
+            actual=outcomes,
+            invalid=invalid,
+            facts=facts,
+            error=error,
+            provenance=provenance,
+            executable=executable,
+        )
+
+    def _is_executable(
+        self,
+        groups: Sequence[Sequence[PreparedStep]],
+        queries: Mapping[int, Query],
+        outcomes: Mapping[int, Answer | QueryFailed],
+    ) -> float | None:
+        """Return `Executed.executable`.
+
+        Args:
+            groups: the groups of reference steps of the question.
+            queries: the agent's queries, by index of the step.
+            outcomes: the outcomes of those that did not fail for the agent.
+        """
+        config = self._config
+        if config is None or not config.actual:
+            return None
+        if not expects_query(groups, is_cypher=config.runs_cypher):
+            return None
+        if not queries:
+            return 0.0
+        outcome_of_last = outcomes.get(max(queries))
+        return float(isinstance(outcome_of_last, Answer))
 
     def _find_queries(
         self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]

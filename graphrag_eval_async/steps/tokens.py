@@ -100,7 +100,7 @@ def form_of(text: str) -> str | None:
 
 
 def prefixes_of(text: str) -> dict[str, str]:
-    """Return the prefixes that a query declares, such as ``ex:``, each with its IRI, ``<...>``."""
+    """Return the IRI of each prefix that a query declares, by name, without colon and brackets."""
     prefixes = {}
     prologue = tokens(text)
     for token in prologue:
@@ -109,7 +109,7 @@ def prefixes_of(text: str) -> dict[str, str]:
             prefix = next(prologue, None)
             iri = next(prologue, None)
             if prefix is not None and iri is not None and iri.kind == "iri":
-                prefixes[prefix.text] = iri.text
+                prefixes[prefix.text.removesuffix(":")] = iri.text[1:-1]
         elif keyword not in (None, "BASE", "VERSION"):
             # The query itself begins.
             break

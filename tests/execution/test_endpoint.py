@@ -133,7 +133,9 @@ async def test_what_could_fetch_or_change_is_not_sent() -> None:
     }
     for allowed in ("", "FROM", "SERVICE"):
         async with endpoint() as server:
-            allowing = {f"allow_{allowed.lower()}": True} if allowed else {}
+            allowing: dict[str, Any] = {"reference_prefixes": False}
+            if allowed:
+                allowing[f"allow_{allowed.lower()}"] = True
             results = await results_of(map(ran, queries), config(server, **allowing))
         for result, (query, word) in zip(results, queries.items(), strict=True):
             is_refused = word != allowed

@@ -78,7 +78,9 @@ async def test_a_cast_that_the_engine_lacks_is_nobodys_fault(who: str, tmp_path:
 
 async def test_another_function_that_does_not_exist_is_the_agents_fault(tmp_path: Path) -> None:
     query = "SELECT ?n { ?t <urn:cim#name> ?n FILTER(<urn:is-nice>(?n)) }"
-    [result] = await results_of([ran(query, "q")], graph(tmp_path), template(question(step(PREFIXED))))
+    [result] = await results_of(
+        [ran(query, "q")], graph(tmp_path), template(question(step(PREFIXED)))
+    )
     assert (result["steps_score"], result["failure"]) == (0, "step_error")
 
 
@@ -110,3 +112,30 @@ async def test_an_alternative_that_cannot_be_run_is_named(tmp_path: Path) -> Non
     [result] = await results_of([ran(PREFIXED, "q")], graph(tmp_path), reference)
     assert result["steps_score"] is None
     assert "reference_steps[0][0].alternatives[0]: " in result["execution_error"]
+
+
+EXECUTABLE_CASES: dict[str, tuple[list[str], float]] = {
+    "runs": ([PREFIXED], 1),
+    "returns nothing": (["SELECT ?n { ?n <urn:none> ?n }"], 1),
+    "does not parse": (["SELECT ?n {"], 0),
+    "no query": ([], 0),
+    "the last one fails": ([PREFIXED, "SELECT ?n {"], 0),
+    "the last one runs": (["SELECT ?n {", PREFIXED], 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("queries", "executable"), EXECUTABLE_CASES.values(), ids=EXECUTABLE_CASES.keys()
+)
+async def test_the_last_query_is_executable_or_not(
+    queries: list[str], executable: float, tmp_path: Path
+) -> None:
+    steps = [ran(query)["actual_steps"][0] for query in queries]
+    responses = [{"question_id": "q", "actual_steps": steps}]
+    reference = template(question(step(PREFIXED)))
+    [result] = await results_of(responses, graph(tmp_path), reference)
+    assert result["executable"] == executable
+    aggregates = compute_aggregates([result])
+    assert aggregates["micro"]["executable"]["mean"] == executable
+    [recorded] = await results_of(responses, graph(tmp_path, actual=False), reference)
+    assert "executable" not in recorded
