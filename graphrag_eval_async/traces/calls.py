@@ -283,6 +283,7 @@ def _find_matches(
     for span_call in span_calls:
         part = matching_round.part_of_key(keys[span_call])
         span_has_id = keys[span_call].id is not None
+        # The queues of the calls that may match, by whether they have ids.
         queues: list[deque[Call]] = []
         if matching_round.needs_ids:
             if span_has_id:
@@ -367,9 +368,11 @@ def _is_same_call(outer: Call, inner: Call) -> bool:
         return False
     if outer.id and inner.id:
         return outer.id == inner.id
-    if outer.output is not None and inner.output is not None and outer.output != inner.output:
+    both_have_outputs = outer.output is not None and inner.output is not None
+    if both_have_outputs and outer.output != inner.output:
         return False
-    return not outer.args or not inner.args or bool(outer.args == inner.args)
+    both_have_args = bool(outer.args) and bool(inner.args)
+    return not both_have_args or bool(outer.args == inner.args)
 
 
 def _call_of_span(span: Span, report_problem: Callable[[str], None]) -> Call:
@@ -483,7 +486,7 @@ def _arguments_of_tool(span: Span) -> Any:
 
 
 def _first_attribute_or_event(span: Span, names: tuple[str, ...], *, event: str, key: str) -> Any:
-    """Return the value of the first attribute in `names` that a span has, or of an event's field.
+    """Return the first of some attributes that a span has, or else a field of an event.
 
     Strands writes an event in place of the attributes.
 

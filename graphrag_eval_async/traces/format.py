@@ -471,6 +471,7 @@ class TraceFormat:
         The question is searched in the inputs of the run, at the key ``inputs`` of the line.
         """
         line = value | {"question": _question_of_inputs(value.get("inputs"))}
+        # Without a trace, the line is read as a plain answer.
         plain_format = replace(self, name=PLAIN, select=None)
         return plain_format.convert(line, questions, question_id=question_id)
 
@@ -494,8 +495,8 @@ class TraceFormat:
     def _fields_beside_trace(self, path: list[_PathStep], trace: Any) -> dict[str, Any]:
         """Return the fields of a line that stand beside its trace, for the response.
 
-        They are the other fields of each object on the path to the trace, and of the object that
-        holds the history, if there is one.
+        These are the other fields of each object on the path to the trace, and of the object that
+        holds the history, if there is such an object.
 
         Args:
             path: the path to the trace; empty if the line is the trace.
@@ -536,7 +537,7 @@ class TraceFormat:
 
         Args:
             holder: the object.
-            history_keys: the keys at which it holds the history.
+            history_keys: the keys at which the object holds the history.
             api_keys: keys that only objects of APIs and frameworks have. Most fields of such an
                 object are settings, so only its id, model and error are returned.
         """

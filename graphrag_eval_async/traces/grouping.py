@@ -241,6 +241,7 @@ class TraceGroups(Generic[P]):
         self._now = max(self._now, now)
         complete = []
         for reason, due_times in self._due_times.items():
+            # The earliest time is always the first.
             while due_times and _first_time(due_times) <= self._now:
                 trace_id = next(iter(due_times))
                 complete.append(self._close(trace_id, reason))
@@ -268,7 +269,7 @@ class TraceGroups(Generic[P]):
         """Return the open trace for one more span, and count the span if it is late.
 
         A trace that is not open is opened, with `place` as the place of its first line. A trace
-        that was returned is opened again; the result is None if it is not kept for late spans.
+        that was returned is opened again. The result is None if such a trace is no longer kept.
         """
         group = self._open.get(trace_id)
         if group is None and trace_id in self._had_late_spans:
@@ -287,7 +288,10 @@ class TraceGroups(Generic[P]):
         return group
 
     def _open_again(self, trace_id: str) -> TraceGroup[P] | None:
-        """Open a trace again that was returned, and return a copy of it; None if it is not kept."""
+        """Reopen a trace that was returned, and return a copy of the trace.
+
+        None if the trace is no longer kept.
+        """
         kept_group = self._kept.pop(trace_id, None)
         if kept_group is None:
             return None

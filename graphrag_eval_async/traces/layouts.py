@@ -310,7 +310,7 @@ class Layout:
         return any(self.fits_message(message) for message in self.list_messages(history))
 
     def fits_message(self, message: Any) -> bool:
-        """Return whether a message, or a block of the message, has a shape of only this layout."""
+        """Return whether a message, or one of its blocks, has a shape that only this layout has."""
         if not self.message.fits(message):
             return False
         if any(shape.fits(message) for shape in (*self.calls, *self.marks)):
@@ -318,7 +318,7 @@ class Layout:
         return self.fits_blocks(message)
 
     def fits_blocks(self, message: Any) -> bool:
-        """Return whether a block of a message has a shape of only this layout."""
+        """Return whether one of a message's blocks has a shape that only this layout has."""
         for block in self.list_blocks(message):
             if any(shape.fits(block) for shape in (*self.calls, *self.block_marks)):
                 return True
@@ -427,7 +427,7 @@ class Layout:
 
 
 def first_at(value: Any, paths: Iterable[str]) -> Any:
-    """Return the value at the first of some paths that leads to a value inside `value`, or None."""
+    """Return the value at the first path in `paths` that leads to one; None if no path does."""
     for path in paths:
         inner_value = value_at(value, path)
         if inner_value is not None:

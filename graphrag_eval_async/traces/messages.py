@@ -144,10 +144,12 @@ class SpanMessages(NamedTuple):
 
 def is_message(value: dict[str, Any]) -> bool:
     """Return whether an item of a history is a message, with or without an envelope around it."""
-    kind = value.get("type")
-    if not _MESSAGE_KEYS.isdisjoint(value) or (isinstance(kind, str) and kind in _ROLES):
+    if not _MESSAGE_KEYS.isdisjoint(value):
         return True
-    return isinstance(value.get("message"), dict)
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _ROLES:
+        return True
+    return isinstance(value.get("message"), dict)  # The object is an envelope.
 
 
 def unwrap_message(value: dict[str, Any]) -> dict[str, Any]:
@@ -245,8 +247,8 @@ def read_message(
 def _add_question(content: _Content, trace: Trace) -> None:
     """Start a turn with the text of a user's message, unless the message shows a tool's output.
 
-    It shows such output if it has results, or if it has an image and follows a result in a format
-    of OpenAI, whose results have no images.
+    The message shows such output in two cases: if it has results; or if it has an image and follows
+    a result in a format of OpenAI, whose results have no images.
     """
     if content.calls:
         return
@@ -344,7 +346,7 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
             texts.clear()  # What comes before a call is not the answer.
         elif text is not None:
             texts.append(text)
-        elif "part_kind" not in block:
+        elif "part_kind" not in block:  # Other parts of Pydantic AI, such as thoughts, are ignored.
             content.has_other_block = True
     content.text = "\n".join(text for text in texts if text)
     return content
@@ -753,7 +755,7 @@ def _decoded_message(value: dict[str, Any], default_role: str) -> dict[str, Any]
     if value.get("event.name") == "gen_ai.tool.message":
         # The event has the id of the call at the key ``id``.
         message.setdefault("tool_call_id", message.get("id"))
-    message.pop("tool.result", None)  # Strands repeats it in the next message.
+    message.pop("tool.result", None)  # Strands repeats the result in the next message.
     return message
 
 

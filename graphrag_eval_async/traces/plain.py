@@ -226,8 +226,8 @@ def _mode_and_content(chunk: Any) -> tuple[str | None, Any]:
 def _messages_in_change(change: Any) -> list[Any]:
     """Return the messages that a node of LangGraph added to the state in one update.
 
-    `change` is an object with the key ``messages``, a list of such objects, or None. At the key is
-    a list of messages, or one message.
+    `change` is an object with a message or a list of messages at ``messages``, a list of such
+    objects, or None.
     """
     parts = change if isinstance(change, list) else [change]
     messages: list[Any] = []

@@ -155,7 +155,7 @@ def read_history(history: Any, trace: Trace) -> None:
 
 
 def _add_usage_of_holder(holder: dict[str, Any], trace: Trace) -> None:
-    """Add the tokens that stand in the object that holds a history to a trace.
+    """Add to a trace the tokens in the object that holds the history.
 
     The object, its answer, and the responses of models in a `RunState` may each have a ``usage``.
     """
@@ -437,9 +437,11 @@ def _read_tool_result(kind: str, data: dict[str, Any]) -> _ToolResult:
 
 
 def _read_agents_sdk_export(objects: list[dict[str, Any]], trace: Trace) -> None:
-    """Add what a `TracingProcessor` of the OpenAI Agents SDK has exported to a trace.
+    """Add to a trace what a `TracingProcessor` of the OpenAI Agents SDK has exported.
 
-    `objects` are the exported traces, of which there should be one, and spans, in any order.
+    Args:
+        objects: the exported spans and traces, in any order. There should be only one trace.
+        trace: the trace to which everything is added.
     """
     trace_ids = [value.get("id") for value in objects if value.get("object") == "trace"]
     if trace_ids:

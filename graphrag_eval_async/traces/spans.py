@@ -251,12 +251,13 @@ def _read_resource_spans(line: dict[str, Any]) -> tuple[list[Span], int]:
     spans: list[Span] = []
     line_problems: list[str] = []
     for resource_spans in _objects_at(line, line_problems, "resourceSpans", "resource_spans"):
-        problems: list[str] = []
-        resource = _object_at(resource_spans, problems, "resource")
-        resource_attributes = _read_attributes(resource, problems)
+        resource_problems: list[str] = []
+        resource = _object_at(resource_spans, resource_problems, "resource")
+        resource_attributes = _read_attributes(resource, resource_problems)
         for scope_spans in _objects_at(resource_spans, line_problems, "scopeSpans", "scope_spans"):
             for value in _objects_at(scope_spans, line_problems, "spans"):
-                span_problems = problems[:MAX_PROBLEMS]
+                # Each span gets its own copy, to which its own problems are added.
+                span_problems = resource_problems[:MAX_PROBLEMS]
                 spans.append(_read_span(value, resource_attributes, span_problems))
     return spans, len(line_problems)
 
@@ -452,7 +453,7 @@ def _kind_of(attributes: dict[str, Any]) -> str | None:
     """
     tool_name = attributes.get("gen_ai.tool.name")
     if tool_name == _MERGED_TOOLS:
-        return "other"  # It repeats the results of other spans.
+        return "other"  # The span repeats the results of other spans.
     for attribute, kinds in _KINDS.items():
         value = str(attributes.get(attribute)).strip('"')  # MLflow writes JSON, with quotes.
         kind = kinds.get(value) or kinds.get(value.upper())

@@ -419,7 +419,7 @@ def _make_step(
         call: the call.
         trace: the trace that the call is from.
         has_failed: decides by the step's name and output whether a call has failed. It is only
-            asked if the trace does not say so.
+            called if the trace does not say whether the call failed.
         step_names: names of steps by names of tools.
     """
     name = call.name
