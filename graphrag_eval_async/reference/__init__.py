@@ -189,7 +189,7 @@ class StepNames:
                 names = [step.get("name") for step in group]
                 names_in_group = {name for name in names if isinstance(name, str)}
                 self.step_names |= names_in_group
-            # After the loop, they are the names in the last group.
+            # After the loop, `names_in_group` has the names in the last group.
             self.last_names[result["template_id"]] |= names_in_group
 
 
@@ -284,7 +284,7 @@ def _names_in_last_group(question: Question) -> set[str]:
 
 
 def idle_comparators(comparators: Collection[str], step_names: Collection[str]) -> list[str]:
-    """Return a warning for each comparator that no reference step has the name of.
+    """Return a warning for each comparator whose name no reference step has.
 
     Args:
         comparators: the names for which the caller has comparators.

@@ -245,7 +245,11 @@ def _read_inherited_keys(template: Any, place: str) -> _InheritedKeys:
 def _check_forbidden_steps(
     forbidden_steps: Sequence[str], groups: Sequence[Sequence[Mapping[str, Any]]], place: str
 ) -> None:
-    """Raise a `_Problem` if a question at a place forbids a step that it also expects."""
+    """Check that a question does not forbid a step that it also expects.
+
+    Raises:
+        _Problem: a forbidden step is also a reference step.
+    """
     expected_names = {plain_name(step["name"]) for group in groups for step in group}
     for name in forbidden_steps:
         if plain_name(name) in expected_names:

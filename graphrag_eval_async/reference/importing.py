@@ -66,8 +66,8 @@ def import_questions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     - a table in UTF-8, separated by commas, semicolons or tabs. It has a column `question`, and
       any of `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`.
-    - with the suffix ``.jsonl``, responses or results. Each different text is a question. A
-      question without a reference answer gets the first answer that is not an error, with
+    - a log of responses or results, with the suffix ``.jsonl``. Each different text is a question.
+      A question without a reference answer gets the first answer that is not an error, with
       ``reviewed: false``.
 
     Raises:

@@ -145,7 +145,7 @@ def read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | N
 
 
 def _decode(text: Raw, contents: Contents) -> list[_UsualTemplate]:
-    """Decode templates from JSON text. Their reference steps stay encoded, as MessagePack.
+    """Decode templates from JSON text, and encode their reference steps as MessagePack.
 
     The steps are also checked and added to `contents`.
     """
