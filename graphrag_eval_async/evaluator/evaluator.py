@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps import Budget, Comparator
     from graphrag_eval_async.traces.format import TraceFormat
 
-RESULTS_VERSION = "9"
+RESULTS_VERSION = "10"
 """Raise this with each change that gives an equal response another result.
 
 It is part of the fingerprints, so a journal of an older version is not resumed.

@@ -54,10 +54,10 @@ class Prepared(NamedTuple):
 
 
 class PreparedSteps:
-    """Reference steps by question id, prepared on access; only of questions that have any.
+    """Reference steps by question id, prepared for comparison when they are accessed.
 
-    Steps of a large set are prepared each time. Caching them would make the garbage collector walk
-    them all.
+    The prepared steps of a small set are cached. Steps of a large set are prepared each time, since
+    the garbage collector would visit all cached steps again and again.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PreparedSteps:
         """Return the prepared steps of a question, from the cache if the set is small.
 
         Raises:
-            KeyError: there is no such question, or it has no reference steps.
+            KeyError: there is no question with this id, or the question has no reference steps.
         """
         cached = self._cache.get(question_id)
         if cached is not None:
@@ -91,14 +91,14 @@ class PreparedSteps:
 
 
 class Reference:
-    """A reference set that has been checked; immutable, so one serves any number of streams.
+    """A checked reference set. It is immutable, so any number of streams can share it.
 
     Attributes:
         questions: every question by its id, in the order of the reference set.
-        templates: the template ids, in that order.
-        step_names: the names of the reference steps, and of the actual steps that these can match.
+        templates: the template ids, in the order of the reference set.
+        step_names: the names of the reference steps, and of the actual steps that match these.
         comparators: your own comparison of steps, by name of reference step.
-        doubts: what is probably a mistake, such as an unknown key, each with its place.
+        doubts: probable mistakes, such as an unknown key, each with its place.
     """
 
     __slots__ = (
@@ -118,20 +118,21 @@ class Reference:
         source: str | None = None,
         comparators: Mapping[str, Comparator] | None = None,
     ) -> None:
-        """Check and copy template dicts, laid out as in a YAML or JSON file.
+        """Check and copy template dicts, which have the layout of a YAML or JSON file.
 
         Args:
-            templates: the dicts.
-            source: names their file in errors.
+            templates: the dicts, or the text of a JSON file.
+            source: path of the file, for errors; None if the dicts are from no file.
             comparators: your own comparison of steps, by name of reference step; see `Evaluator`.
                 The output of such a step may be anything.
 
         Raises:
-            ReferenceDataError: with the first problem of each question.
+            ReferenceDataError: the templates are invalid. The error lists the first problem of each
+                question.
         """
         contents = read_templates(templates, comparators or {})
         if source is not None and (contents.problems or contents.doubts):
-            # YAML, which this module also reads, takes long to import.
+            # This module also imports YAML, which takes long.
             from graphrag_eval_async.records.yaml_file import with_lines
 
             contents.problems = with_lines(contents.problems, Path(source))
@@ -142,14 +143,15 @@ class Reference:
         contents.doubts += idle_comparators(contents.comparators, contents.step_names)
         different_tags = {tag for tags in contents.tags for tag in tags}
         contents.doubts += uncounted_tags(different_tags)
+        # The attributes are set from the contents, as they are after unpickling.
         self.__setstate__(contents)
 
     def __getstate__(self) -> Contents:
-        """Return what a pickle of the set holds; all else is made from it."""
+        """Return the contents, which are all that is pickled; see `__setstate__`."""
         return self._contents
 
     def __setstate__(self, contents: Contents) -> None:
-        """Set all attributes from valid contents, those of a pickle or of `__init__`."""
+        """Set all attributes from valid contents, which come from a pickle or from `__init__`."""
         self._contents = contents
         self.questions: Mapping[str, Question] = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)
@@ -184,16 +186,17 @@ class StepNames:
     def add(self, result: Mapping[str, Any]) -> None:
         """Add the names of a result's reference steps.
 
-        The result may come from another program. If its steps have another form, the rest of them
-        is skipped without an error.
+        The result may come from another program. At the first step that has another form, the rest
+        of the result is skipped without an error.
         """
         with suppress(AttributeError, TypeError):
-            last_names: set[str] = set()
+            names_in_group: set[str] = set()
             for group in result.get("reference_steps") or ():
                 names = [step.get("name") for step in group]
-                last_names = {name for name in names if isinstance(name, str)}
-                self.step_names |= last_names
-            self.last_names[result["template_id"]] |= last_names
+                names_in_group = {name for name in names if isinstance(name, str)}
+                self.step_names |= names_in_group
+            # After the loop, `names_in_group` has the names in the last group.
+            self.last_names[result["template_id"]] |= names_in_group
 
 
 def misnamed_steps(
@@ -201,17 +204,20 @@ def misnamed_steps(
 ) -> str | None:
     """Return a warning if agents seem to call reference steps by other names.
 
-    It names the reference steps of which no actual step has the name. They count only if agents
-    use tools that are no reference steps, in answers to a question whose last group has the step.
+    The warning names each reference step that
+
+    - no actual step matches by name, and
+    - is in the last group of a question that was answered, in a template for which agents used
+      tools that are no reference steps.
 
     Args:
         reference: the reference set, or the names of steps in results.
         seen: by template, the names of actual steps, and the ids of answered questions.
 
     Returns:
-        None if all is well.
+        None if there is no such reference step.
     """
-    # The reference steps that no agent executed, with the names under which they would be accepted.
+    # The reference steps that no agent executed, with the names of actual steps that would match.
     actual_names = {plain_name(name) for names, _ in seen.values() for name in names}
     accepted_by_unseen_step: dict[str, frozenset[str]] = {}
     for step_name in sorted(reference.step_names):
@@ -221,7 +227,7 @@ def misnamed_steps(
     if not accepted_by_unseen_step:
         return None
 
-    # Those that an answered question expects, in templates in which agents use other tools.
+    # Of these steps, those that an answered question expects where agents used other tools.
     reference_names = {UNNAMED, *map(plain_name, reference.step_names)}
     tools: set[str] = set()
     alias_targets: dict[str, str] = {}
@@ -246,12 +252,13 @@ def _is_expected(
 ) -> bool:
     """Return whether an answered question of a template expects a step of this name.
 
-    Only the last group of its steps counts. Names of steps in results are known by template only.
+    Only the last group of a question's steps counts. `StepNames` does not tell questions apart, so
+    any question of the template counts there.
     """
     if isinstance(reference, StepNames):
         return step_name in reference.last_names[template_id]
 
-    # Most templates do not have the step, which their names tell without decoding questions again.
+    # The cached names of a template exclude most steps, without decoding questions again.
     if step_name not in _last_names(reference).get(template_id, ()):
         return False
     for question_id in answered_questions:
@@ -262,7 +269,10 @@ def _is_expected(
 
 
 def _last_names(reference: Reference) -> dict[str, set[str]]:
-    """Return the names of steps in the last groups of questions, by template; cached."""
+    """Return the names of steps in the last groups of questions, by template.
+
+    The names are collected at the first call, and cached in the contents of the reference set.
+    """
     last_names = reference._contents.last_names
     if not last_names:
         for question in reference:
@@ -272,7 +282,7 @@ def _last_names(reference: Reference) -> dict[str, set[str]]:
 
 
 def _names_in_last_group(question: Question) -> set[str]:
-    """Return the names of the steps in the last group of a question; empty if it has no group."""
+    """Return the names of the steps in a question's last group; empty if there is no group."""
     groups = question.reference_steps
     if not groups:
         return set()
@@ -280,7 +290,7 @@ def _names_in_last_group(question: Question) -> set[str]:
 
 
 def idle_comparators(comparators: Collection[str], step_names: Collection[str]) -> list[str]:
-    """Return a warning for each comparator whose name is that of no reference step.
+    """Return a warning for each comparator whose name no reference step has.
 
     Args:
         comparators: the names for which the caller has comparators.
@@ -306,7 +316,7 @@ def check_outputs(reference: Reference, *, runs_sparql: bool, runs_cypher: bool)
         ReferenceDataError: a step has only a query, and that is not run.
     """
     if not reference._contents.lacks_output:
-        return
+        return  # No step lacks its output, so no question needs to be decoded.
     problems = []
     for question in reference:
         for group_index, group in enumerate(question.reference_steps or ()):
@@ -325,12 +335,17 @@ def check_outputs(reference: Reference, *, runs_sparql: bool, runs_cypher: bool)
 
 
 def check_matches(reference: Reference, match: Matching, tolerance: float | None) -> None:
-    """Check that reference answers can be matched as a configuration says.
+    """Check that reference answers can be matched with the `match` of a configuration.
 
-    Questions with a `match` of their own are not checked here.
+    Questions with their own `match` are left out, since they were checked when they were read.
+
+    Args:
+        reference: the reference set.
+        match: how the configuration matches answers.
+        tolerance: the maximum difference of numbers in the configuration; None for the default.
 
     Raises:
-        ReferenceDataError: with each reference answer that cannot be matched.
+        ReferenceDataError: answers cannot be matched. The error lists each of them.
     """
     problems = []
     for question in reference:
@@ -348,7 +363,7 @@ def check_matches(reference: Reference, match: Matching, tolerance: float | None
 
 
 class NoReference(Reference):
-    """Stands for a reference set if there is none: each response names its own question."""
+    """Stands for a missing reference set. Each response brings its own question."""
 
     __slots__ = ()
 
@@ -358,7 +373,7 @@ class NoReference(Reference):
         self.questions = AnyQuestion()
 
     def __reduce__(self) -> Any:
-        """Make pickle create a new object, since it has nothing to save."""
+        """Make pickle create a new object, since this object has no state to save."""
         return NoReference, ()
 
 
@@ -376,22 +391,22 @@ def load_reference(
     Args:
         reference: the path or the dicts; a `Reference` is returned as it is.
         comparators: your own comparison of steps, by name of reference step; see `Reference`.
-        strict: whether what is probably a mistake, such as an unknown key, is an error rather than
-            a `GraphragEvalWarning`.
-        format: of the file of a public benchmark: "text2sparql", "qald" for QALD-9 and QALD-10,
-            "qald-9-plus" or "webqsp". `import_questions` reads others.
-        language: with `format`: of the questions. Default: all of "text2sparql", else English
-            ("en").
-        score: with `format`: the `score` of the steps with SELECT and ASK: "exact", "f1" or
-            "values_f1".
+        strict: whether a probable mistake, such as an unknown key, is an error rather than a
+            `GraphragEvalWarning`.
+        format: format of a public benchmark's file: "text2sparql", "qald" for QALD-9 and QALD-10,
+            "qald-9-plus" or "webqsp". None means that the reference set is in our own format.
+            `import_questions` reads the files of other benchmarks.
+        language: language of the questions to load from a benchmark. By default, questions of
+            "text2sparql" are loaded in all languages, and others in English ("en").
+        score: `score` of a benchmark's steps with SELECT and ASK: "exact", "f1" or "values_f1".
 
     Raises:
-        ReferenceDataError: it cannot be read, or is invalid; the first problem of each question is
-            listed.
+        ReferenceDataError: the set cannot be read, or is invalid. The error lists the first problem
+            of each question.
         UsageError: an argument has an invalid value.
     """
     if format is not None:
-        # YAML, which this module also reads, takes long to import.
+        # This module also imports YAML, which takes long.
         from graphrag_eval_async.reference.benchmarks import read_benchmark
 
         reference = read_benchmark(reference, format, language=language, score=score)
@@ -409,7 +424,7 @@ def load_reference(
         if strict:
             raise ReferenceDataError(loaded.doubts, source)
         if loaded is not reference:
-            # Of a set that the caller has loaded, the doubts were reported then.
+            # If the caller has loaded the set, its doubts were reported then.
             _warn_of_doubts(loaded.doubts, source)
     return loaded
 
@@ -420,8 +435,8 @@ def _read(
     """Read a reference set from a file or from dicts.
 
     Raises:
-        ReferenceDataError: it cannot be read, or is invalid. If it holds responses, which users
-            often pass in its place, the error says only that.
+        ReferenceDataError: the set cannot be read, or is invalid. If it holds responses, which
+            users often pass by mistake, the error says only that.
     """
     try:
         return _read_file_or_dicts(reference, comparators)
@@ -452,15 +467,17 @@ def _advice_on_other_file(reference: str | os.PathLike[str] | Templates) -> str 
 def _read_file_or_dicts(
     reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
 ) -> Reference:
-    """Read a reference set from a file, which is JSON by its suffix or else YAML, or from dicts.
+    """Read a reference set from a file or from dicts.
+
+    A file with the suffix ``.json`` is read as JSON, any other file as YAML.
 
     Raises:
-        ReferenceDataError: it cannot be read, or is invalid.
+        ReferenceDataError: the set cannot be read, or is invalid.
     """
     if not isinstance(reference, str | os.PathLike):
         return Reference(reference, comparators=comparators)
 
-    # YAML takes long to import.
+    # This module also imports YAML, which takes long.
     from graphrag_eval_async.records.yaml_file import (
         UnreadableFile,
         check_keys,
@@ -483,7 +500,10 @@ def _read_file_or_dicts(
 
 
 def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
-    """Warn of the first doubts about a reference set, and of how many others there are."""
+    """Warn of the first `MAX_LISTED` doubts about a reference set, and count the rest.
+
+    `source` is the path of the set's file; None if the set is from no file.
+    """
     heading = "reference set:"
     if source is not None:
         heading = f"reference set {source}:"
@@ -494,12 +514,12 @@ def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
 
 
 def _holds_responses(reference: Any) -> bool:
-    """Return whether a reference set that cannot be read begins with a response or a result.
+    """Return whether a reference set that cannot be read holds responses or results.
 
-    Responses have a `question_id`, and no reference set does.
+    They have the key ``question_id``, which no reference set has.
 
     Args:
-        reference: the path of a file, or the templates.
+        reference: the path of a file, or the templates, of which only the first is searched.
     """
     if isinstance(reference, str | os.PathLike):
         try:

@@ -38,10 +38,10 @@ def reference_step_from_sparql(
     """Return a reference step whose output is the results of a SPARQL query.
 
     Args:
-        name: of the step, such as ``sparql_query``.
+        name: name of the step, such as ``sparql_query``.
         results: what rdflib's ``Graph.query()`` or SPARQLWrapper's ``query()`` returns; SPARQL JSON
-            as a dict, text or bytes; or the `Path` of a file of it.
-        query: the query, which becomes the step's argument of that name.
+            as a dict, text or bytes; or the `Path` of a file with SPARQL JSON.
+        query: the query, which becomes the step's argument ``query``.
         required_columns: the variables that must match; None means all.
         ordered: whether the order of the rows matters.
         ignore_duplicates: whether equal rows count once.
@@ -56,7 +56,7 @@ def reference_step_from_sparql(
     step["output"] = _sparql_json(results)
     step["output_media_type"] = SPARQL_RESULTS
 
-    # What is the default of a reference step is not written.
+    # Keys with their default values are left out.
     if required_columns is not None:
         step["required_columns"] = [*required_columns]
     if ordered:
@@ -72,11 +72,11 @@ def reference_step_from_sparql(
 
 
 def _sparql_json(results: Any) -> str:
-    """Return SPARQL results as JSON text; see `reference_step_from_sparql` for their types.
+    """Return SPARQL results as JSON text; see `reference_step_from_sparql` for the types.
 
     Raises:
-        UsageError: they are not JSON.
-        OSError: their file cannot be read.
+        UsageError: the results are not JSON.
+        OSError: the file of the results cannot be read.
     """
     is_of_rdflib = hasattr(results, "bindings") and hasattr(results, "serialize")
     is_of_sparqlwrapper = callable(getattr(results, "convert", None))
@@ -99,13 +99,14 @@ def _sparql_json(results: Any) -> str:
 
 
 def save_reference(reference: Reference | Templates, path: str | os.PathLike[str]) -> None:
-    """Write a reference set that loads back equal, as YAML or, by the suffix ``.json``, as JSON.
+    """Write a reference set to a file, from which an equal set can be loaded.
 
-    What is at the path is replaced at once; readers see the old file or the new one.
+    The file is YAML or JSON, by its suffix. An old file at the path is replaced at once, so readers
+    see either the old file or the new one.
 
     Raises:
         ReferenceDataError: the set is invalid.
-        UsageError: the path has another suffix than ``.yaml``, ``.yml`` or ``.json``.
+        UsageError: the path does not end in ``.yaml``, ``.yml`` or ``.json``.
         OSError: the file cannot be written.
     """
     target = Path(path)
@@ -117,7 +118,8 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
     if isinstance(reference, Reference):
         templates = _templates_of(reference)
     else:
-        # The set is only checked: the dicts may have unknown keys, which are written, too.
+        # This raises an error if the set is invalid. The dicts themselves are written, since they
+        # may have unknown keys, which a `Reference` does not keep.
         Reference(reference)
         templates = orjson.loads(orjson.dumps(reference))
     if target.suffix == ".json":
@@ -125,6 +127,7 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
     else:
         text = to_yaml(templates)
 
+    # A complete draft replaces the file, so that a crash never leaves half a file.
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
         draft.write_bytes(text)
@@ -134,7 +137,10 @@ def save_reference(reference: Reference | Templates, path: str | os.PathLike[str
 
 
 def _templates_of(reference: Reference) -> list[dict[str, Any]]:
-    """Return a reference set as template dicts, in which tags and limits are those of questions."""
+    """Return a reference set as template dicts.
+
+    Tags and limits of a template are written to each of its questions.
+    """
     questions_by_template: dict[str, list[dict[str, Any]]] = {
         template_id: [] for template_id in reference.templates
     }
@@ -147,7 +153,7 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
             **question.limits,
             "tags": dict(question.tags) or None,
         }
-        # A key without a value is left out.
+        # Keys without a value are left out.
         present_keys = {key: value for key, value in optional_keys.items() if value is not None}
         questions_by_template[question.template_id].append(
             {"id": question.id, "question_text": question.text, **present_keys}
@@ -159,18 +165,18 @@ def _templates_of(reference: Reference) -> list[dict[str, Any]]:
 
 
 def to_yaml(templates: Any) -> bytes:
-    """Return templates as YAML in UTF-8, with texts of several lines as blocks.
+    """Return templates as YAML in UTF-8, in which texts of several lines are blocks.
 
-    Objects that stand in several places are written out in each, without aliases.
+    An object that is used in several places is written in full at each place, without aliases.
     """
-    import yaml  # It takes long to import.
+    import yaml  # The import takes long.
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
     def represent_text(dumper: Any, text: str) -> Any:
-        style = None
+        style = None  # PyYAML chooses the style.
         if _CHANGED_BY_YAML.search(text):
             style = '"'
         elif "\n" in text:

@@ -1,6 +1,6 @@
 """Reading of templates of any shape, which finds the first problem of each template and question.
 
-It is slower than `usual`, and reads what that one gives up.
+It is slower than `usual`, and reads the templates that `usual` gives up on.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class CarefulReader:
         self._place_by_id: dict[tuple[str, str], str] = {}  # By kind of id, and id.
 
     def read(self, templates: Any) -> Contents:
-        """Return the contents of templates, with their problems.
+        """Return the contents of templates, with the problems in the templates.
 
-        If they have none, the contents have what is probably a mistake in them as `doubts`.
+        If there are no problems, the contents have the probable mistakes as `doubts`.
         """
         contents = self._contents
         is_list = isinstance(templates, Sequence) and not isinstance(templates, str | bytes)
@@ -101,6 +101,7 @@ class CarefulReader:
                 f"templates: expected a list of at least one template, got {describe(templates)}"
             )
             if isinstance(templates, dict):
+                # Files of benchmarks are objects.
                 problem += _HINT_FOR_BENCHMARKS
             contents.problems.append(problem)
             return contents
@@ -123,19 +124,20 @@ class CarefulReader:
             self._claim_id("template_id", inherited.template_id, place)
             self._contents.templates.append(inherited.template_id)
             if not isinstance(questions, list | tuple):
-                # A set, for example, which msgspec takes for a list.
+                # msgspec also accepts a set, whose items have no order.
                 raise _Problem(f"{place}.questions: expected a list, got {describe(questions)}")
         except _Problem as problem:
             self._contents.problems.append(str(problem))
             if not isinstance(questions, list | tuple):
                 return
 
-        # If the template has a problem, those of its questions are listed, too.
+        # The problems of questions are listed even if their template has a problem.
         for index, question in enumerate(questions):
             question_place = f"{place}.questions[{index}]"
             try:
                 question_copy = _json_copy(question, question_place)
                 if isinstance(question_copy, dict):
+                    # The question's own limits take precedence.
                     question_copy = inherited.limits | question_copy
                 self._read_question(question_copy, inherited, question_place)
             except _Problem as problem:
@@ -145,9 +147,9 @@ class CarefulReader:
         """Add a question to the contents.
 
         Args:
-            question: a copy of the question, with the limits of its template. It is changed.
-            inherited: keys of its template.
-            place: its place, for messages.
+            question: a copy of the question, with the limits of its template. The copy is changed.
+            inherited: the other keys that the question inherits from its template.
+            place: place of the question, for messages.
 
         Raises:
             _Problem: the question is invalid.
@@ -163,7 +165,8 @@ class CarefulReader:
 
         steps = EncodedSteps()
         if groups or limits != NO_LIMITS:
-            # With limits but no steps, an empty list says that the steps of an agent count.
+            # Limits also apply to questions without reference steps. Their empty list of groups
+            # says that the steps of an agent count.
             data = encode_steps(groups)
             steps = EncodedSteps(data, are_usual=has_usual_steps(groups, len(data)))
         try:
@@ -178,7 +181,7 @@ class CarefulReader:
             raise _Problem(f"{place}.{error}") from None
 
     def _read_group(self, group: Any, place: str) -> list[dict[str, Any]]:
-        """Return the steps of a group, after adding them to the contents.
+        """Add the steps of a group to the contents, and return the steps.
 
         The steps are changed: keys that an evaluation has left are removed, and the first step
         gets the `order` of the group.
@@ -188,7 +191,9 @@ class CarefulReader:
         """
         steps: list[dict[str, Any]] = []
         for step_place, step in steps_with_places(group, place):
-            if steps and step.get("order") is not None:
+            is_first_step = not steps
+            if not is_first_step and step.get("order") is not None:
+                # The order of a group is kept on its first step, so no other step may have one.
                 raise _Problem(
                     f"{step_place}.order: is the group's; write {{order: strict, steps: [...]}}"
                 )
@@ -199,15 +204,22 @@ class CarefulReader:
             except MalformedStep as error:
                 raise _Problem(f"{step_place}.{error.problems[0]}") from None
             steps.append(step)
+
+        # An order that the group itself has is moved to its first step.
         if isinstance(group, dict) and group.get("order") is not None:
             steps[0]["order"] = group["order"]
         return steps
 
     def _claim_id(self, key: str, value: str, place: str) -> None:
-        """Note that the object at a place has this id under a key.
+        """Store that the object at a place has an id.
+
+        Args:
+            key: the key of the id: "template_id" of templates, or "id" of questions.
+            value: the id.
+            place: place of the object, for messages.
 
         Raises:
-            _Problem: another object has it already.
+            _Problem: another object of the same kind has this id already.
         """
         first_place = self._place_by_id.setdefault((key, value), place)
         if first_place != place:
@@ -233,7 +245,11 @@ def _read_inherited_keys(template: Any, place: str) -> _InheritedKeys:
 def _check_forbidden_steps(
     forbidden_steps: Sequence[str], groups: Sequence[Sequence[Mapping[str, Any]]], place: str
 ) -> None:
-    """Raise a `_Problem` if a question at a place forbids a step that it also expects."""
+    """Check that a question does not forbid a step that it also expects.
+
+    Raises:
+        _Problem: a forbidden step is also a reference step.
+    """
     expected_names = {plain_name(step["name"]) for group in groups for step in group}
     for name in forbidden_steps:
         if plain_name(name) in expected_names:
@@ -246,12 +262,12 @@ def _json_copy(value: Any, place: str) -> Any:
     """Return a copy of a value, with only the types that JSON has.
 
     Raises:
-        _Problem: JSON cannot represent the value, or it nests too deep.
+        _Problem: JSON cannot represent the value, or the value nests too deep.
     """
     try:
         text = orjson.dumps(value, option=STRICT_JSON)
         if b"null" in text:
-            # This refuses numbers that are not finite, which orjson writes as null.
+            # orjson writes numbers that are not finite as null. This raises an error for them.
             json.dumps(value, allow_nan=False, default=str)
     except (TypeError, ValueError) as error:
         raise _Problem(f"{place}: cannot be written as JSON: {error}") from None
@@ -262,10 +278,10 @@ def _json_copy(value: Any, place: str) -> Any:
 
 
 def _shaped(value: Any, shape: Any, place: str) -> Any:
-    """Return a template or question as an instance of its shape, a struct of msgspec.
+    """Return a template or question as an instance of `shape`, a struct of msgspec.
 
     Raises:
-        _Problem: a key is missing, or its value is of another type or out of range.
+        _Problem: a key is missing, or the value of a key has another type or is out of range.
     """
     try:
         return convert(value, shape)
@@ -274,18 +290,18 @@ def _shaped(value: Any, shape: Any, place: str) -> Any:
 
 
 def _shape_problem(error: str, value: Any, place: str) -> _Problem:
-    """Return the problem of a template or question that has not its shape, with a cure.
+    """Return the problem of a template or question that lacks its shape, with a hint for the user.
 
     Args:
         error: the message of msgspec: "Expected `str`, got `int` - at `$.reference_answer`".
         value: the template or question.
-        place: its place, to which the path in the message is added.
+        place: place of the template or question. The path in the message is added to it.
     """
     message, _, path = error.partition(" - at `$")
     path = path.removesuffix("`")
 
     if path.startswith(".tags[...]"):
-        # `read_tags` names the tag that is wrong.
+        # The message of msgspec does not name the tag that is wrong, but `read_tags` does.
         try:
             read_tags(value["tags"])
         except ValueError as tags_error:
@@ -298,7 +314,7 @@ def _shape_problem(error: str, value: Any, place: str) -> _Problem:
     elif key == "tags":
         hint = "; write {key: value} or [name]"
     elif message.endswith("missing required field `steps`"):
-        # A step stands where a group is expected.
+        # The user wrote a step where a group is expected.
         message = "Expected `array`, got `object`"
         hint = _HINT_FOR_FLAT_STEPS
     elif message.startswith("Invalid enum value"):

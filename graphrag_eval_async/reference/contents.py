@@ -24,7 +24,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 class StepLimits(NamedTuple):
-    """The limits that a question sets to the steps of an agent."""
+    """The limits that a question sets for the steps of an agent."""
 
     forbidden_steps: tuple[str, ...] = ()
     max_steps: int | None = None  # None if their number is not limited.
@@ -66,10 +66,10 @@ class Contents:
     doubts: list[str] = field(default_factory=list)  # Probable mistakes, in the same form.
 
     def add_step(self, step: dict[str, Any]) -> None:
-        """Check a reference step whose keys have the right types, and note its name.
+        """Check a reference step whose keys have the right types, and store its name.
 
         Raises:
-            MalformedStep: a value is wrong.
+            MalformedStep: the value of a key is wrong.
         """
         check_step(step, self.comparators)
         name = step["name"]
@@ -90,14 +90,15 @@ class Contents:
 
         Args:
             question: an object with the attributes of `QuestionShape`.
-            template_id: the id of its template.
-            template_tags: the tags of its template, which it inherits.
-            steps: its reference steps, which `add_step` has checked.
-            limits: the limits that it or its template sets.
+            template_id: the id of the question's template.
+            template_tags: the tags of the template, which the question inherits.
+            steps: the question's reference steps, which `add_step` has checked.
+            limits: the limits that the question or its template sets.
 
         Raises:
-            ValueError: a value is wrong; the message begins with its key.
+            ValueError: the value of a key is wrong. The message begins with the key.
         """
+        # Many questions share equal tags, which are stored once.
         tags = read_tags(question.tags, template_tags)
         tags = self.tags.setdefault(tags, tags)
 
@@ -128,13 +129,14 @@ class Contents:
 
 
 def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) -> bool:
-    """Return whether a step of the agent whose output is the same text always matches.
+    """Return whether reference steps always match steps of an agent with the same text as output.
 
-    Only the last group of reference steps decides, since the others have no score.
+    If so, equal outputs need no further comparison. Only the last group is checked, since the other
+    groups do not count for the score.
 
     Args:
-        groups: the reference steps of a question, which are valid.
-        size: bytes of the encoded steps.
+        groups: the valid reference steps of a question.
+        size: bytes of the encoded steps. Large steps are never usual.
     """
     if not groups or not groups[-1] or size >= LARGE_BYTES:
         return False
@@ -143,7 +145,7 @@ def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) ->
         if type(output) is not str:
             return False
         if output.startswith(BYTE_ORDER_MARK):
-            return False  # The decoder of tables refuses it.
+            return False  # The decoder of tables refuses such an output.
         if compares_by_name(step["name"]):
             return False
         if not KEYS_BEYOND_OUTPUT.isdisjoint(step):

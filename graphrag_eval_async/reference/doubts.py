@@ -1,4 +1,4 @@
-"""What is probably a mistake in valid templates: unknown keys, and keys that do nothing."""
+"""Probable mistakes in valid templates: unknown keys, and keys that do nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ _DEFAULTS_OF_TABLE_KEYS: Mapping[str, Any] = {
 """Keys of steps that only tables have a use for. Their defaults do no harm elsewhere."""
 
 _suggestion = lru_cache(MAX_DOUBTS)(did_you_mean)
-"""Return which known name an unknown one may mean; the same mistake is often made many times."""
+"""Return which known name an unknown name may mean.
+
+Results are cached, since the same mistake is often made many times.
+"""
 
 
 class _Doubt(NamedTuple):
@@ -54,13 +57,14 @@ class _Doubt(NamedTuple):
 
 
 def doubts_of(templates: Sequence[Any], comparators: Collection[str]) -> list[str]:
-    """Return what is probably a mistake in valid templates, as "place: what".
+    """Return the probable mistakes in valid templates, as texts such as "place: unknown key".
 
-    A mistake that stands in several places is one line, with the first place and their number.
+    A mistake that is made in several places has one text, with the first place and their number.
 
     Args:
         templates: the templates, with all their keys.
-        comparators: names of the reference steps that the caller compares; they may have any keys.
+        comparators: names of the reference steps that the caller compares. Such steps may have any
+            keys.
     """
     places_by_mistake: dict[tuple[str, str], list[str]] = {}
     for doubt in _find_doubts(templates, comparators):
@@ -109,7 +113,7 @@ def _doubts_of_question(
 def _unknown_keys(
     members: Mapping[str, Any], place: str, known_keys: tuple[str, ...]
 ) -> Iterator[_Doubt]:
-    """Yield the keys of an object that are not known, and so are ignored."""
+    """Yield a doubt for each key of an object that is not known, and is therefore ignored."""
     for key in members:
         if key not in known_keys:
             shown_key = key[:MAX_NAME_CHARACTERS]
@@ -118,7 +122,11 @@ def _unknown_keys(
 
 
 def _doubts_of_step(step: Mapping[str, Any], place: str) -> Iterator[_Doubt]:
-    """Yield each probable mistake in a reference step."""
+    """Yield each probable mistake in a reference step.
+
+    The step may have unknown keys, an unknown media type, an output in CSV whose cells look like
+    RDF terms, or keys for tables although its output is a graph.
+    """
     yield from _unknown_keys(step, place, _STEP_KEYS)
 
     media_type = plain_type(step.get("output_media_type"))

@@ -69,13 +69,15 @@ def import_questions(
     language: str | None = None,
     score: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Read questions from a file; return templates, as `save_reference` writes them.
+    """Read questions from a file, and return them in templates, as `save_reference` writes them.
 
-    Without `question`, the file is a table in UTF-8, separated by commas, semicolons or tabs, with
-    a column `question`, and any of `answer`, `match`, `tolerance`, `query`, `tags`, `id` and
-    `template`; or, with suffix ``.jsonl``, it has responses or results: each different text is a
-    question. A question without a reference answer gets the first answer that is not an error, with
-    ``reviewed: false``.
+    Without `question`, the file is one of:
+
+    - a table in UTF-8, separated by commas, semicolons or tabs. It has a column `question`, and
+      any of `answer`, `match`, `tolerance`, `query`, `tags`, `id` and `template`.
+    - a log of responses or results, with the suffix ``.jsonl``. Each different text is a question.
+      A question without a reference answer gets the first answer that is not an error, with
+      ``reviewed: false``.
 
     With `question`, the file is JSON, JSON lines or CSV of any layout, such as that of a public
     benchmark, and the arguments name its keys. A key may be a path such as ``query.sparql``.
@@ -132,11 +134,11 @@ def import_questions(
 
 
 def _read_rows(source: str, problems: list[str]) -> list[_Row]:
-    """Return what a file says about each of its questions; add what is wrong to `problems`."""
+    """Return one row for each question in a file; add the problems in the file to `problems`."""
     row_by_question: dict[str, _Row] = {}
     is_log = source.lower().endswith((".jsonl", ".ndjson"))
     records = _records_of_log(source) if is_log else _records_of_table(source)
-    line = 0
+    line = 0  # The line in which the last record ends.
     try:
         for record in records:
             line = record.line
@@ -149,7 +151,7 @@ def _read_rows(source: str, problems: list[str]) -> list[_Row]:
             elif question not in row_by_question:
                 row_by_question[question] = _Row(line, values)
             elif is_log:
-                # A log has many answers to a question. What the first ones say takes precedence.
+                # A log has many records of a question. Values of earlier records take precedence.
                 row = row_by_question[question]
                 row_by_question[question] = _Row(row.line, values | row.values)
             else:
@@ -169,8 +171,8 @@ def _read_rows(source: str, problems: list[str]) -> list[_Row]:
 def _values(cells: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells of a record that are not empty, by the keys that their columns stand for.
 
-    A key takes precedence over its short name: in a response, `answer` is that of the agent, and
-    `reference_answer` the expected one.
+    The short name of a key is ignored if the key itself has a value. In a response, for example,
+    `answer` is what the agent answered, and `reference_answer` is the expected answer.
     """
     values: dict[str, Any] = {}
     for column, cell in cells.items():
@@ -186,7 +188,9 @@ def _values(cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _claim_id(row: _Row, line_by_id: dict[str, int]) -> str:
-    """Return the id of a row's question, its own or one made of the text; add it to `line_by_id`.
+    """Return the id of a row's question, and add it to `line_by_id`.
+
+    If the row has no id, an id is made of the question's text.
 
     Raises:
         ValueError: another row has the id already.
@@ -197,6 +201,7 @@ def _claim_id(row: _Row, line_by_id: dict[str, int]) -> str:
         words = re.sub(r"[\W_]+", "-", text.casefold())
         question_id = words[:MAX_ID_CHARACTERS].strip("-") or "question"
         if question_id in line_by_id:
+            # Another question begins with the same words.
             question_id += f"-{sha256(text.encode()).hexdigest()[:8]}"
     elif question_id in line_by_id:
         raise ValueError(
@@ -211,8 +216,8 @@ def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question of a reference set.
 
     Args:
-        question_id: its id.
-        values: what the file says about it, by the keys of `KEY_BY_COLUMN`.
+        question_id: id of the question.
+        values: what the file says about the question, by the keys of `KEY_BY_COLUMN`.
 
     Raises:
         ValueError: the question is invalid; the message begins with its key.
@@ -227,11 +232,11 @@ def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         question["reference_answer"] = values["actual_answer"]
         question["reviewed"] = False
     elif isinstance(answer, list) and "match" not in values:
-        # Only with `match` may the reference answer be a list.
+        # A reference answer can only be a list if the question has a `match`.
         question["reference_answer"] = "\n".join(map(str, answer))
 
     if isinstance(values.get("tolerance"), str):
-        # If it is no number, the check below says so.
+        # Text that is no number stays, and is a problem in the check below.
         with suppress(ValueError):
             question["tolerance"] = float(values["tolerance"])
     if isinstance(values.get("tags"), str):
@@ -264,10 +269,10 @@ def _tags_in_cell(cell: str) -> dict[str, Any]:
 
 
 def _records_of_table(path: str) -> Iterator[_Record]:
-    """Yield the rows of a table, whose columns are commas, semicolons or tabs apart.
+    """Yield the rows of a table, whose columns are separated by commas, semicolons or tabs.
 
     Raises:
-        ValueError: the columns are wrong, or a row has too many cells.
+        ValueError: a column is missing or named twice, or a row has too many cells.
         csv.Error: a row cannot be read.
         OSError: the file cannot be read.
     """
@@ -278,7 +283,7 @@ def _records_of_table(path: str) -> Iterator[_Record]:
         _check_columns(columns, path)
         reader.fieldnames = columns
         for row in reader:
-            # The reader keeps what is beyond the last column under None.
+            # The reader stores cells beyond the last column at the key None.
             surplus_cells = row.pop(None, ())
             if any(surplus_cells):
                 raise ValueError(
@@ -288,17 +293,17 @@ def _records_of_table(path: str) -> Iterator[_Record]:
 
 
 def _delimiter(file: TextIO) -> str:
-    """Return what is between the columns of a table, from its first line; then rewind the file."""
+    """Return the delimiter that is most frequent in the first line of a table; rewind the file."""
     first_line = file.readline()
     file.seek(0)
     return max(",;\t", key=first_line.count)
 
 
 def _check_columns(columns: Sequence[str], path: str) -> None:
-    """Check the names of a table's columns, and warn of those that are ignored.
+    """Check the names of a table's columns, and warn of unknown columns, which are ignored.
 
     Raises:
-        ValueError: no column is the question, or two columns stand for the same key.
+        ValueError: no column has the question, or two columns stand for the same key.
     """
     keys = [KEY_BY_COLUMN[column] for column in columns if column in KEY_BY_COLUMN]
     has_duplicates = len(set(keys)) < len(keys)
@@ -315,7 +320,7 @@ def _check_columns(columns: Sequence[str], path: str) -> None:
 
 
 def _records_of_log(path: str) -> Iterator[_Record]:
-    """Yield the responses or results of a log, without what is not about their questions.
+    """Yield the responses or results of a log, with only what they say about their questions.
 
     Raises:
         ValueError: a line is not a JSON object.
@@ -336,13 +341,14 @@ def _records_of_log(path: str) -> Iterator[_Record]:
 
 
 def _about_question(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what a response or result says about its question, with None for all that it does not.
+    """Return a copy of a response or result in which all keys are about the question, or None.
 
-    The answer of an error is no answer. If the configuration says how to match answers, a result
-    says it only at the beginning of its `answer_match_reason`: "number: has 5".
+    If the configuration says how to match answers, a result only has this `match` at the beginning
+    of its `answer_match_reason`, as in "number: has 5".
     """
-    # Its `id` is that of the response.
+    # The `id` is that of the response, and not of the question.
     about_question = record | {"id": None}
+    # What a failed run answered is no answer to the question.
     if record.get("status") == "error" or record.get("error") is not None:
         about_question["actual_answer"] = None
     if record.get("reference_answer") is None:

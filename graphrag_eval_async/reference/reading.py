@@ -1,4 +1,4 @@
-"""Reading and checking of templates, whatever they are: `usual` if it can, else `careful`."""
+"""Reading and checking of templates of any kind: by `usual` if possible, otherwise by `careful`."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
     """Return the contents of templates, with the problems and probable mistakes in them.
 
     Args:
-        templates: a list of template dicts, or the text of a JSON file as `Raw`. Anything else is
-            a problem of the contents.
+        templates: a list of template dicts, or the text of a JSON file as `Raw`. If it is anything
+            else, the contents have a problem that says so.
         comparators: your own comparison of steps, by name of reference step.
 
     Raises:
         UnreadableFile: the text is not valid JSON.
     """
+    # The fast reader returns None if it finds anything unusual or wrong.
     text = templates if isinstance(templates, Raw) else _json_text(templates)
     if text is not None:
         contents = read_usual(text, comparators)
         if contents is not None:
             return contents
 
+    # The careful reader takes Python values, and reports each problem.
     if isinstance(templates, Raw):
-        # YAML, which this module also reads, takes long to import.
+        # This module also imports YAML, which takes long.
         from graphrag_eval_async.records.yaml_file import read_json
 
         templates = read_json(bytes(templates))
     else:
-        # The careful reader reports what nests too deep.
+        # Templates that nest too deep stay as they are: the careful reader reports them.
         with suppress(RecursionError):
             templates = _with_iso_text(templates)
     return CarefulReader(comparators).read(templates)
@@ -55,13 +57,16 @@ def _json_text(templates: Any) -> Raw | None:
     except TypeError:
         return None
     if b"null" in text:
-        # It may stand for a number that is not finite, which the careful reader refuses.
+        # orjson also writes numbers that are not finite as null. The careful reader refuses them.
         return None
     return Raw(text)
 
 
 def _with_iso_text(value: Any) -> Any:
-    """Return a value with ISO 8601 text in place of dates and times, as YAML files are read."""
+    """Return a copy of a value, with ISO 8601 text in place of dates and times, at any depth.
+
+    The reader of YAML files also keeps dates and times as such text.
+    """
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, dict):

@@ -175,14 +175,15 @@ def json_schema(name: str) -> dict[str, Any]:
 
     for definition in schema.get("$defs", {}).values():
         if definition["title"] in _MODEL_CONFIGS:
-            # Keys that we do not know are sent to the model.
+            # Unknown keys are allowed, since they are sent to the model.
             definition["additionalProperties"] = True
-            # The older name of the same key.
+            # `api_base` is an older name of `base_url`.
             definition["properties"]["api_base"] = definition["properties"]["base_url"]
     if name == "results":
-        # These are optional in the shape, since results of other programs may lack them.
+        # Our results always have these keys. They are optional in the shape, since results of other
+        # programs may lack them.
         schema["$defs"]["Result"]["required"] += ["steps_score", "failure"]
 
-    # JSON Schema has the anchors of ECMAScript in regular expressions, not those of Python.
+    # Regular expressions in JSON Schema have the anchors of ECMAScript, not those of Python.
     text = orjson.dumps(schema).replace(rb"\\A", b"^").replace(rb"\\Z", b"$")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **orjson.loads(text)}

@@ -15,10 +15,10 @@ from graphrag_eval_async.records.question import Matching
 
 
 def key(name: str, kind: Any, description: str, **constraints: Any) -> tuple[Any, ...]:
-    """Return the definition of one key of an object, for `shape`.
+    """Return the definition of one key of an object, as `shape` takes it.
 
-    It is the name, the type and, if the type takes None, None as the default. Other keys are
-    required.
+    The definition is the name and the type. If the type includes None, the definition also has None
+    as the default; otherwise, objects must have the key.
 
     Args:
         name: the key.
@@ -34,12 +34,18 @@ def key(name: str, kind: Any, description: str, **constraints: Any) -> tuple[Any
 
 
 def shape(name: str, description: str, *keys: tuple[Any, ...]) -> Any:
-    """Return a new msgspec struct for JSON objects that have these keys, each made by `key`."""
+    """Return a new class of msgspec structs for JSON objects.
+
+    Args:
+        name: name of the class.
+        description: what the objects are, for the JSON Schema.
+        keys: definitions of the keys, as `key` returns them.
+    """
     return defstruct(name, keys, kw_only=True, namespace={"__doc__": description})
 
 
 def list_of(kind: Any) -> Any:
-    """Return the type of lists whose items are of this type, which exists only at run time."""
+    """Return the type ``list[kind]``, for a `kind` that is made at run time."""
     return GenericAlias(list, (kind,))
 
 
@@ -49,10 +55,10 @@ def keys_of_shape(shape: Any) -> tuple[str, ...]:
 
 
 def steps_with_places(group: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the place and the dict of each step of a group.
+    """Return the place and the dict of each step in a group.
 
     Args:
-        group: a list of steps, or an object with `steps` and their `order`.
+        group: a list of steps, or an object with the list at `steps` and an `order`.
         place: the place of the group in the templates, such as ``templates[0]...``.
     """
     steps = group

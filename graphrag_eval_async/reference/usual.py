@@ -1,7 +1,7 @@
 """Reading of templates whose keys and types are usual: typed JSON, decoded in one pass.
 
-It gives up at whatever is unusual, doubtful or invalid, which `careful` reads instead. Both read
-equal questions.
+It gives up at anything that is unusual, doubtful or invalid. Then `careful` reads the templates. If
+both can read templates, they return equal questions.
 """
 
 from __future__ import annotations
@@ -87,12 +87,13 @@ class _StepsEncoder:
         self._buffer = bytearray()
 
     def encode(self, groups: Any) -> EncodedSteps:
-        """Return the groups of a question's steps, encoded, and note them in the contents.
+        """Check and encode the groups of a question's steps, and add the steps to the contents.
 
         Raises:
-            _Unusual: they are not lists of steps.
+            _Unusual: the groups are not lists of steps, or a step that is not the first of its
+                group has an order.
             MalformedStep: a step is invalid.
-            msgspec.ValidationError: a key of a step is unknown, or of another type.
+            msgspec.ValidationError: a key of a step is unknown, or its value has another type.
         """
         if type(groups) is not list:
             raise _Unusual
@@ -100,21 +101,21 @@ class _StepsEncoder:
             if type(group) is not list or not group:
                 raise _Unusual
             for step in group:
-                convert(step, _UsualStep)
+                convert(step, _UsualStep)  # This raises an error if the step is not usual.
                 if step is not group[0] and step.get("order") is not None:
                     raise _Unusual
                 self._contents.add_step(step)
         if not groups:
             return NO_STEPS
 
-        # One buffer for all questions is faster than `encode`, which grows a new one for each.
+        # One buffer for all questions is faster than `encode`, which grows a buffer for each call.
         self._encoder.encode_into(groups, self._buffer)
         data = bytes(self._buffer)
         return EncodedSteps(data, are_usual=has_usual_steps(groups, len(data)))
 
 
 def read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | None:
-    """Return the contents of templates in JSON text.
+    """Read templates from JSON text, and return their contents.
 
     Returns:
         None if anything is invalid, doubtful or unusual, or if there is no template.
@@ -134,6 +135,7 @@ def read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | N
     ):
         return None
 
+    # Contents have questions by id, so there are fewer if an id is used twice.
     question_count = sum(len(template.questions) for template in templates)
     has_unique_questions = len(contents.questions) == question_count
     has_unique_templates = len(set(contents.templates)) == len(templates)
@@ -143,9 +145,9 @@ def read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | N
 
 
 def _decode(text: Raw, contents: Contents) -> list[_UsualTemplate]:
-    """Return the templates in JSON text, whose reference steps are encoded.
+    """Decode templates from JSON text, and encode their reference steps as MessagePack.
 
-    The steps are also checked and noted in `contents`.
+    The steps are also checked and added to `contents`.
     """
     steps_encoder = _StepsEncoder(contents)
 

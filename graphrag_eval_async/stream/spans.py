@@ -165,7 +165,7 @@ class _SpanReader:
                         break
                     records = await self._add_batch(batch)
                 else:
-                    complete = self._groups.due(self._time())
+                    complete = self._groups.close_due(self._time())
                     records = await self._lines_of_groups(complete)
                 if records:
                     yield records

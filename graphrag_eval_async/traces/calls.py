@@ -74,7 +74,7 @@ def calls_of(
 
     Args:
         spans: the spans of the trace.
-        histories: histories that spans have, each with its span.
+        histories: the histories in the attributes and events of spans, each with its span.
         parents: the parent of each span that has one.
         report_problem: called with a text for each thing that is unclear.
     """
@@ -89,33 +89,41 @@ def calls_of(
         _keep_order_of_history(calls)
     all_calls = sorted([*calls_by_key.values(), *new_calls], key=lambda call: call.sort_key)
 
-    # A result alone is left out if a call has it.
+    # A result alone is dropped if a call has the same id and output. Its own output is text.
     results = {(call.id, text_of(call.output)) for call in all_calls if call.args is not None}
-    kept = []
+    kept_calls = []
     for call in all_calls:
         is_result_alone = call.args is None
         if not is_result_alone or (call.id, call.output) not in results:
-            kept.append(call)
-    return kept
+            kept_calls.append(call)
+    return kept_calls
 
 
 def _keep_order_of_history(calls: list[Call]) -> None:
-    """Lower the sort keys of the calls of a history so that each is below that of the next call."""
-    limit = (inf, inf)
+    """Lower the sort keys of a history's calls so that the key of each call is below the next one.
+
+    The calls are changed in place.
+    """
+    next_key = (inf, inf)  # No call follows the last one.
+    # The last call comes first, since each key depends on the key of the next call.
     for call in reversed(calls):
-        time, number = limit
+        time, number = next_key
         call.sort_key = min(call.sort_key, (time, number - _EARLIER))
-        limit = call.sort_key
+        next_key = call.sort_key
 
 
 def _add_history(
     span: Span, history: Trace, calls_by_key: dict[HistoryCallKey, Call]
 ) -> list[Call]:
-    """Add the calls of a history that a span has to `calls_by_key`, and return them in order.
+    """Add the calls of one history of a span to `calls_by_key`, and return them in order.
 
-    A call is the same as one of another history if id, name and arguments are, and if both are the
-    first such call of their histories, or both the second, and so on. Then the call that was added
-    before gets what it lacks, and is returned in place of the new one.
+    Histories repeat one another. Two calls of different histories are the same call if
+
+    - their ids, names and arguments are equal, and
+    - both are the first such call in their history, or both the second, and so on.
+
+    If `calls_by_key` already has the same call, that call gets what only the new call tells, and is
+    returned in its place.
     """
     time = span.end_or_start
     if span.kind == "model":
@@ -124,6 +132,7 @@ def _add_history(
     calls = []
     for call in (*history.calls, *history.repeated_results, *history.early_results.values()):
         call.id = text_or_none(call.id) or None
+        # The number keeps the order of calls that have the same time.
         call.sort_key = (time, len(calls_by_key))
         call.precedes_question = call.turn < history.turn_count
 
@@ -133,19 +142,20 @@ def _add_history(
         )
         counts[key] += 1
         history_key = HistoryCallKey(key, is_result_alone, number=counts[key])
-        known_call = calls_by_key.setdefault(history_key, call)
-        if known_call is not call:
-            _fill_gaps(known_call, call)
-            known_call.precedes_question |= call.precedes_question
-            known_call.is_made_in_trace |= call.is_made_in_trace
-        calls.append(known_call)
+        first_call = calls_by_key.setdefault(history_key, call)
+        is_repeated = first_call is not call
+        if is_repeated:
+            _fill_gaps(first_call, call)
+            first_call.precedes_question |= call.precedes_question
+            first_call.is_made_in_trace |= call.is_made_in_trace
+        calls.append(first_call)
     return calls
 
 
 def _fill_gaps(call: Call, other: Call) -> None:
-    """Store in `call` what it lacks and `other` has: id, name, arguments, result and failure.
+    """Store in `call` the id, name, arguments, result and failure that only `other` has.
 
-    An object of arguments also replaces arguments that are text.
+    If the arguments of `call` are no object, a nonempty object in `other` also replaces them.
     """
     call.id = call.id or other.id
     call.name = call.name or other.name
@@ -164,7 +174,7 @@ def _fill_gaps(call: Call, other: Call) -> None:
 def _comparable(args: Any) -> str:
     """Return a text that is the same for equal arguments, whatever the order of their keys.
 
-    No arguments, and empty ones, are the same.
+    It is empty for missing arguments as well as for empty ones.
     """
     if not args:
         return ""
@@ -179,23 +189,24 @@ class _MatchingRound:
 
     Attributes:
         fields: fields of `CallKey` that must be equal.
-        by_id: whether both calls must have an id; else, one of them must have none.
+        needs_ids: whether both calls must have an id. If not, at least one of them must have none,
+            since two ids that differ are those of different calls.
     """
 
     fields: tuple[str, ...]
-    by_id: bool
+    needs_ids: bool
 
     def part_of_key(self, key: CallKey) -> tuple[str | None, ...]:
-        """Return the fields of a key that must be equal in this round."""
+        """Return the values in a key that must be equal in this round."""
         return tuple(getattr(key, field) for field in self.fields)
 
 
 _MATCHING_ROUNDS = (
-    _MatchingRound(("id", "name", "args"), by_id=True),
-    _MatchingRound(("id", "name"), by_id=True),
-    _MatchingRound(("id",), by_id=True),
-    _MatchingRound(("name", "args"), by_id=False),
-    _MatchingRound(("name",), by_id=False),
+    _MatchingRound(("id", "name", "args"), needs_ids=True),
+    _MatchingRound(("id", "name"), needs_ids=True),
+    _MatchingRound(("id",), needs_ids=True),
+    _MatchingRound(("name", "args"), needs_ids=False),
+    _MatchingRound(("name",), needs_ids=False),
 )
 """The closest matches come first, so that none is taken by a call that fits less."""
 
@@ -203,17 +214,20 @@ _MATCHING_ROUNDS = (
 def _match_with_histories(
     span_calls: list[Call], all_history_calls: Iterable[Call], report_problem: Callable[[str], None]
 ) -> list[Call]:
-    """Add what spans of calls tell to the same calls of histories.
+    """Match calls of spans with the same calls of histories, and complete the latter.
 
-    Calls are the same if their ids are; where one has no id, if their names and arguments are, or
-    else their names, in the order of their starts.
+    Two calls are the same if their ids are equal. If one of them has no id, they are the same if
+    their names and arguments are equal or, failing that, their names alone. Calls with the same
+    name are matched in the order of their starts.
 
     Returns:
-        the calls of spans that are in no history, each with arguments, if only empty ones.
+        the calls of spans that are in no history. Missing arguments of theirs become an empty
+        object.
     """
     history_calls = [call for call in all_history_calls if call.args is not None]
+    # Calls of this turn come first, since spans of earlier turns are in other traces.
     history_calls.sort(key=lambda call: call.is_of_earlier_turn)
-    # Matches complete the calls, so the keys are taken before.
+    # The keys are made before the first match, since matches change the calls.
     keys = {
         call: CallKey(call.id, call.name, _comparable(call.args))
         for call in (*history_calls, *span_calls)
@@ -243,41 +257,56 @@ def _find_matches(
     keys: Mapping[Call, CallKey],
     matching_round: _MatchingRound,
 ) -> dict[Call, Call]:
-    """Return, for calls of spans, the first call of histories that matches in a round.
+    """Return the history call that matches each span call in one round, by span call.
 
-    Each call of histories matches at most one call of spans. `keys` has the keys of all calls.
+    If several history calls match, the earliest is taken. No history call is taken twice. Span
+    calls without a match are not in the result.
+
+    Args:
+        span_calls: the calls of spans that have no match yet.
+        history_calls: the calls of histories that have no match yet, in order.
+        keys: the keys of all these calls.
+        matching_round: says which parts of the keys must be equal.
     """
-    # Calls with an id and calls without wait in queues of their own.
-    by_id = matching_round.by_id
-    order = {call: number for number, call in enumerate(history_calls)}
-    unmatched: defaultdict[tuple[Any, ...], deque[Call]] = defaultdict(deque)
+    # Calls with ids and calls without ids wait in separate queues, by the part of their key.
+    with_id: defaultdict[tuple[str | None, ...], deque[Call]] = defaultdict(deque)
+    without_id: defaultdict[tuple[str | None, ...], deque[Call]] = defaultdict(deque)
     for call in history_calls:
-        has_id = keys[call].id is not None
-        unmatched[has_id, matching_round.part_of_key(keys[call])].append(call)
+        part = matching_round.part_of_key(keys[call])
+        if keys[call].id is None:
+            without_id[part].append(call)
+        else:
+            with_id[part].append(call)
 
+    positions = {call: position for position, call in enumerate(history_calls)}
     matches = {}
     for span_call in span_calls:
-        key = matching_round.part_of_key(keys[span_call])
+        part = matching_round.part_of_key(keys[span_call])
         span_has_id = keys[span_call].id is not None
-        queues = []
-        for history_has_id in (True, False):
-            both_have_ids = span_has_id and history_has_id
-            queue = unmatched[history_has_id, key]
-            if both_have_ids == by_id and queue:
-                queues.append(queue)
-        if queues:
-            # The earliest call counts.
-            first_queue = min(queues, key=lambda queue: order[queue[0]])
-            matches[span_call] = first_queue.popleft()
+        # The queues of the calls that may match, by whether they have ids.
+        queues: list[deque[Call]] = []
+        if matching_round.needs_ids:
+            if span_has_id:
+                queues = [with_id[part]]
+        elif span_has_id:
+            queues = [without_id[part]]
+        else:
+            queues = [with_id[part], without_id[part]]
+
+        filled_queues = [queue for queue in queues if queue]
+        if filled_queues:
+            queue_of_earliest = min(filled_queues, key=lambda queue: positions[queue[0]])
+            matches[span_call] = queue_of_earliest.popleft()
     return matches
 
 
 def _complete_by_span(
     history_call: Call, span_call: Call, report_problem: Callable[[str], None]
 ) -> None:
-    """Store in a call of a history what the span of the same call tells.
+    """Add what a span's call tells to the same call of a history.
 
-    Where both tell, the span counts; arguments that differ are reported.
+    Where the two differ, the history's call gets the value of the span. Different arguments are
+    reported. Both calls are changed.
     """
     span_args = span_call.args
     if isinstance(span_args, dict) and span_args and history_call.args not in ({}, span_args):
@@ -285,6 +314,7 @@ def _complete_by_span(
             f"{history_call.label}: its span has other arguments, which count, than "
             f"{json_of(history_call.args)}"
         )
+    # The span's call is completed first, and then copied as a whole.
     _fill_gaps(span_call, history_call)
     history_call.id = span_call.id
     history_call.name = span_call.name
@@ -302,19 +332,21 @@ def _complete_by_span(
 def _calls_of_spans(
     spans: Sequence[Span], parents: Mapping[Span, Span], report_problem: Callable[[str], None]
 ) -> list[Call]:
-    """Return the calls that spans of tools, retrievers and rerankers are.
+    """Return a call for each span of a tool, retriever or reranker, in the order of the spans.
 
-    If two libraries traced the same call, one span is below the other; the call of the outer one is
-    returned, with what only the inner one tells.
+    If two libraries traced the same call, one span is below the other. Then only the call of the
+    outer span is returned, completed by the inner span.
     """
     calls_by_span = {
         span: _call_of_span(span, report_problem) for span in spans if span.kind in CALL_KINDS
     }
-    kept = []
+    kept_calls = []
+    # Inner spans start last. They come first here, so that a call is complete before it completes
+    # the call of the span above it.
     for span, call in reversed(calls_by_span.items()):
         outer_span = nearest_above(span, parents, calls_by_span)
         if outer_span is None or not _is_same_call(calls_by_span[outer_span], call):
-            kept.append(call)
+            kept_calls.append(call)
             continue
 
         outer_call = calls_by_span[outer_span]
@@ -322,29 +354,31 @@ def _calls_of_spans(
         if both_have_outputs and outer_call.output != call.output:
             report_problem(f"{call.label}: two spans with other results; the outer counts")
         _fill_gaps(outer_call, call)
-    kept.reverse()
-    return kept
+    kept_calls.reverse()
+    return kept_calls
 
 
 def _is_same_call(outer: Call, inner: Call) -> bool:
-    """Return whether a span and a span below it tell of the same call.
+    """Return whether the calls of a span and of a span below it are the same call.
 
-    Their names are equal, and their ids; without ids, their outputs and arguments, if both have
-    them.
+    Their names must be equal. If both have an id, the ids decide. If not, the outputs must be
+    equal, and so must the arguments, unless one of the calls lacks them.
     """
     if outer.name != inner.name:
         return False
     if outer.id and inner.id:
         return outer.id == inner.id
-    if outer.output is not None and inner.output is not None and outer.output != inner.output:
+    both_have_outputs = outer.output is not None and inner.output is not None
+    if both_have_outputs and outer.output != inner.output:
         return False
-    return not outer.args or not inner.args or bool(outer.args == inner.args)
+    both_have_args = bool(outer.args) and bool(inner.args)
+    return not both_have_args or bool(outer.args == inner.args)
 
 
 def _call_of_span(span: Span, report_problem: Callable[[str], None]) -> Call:
-    """Return the call that a span of a tool, a retriever or a reranker tells of.
+    """Return the call that a span of a tool, a retriever or a reranker records.
 
-    A result that begins like JSON, but is none, is reported, since it may be cut off.
+    A result that begins like JSON, but is not valid JSON, is reported, since it may be cut off.
     """
     if span.kind == "tool":
         call = _read_tool_span(span)
@@ -360,7 +394,9 @@ def _call_of_span(span: Span, report_problem: Callable[[str], None]) -> Call:
 
     output = call.output
     begins_like_json = isinstance(output, str) and output.lstrip()[:1] in {"{", "["}
-    if begins_like_json and decode_object_or_list(output) is output:
+    # Text that cannot be decoded is returned as the same object.
+    could_be_decoded = decode_object_or_list(output) is not output
+    if begins_like_json and not could_be_decoded:
         report_problem(
             f"{call.label}: the result begins like JSON but is not valid; it may be cut off"
         )
@@ -398,9 +434,10 @@ _TOOL_RESULTS = (
 
 
 def _read_tool_span(span: Span) -> Call:
-    """Return the call that a span of a tool tells of, from attributes or events.
+    """Return the call that the attributes or events of a tool's span record.
 
-    The call's `failed` is set only if the result says so, and not by the span's status.
+    The call's `failed` is set only if the result itself says whether the call failed. The status of
+    the span is not read here.
     """
     name = span.first_text(*_TOOL_NAMES)
     if name is None:
@@ -413,7 +450,7 @@ def _read_tool_span(span: Span) -> Call:
         return call
     message = find_tool_message(result)
     if result.get("kind") == "tool-return" and "return_value" in result:
-        # Pydantic AI, which also writes what the model is shown.
+        # Pydantic AI writes both what the tool returned and what the model is shown.
         call.output = result["return_value"]
     elif "raw_input" in result and "raw_output" in result:  # LlamaIndex
         call.output = result["raw_output"]
@@ -422,14 +459,16 @@ def _read_tool_span(span: Span) -> Call:
     elif message is not None and "content" in message:  # LangChain
         call.id = call.id or text_or_none(message["tool_call_id"]) or None
         call.output = rows_or_content(message)
-        call.failed = {"success": False, "error": True}.get(str(message.get("status")))
+        status = message.get("status")
+        if status in ("success", "error"):
+            call.failed = status == "error"
     return call
 
 
 def _arguments_of_tool(span: Span) -> Any:
-    """Return the arguments in the span of a tool, without what frameworks wrap them in.
+    """Return the arguments in the span of a tool, without the objects that frameworks wrap them in.
 
-    They are an object, or text that is no JSON; None if the span has none.
+    They are a decoded JSON value, or text that is not JSON. None if the span has no arguments.
     """
     value = _first_attribute_or_event(
         span, _TOOL_ARGUMENTS, event="gen_ai.tool.message", key="content"
@@ -438,7 +477,7 @@ def _arguments_of_tool(span: Span) -> Any:
     if not isinstance(args, dict):
         return args
     if "traceloop.entity.input" in span.attributes and isinstance(args.get("inputs"), dict):
-        # Traceloop's instrumentation of LangChain writes tags and metadata beside them.
+        # Traceloop's instrumentation of LangChain writes tags and metadata beside the arguments.
         args = args["inputs"]
     is_call_in_python = isinstance(args.get("kwargs"), dict) and args.keys() <= {"args", "kwargs"}
     if is_call_in_python:
@@ -447,9 +486,19 @@ def _arguments_of_tool(span: Span) -> Any:
 
 
 def _first_attribute_or_event(span: Span, names: tuple[str, ...], *, event: str, key: str) -> Any:
-    """Return the first of some attributes of a span that has a value, or a field of an event.
+    """Return the first of some attributes that a span has, or else a field of an event.
 
-    Strands writes events in place of attributes. The result is None if the span has neither.
+    Strands writes an event in place of the attributes.
+
+    Args:
+        span: the span.
+        names: names of attributes, in order of preference.
+        event: name of the event that is read if the span has none of the attributes. The first
+            event of this name counts.
+        key: the field of the event.
+
+    Returns:
+        None if neither has a value.
     """
     value = span.first_attribute(*names)
     if value is not None:
@@ -461,9 +510,9 @@ def _first_attribute_or_event(span: Span, names: tuple[str, ...], *, event: str,
 
 
 def _result_of_tool(span: Span) -> Any:
-    """Return what the tool of a span returned, without what frameworks wrap it in.
+    """Return what the tool of a span returned, without the objects that frameworks wrap it in.
 
-    None means that the span does not tell it.
+    None if the span does not record it.
     """
     value = _first_attribute_or_event(span, _TOOL_RESULTS, event="gen_ai.choice", key="message")
     if isinstance(value, str) and value.startswith('"'):
@@ -478,6 +527,7 @@ def _result_of_tool(span: Span) -> Any:
 
     is_of_adk = any(name.startswith("gcp.vertex.agent.") for name in span.attributes)
     if is_of_adk and len(result) == 1:
+        # ADK wraps an output that is no object. Any other object is the output itself.
         return first_value(result, "result", "error") or value
     if "traceloop.entity.output" in span.attributes:
         # Traceloop's instrumentation of LangChain writes tags beside the output.
@@ -487,7 +537,7 @@ def _result_of_tool(span: Span) -> Any:
 
 
 def _read_retrieval_span(span: Span, kind: str) -> Call:
-    """Return the call that a span of a retriever or a reranker tells of, with its documents.
+    """Return the call that a span of a retriever or a reranker records, with the documents.
 
     `kind` is "retrieval" or "rerank", which is also the name of the call.
     """
@@ -500,8 +550,8 @@ def _read_retrieval_span(span: Span, kind: str) -> Call:
         ),
         "data_source": span.first_attribute("gen_ai.data_source.id"),
     }
-    known_args = {key: value for key, value in args.items() if value is not None}
-    call = Call(kind, span.span_id, known_args)
+    present_args = {key: value for key, value in args.items() if value is not None}
+    call = Call(kind, span.span_id, present_args)
 
     # The documents stand in one attribute, in several with an index, or in both.
     attribute = "retrieval.documents" if kind == "retrieval" else "reranker.output_documents"
@@ -522,10 +572,13 @@ def _read_retrieval_span(span: Span, kind: str) -> Call:
 
 
 def _join_documents(documents: Any, indexed_documents: list[Any]) -> list[Any]:
-    """Return documents of attributes with an index, each with the fields it only has elsewhere.
+    """Return `indexed_documents`, each with the fields that only its twin in `documents` has.
 
-    `documents` are the same documents from one attribute: LangChain writes their ids only there. If
-    they are no list of as many documents, they are ignored.
+    Args:
+        documents: the same documents, in the same order, from one attribute. LangChain writes ids
+            only there. A value that is no list, or a list of another length, is ignored.
+        indexed_documents: the documents from attributes with an index. Their fields take
+            precedence.
     """
     if not isinstance(documents, list) or len(documents) != len(indexed_documents):
         return indexed_documents
@@ -539,13 +592,15 @@ def _join_documents(documents: Any, indexed_documents: list[Any]) -> list[Any]:
 
 
 def _convert_document(value: Any) -> Any:
-    """Convert a retrieved document to an object with `id` and `text`, as steps have it.
+    """Return a retrieved document with the keys that steps have, such as `id` and `text`.
 
-    What is no object is returned unchanged.
+    A document that is no object is returned unchanged.
     """
     if not isinstance(value, dict):
         return value
-    fields = value["document"] if isinstance(value.get("document"), dict) else value
+    fields = value
+    if isinstance(value.get("document"), dict):
+        fields = value["document"]
     document = {key.removeprefix("document."): field for key, field in fields.items()}
     for key in ("content", "page_content"):
         if "text" not in document and isinstance(document.get(key), str):

@@ -84,8 +84,12 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
     """Convert a history of OpenAI's APIs or Agents SDK to a response, as `response_from_trace`
     does.
 
-    It has messages of Chat Completions; items or an answer of the Responses API; or of the Agents
-    SDK, `result.to_input_list()`, a `RunState` as JSON, or what a `TracingProcessor` exports.
+    The history is one of:
+
+    - messages of Chat Completions,
+    - items or an answer of the Responses API,
+    - of the Agents SDK: `result.to_input_list()`, a `RunState` as JSON, or what a
+      `TracingProcessor` exports.
     """
     return read_trace(load_history(messages), "openai", **options)
 
@@ -93,9 +97,14 @@ def response_from_openai(messages: Any, **options: Unpack[TraceOptions]) -> dict
 def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """Convert a history of LangChain or LangGraph to a response, as `response_from_trace` does.
 
-    It has messages (objects, `messages_to_dict`, `model_dump` or `dumpd`), or is the final state of
-    a graph, or the events of `astream_events` with version "v2". If the content of a tool's message
-    has no rows, its `artifact` is the output, provided that this is a table or a list of documents.
+    The history is one of:
+
+    - messages: objects, or what `messages_to_dict`, `model_dump` or `dumpd` make of them,
+    - the final state of a graph,
+    - the events of `astream_events` with version "v2".
+
+    The output of a tool is the content of its message. If only the message's `artifact` is a table
+    or a list of documents, the artifact is the output.
     """
     return read_trace(load_history(history), "langchain", **options)
 
@@ -103,7 +112,7 @@ def response_from_langchain(history: Any, **options: Unpack[TraceOptions]) -> di
 def response_from_anthropic(messages: Any, **options: Unpack[TraceOptions]) -> dict[str, Any]:
     """Convert messages of Anthropic's Messages API to a response, as `response_from_trace` does.
 
-    They are those that you send, with the last answer appended.
+    The messages are those that you send, with the last answer appended.
     """
     return read_trace(load_history(messages), "anthropic", **options)
 
@@ -112,8 +121,8 @@ def response_from_pydantic_ai(messages: Any, **options: Unpack[TraceOptions]) ->
     """Convert messages of Pydantic AI, version 1 or 2, to a response, as `response_from_trace`
     does.
 
-    They are `result.all_messages()` or `result.all_messages_json()`. An object as an answer becomes
-    JSON.
+    The messages are `result.all_messages()` or `result.all_messages_json()`. An answer that is an
+    object becomes JSON.
     """
     return read_trace(load_history(messages), "pydantic-ai", **options)
 
@@ -130,14 +139,14 @@ def response_from_trace(trace: Any, **options: Unpack[TraceOptions]) -> dict[str
         `trace_problems` lists what is wrong with the trace.
 
     Raises:
-        TraceError: text is not JSON, or nothing of a known format is in it.
+        TraceError: the trace is text but not JSON, or nothing of a known format is in it.
         UsageError: an option has an invalid value.
     """
     return read_trace(load_history(trace), "auto", **options)
 
 
 def read_trace(history: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """Return the response that a history makes.
+    """Convert a history to a response.
 
     Args:
         history: the history, as JSON values.
@@ -145,8 +154,8 @@ def read_trace(history: Any, format: str, **options: Unpack[TraceOptions]) -> di
         options: see `TraceOptions`.
 
     Raises:
-        TraceError: the history is of another format, or of none, or has calls or results that
-            cannot be read. The message names a format that is refused, and what to export instead.
+        TraceError: the history has another format, or no known one, or calls or results that cannot
+            be read. If its format is refused by name, the message says what to export instead.
     """
     refusal = explain_refused_at_sight(history)
     if refusal is None:
@@ -160,11 +169,11 @@ def read_trace(history: Any, format: str, **options: Unpack[TraceOptions]) -> di
 
 
 def _convert_by_format(history: Any, format: str, options: TraceOptions) -> dict[str, Any]:  # noqa: A002
-    """Return the response that a history makes, read in its format.
+    """Convert a history to a response, in the format that the history has.
 
     Raises:
-        TraceError: the history is of another format, or of none, or has calls or results that
-            cannot be read.
+        TraceError: the history has another format than `format`, or no known one, or calls or
+            results that cannot be read.
     """
     layout = layout_of(history)
     if layout is not None:
@@ -188,9 +197,10 @@ def _convert_by_format(history: Any, format: str, options: TraceOptions) -> dict
 
 
 def _layout_for_texts(format: str) -> Layout | None:  # noqa: A002
-    """Return the layout by which messages without calls are read, if their format has one.
+    """Return the layout by which messages without calls are read in a format of the table.
 
-    The result is None for LangChain: the table of layouts only has its intermediate steps.
+    None for LangChain, whose only layout in the table is that of intermediate steps, which are no
+    messages.
     """
     if format == "langchain":
         return None
@@ -201,7 +211,7 @@ def detect(history: Any) -> str:
     """Return the name of the format of a history, one of `FORMATS`.
 
     Raises:
-        TraceError: it has none of them.
+        TraceError: the history has none of these formats.
     """
     refusal = explain_refused_at_sight(history)
     if refusal is not None:
@@ -213,23 +223,25 @@ def detect(history: Any) -> str:
 
 
 def _detect_format_without_layout(history: Any) -> str:
-    """Return the name of the format of a history that is laid out as no row of the table says.
+    """Return the name of the format of a history that fits no row of the table of layouts.
 
     Raises:
-        TraceError: it has none of `FORMATS`. The message names a format that is refused, and what
-            to export instead.
+        TraceError: the history has none of `FORMATS`. If its format is refused by name, the message
+            says what to export instead.
     """
     if isinstance(history, dict) and not _OTLP_KEYS.isdisjoint(history):
         raise TraceError(
             "a line of OpenTelemetry holds spans of many traces; read it with the format otlp"
         )
     possible_formats = _formats_of_items(history)
-    if not possible_formats or possible_formats[0] == _TEXT_FORMATS:
+    may_be_refused = not possible_formats or possible_formats[0] == _TEXT_FORMATS
+    if may_be_refused:
         refusal = explain_refused(history)
         if refusal is not None:
             raise TraceError(f"no known format; {refusal}")
     if possible_formats:
-        return possible_formats[0][0]  # The likeliest format of the first item.
+        formats_of_first_item = possible_formats[0]
+        return formats_of_first_item[0]  # The likeliest one comes first.
     known = f"{', '.join(FORMATS)}, and if named {', '.join(READ_KEYS)}"
     raise TraceError(f"no known format; it has {describe_keys(history)}. Known are {known}")
 
@@ -237,19 +249,21 @@ def _detect_format_without_layout(history: Any) -> str:
 def _formats_of_items(history: Any) -> list[tuple[str, ...]]:
     """Return the formats that each item of a history may have, the likeliest first.
 
-    Items of unknown formats are left out, and so are items without calls if others have calls.
+    Items of unknown formats are left out. If any item tells more than plain messages do, which look
+    alike in all `_TEXT_FORMATS`, then plain messages are left out, too.
     """
     items = open_history(history).messages
     possible_formats = [_formats_of_item(item) for item in items if isinstance(item, dict)]
-    known = [formats for formats in possible_formats if formats]
-    with_calls = [formats for formats in known if formats != _TEXT_FORMATS]
-    return with_calls or known
+    known_formats = [formats for formats in possible_formats if formats]
+    # Items without calls have exactly these formats.
+    formats_with_calls = [formats for formats in known_formats if formats != _TEXT_FORMATS]
+    return formats_with_calls or known_formats
 
 
 def _formats_of_item(item: dict[str, Any]) -> tuple[str, ...]:
     """Return the formats that an item of a history may have, the likeliest first.
 
-    The result is empty if no format is known that has such an item.
+    The result is empty if no known format has such an item.
     """
     is_text = isinstance(item.get("content"), str)
     if len(item) == 2 and is_text and item.get("role") in ("user", "assistant"):
@@ -264,14 +278,15 @@ def _formats_of_item(item: dict[str, Any]) -> tuple[str, ...]:
     if _is_of_langchain(message, kind):
         return ("langchain",)
     if "blocks" in message:
-        return ()  # A message of LlamaIndex: without its blocks, it would say nothing.
+        # LlamaIndex writes what is said in blocks. Other formats would read an empty message.
+        return ()
     if _has_block_of_anthropic(message):
         return ("anthropic",)
     is_of_agents_sdk = message.get("object") in ("trace", "trace.span") or "raw_item" in message
     if is_of_agents_sdk or kind.endswith(_OPENAI_ITEM_ENDINGS):
         return ("openai",)
     if message.get("role") == "tool" or not _OPENAI_CALL_KEYS.isdisjoint(message):
-        return ("openai", "langchain")  # LangChain takes dicts of OpenAI, too.
+        return ("openai", "langchain")  # LangChain accepts the dicts of OpenAI, too.
     if "role" in message or kind == "message":
         return _TEXT_FORMATS
     return ()
@@ -287,7 +302,9 @@ def _is_of_langchain(message: dict[str, Any], kind: str) -> bool:
 def _has_block_of_anthropic(message: dict[str, Any]) -> bool:
     """Return whether the content of a message has a call or result as Anthropic writes them."""
     for block in list_at(message, "content"):
-        kind = str(block.get("type")) if isinstance(block, dict) else ""
+        if not isinstance(block, dict):
+            continue
+        kind = str(block.get("type"))
         if kind.endswith(("tool_use", "tool_result")):
             return True
     return False
@@ -370,9 +387,10 @@ class TraceFormat:
                 )
         if self.turn not in ("last", "all"):
             raise UsageError(f'turn: expected "last" or "all", got {self.turn!r}')
-        as_failure_test(self.failed)  # It checks the rule.
+        as_failure_test(self.failed)  # This raises an error if the rule is invalid.
         if self.name == OTLP:
-            TraceGroups(grace=self.grace, trace_idle=self.trace_idle)  # It checks both times.
+            # This raises an error if one of the times is invalid.
+            TraceGroups(grace=self.grace, trace_idle=self.trace_idle)
             if self.select is not None:
                 raise UsageError("select: lines of OpenTelemetry (otlp) are read as they are")
 
@@ -383,25 +401,25 @@ class TraceFormat:
 
     @property
     def is_listed(self) -> bool:
-        """Whether an array holds many records; else it is one trace."""
+        """Whether an array in the log holds many records, rather than one trace."""
         return self.name in READ_KEYS
 
     def convert(
         self, value: Any, questions: QuestionTexts | None = None, *, question_id: str | None = None
     ) -> dict[str, Any]:
-        """Return the response that the trace in the JSON value of a line makes.
+        """Convert the trace in a line to a response.
 
-        Keys beside the trace are the response's own, and override what the trace says.
+        Fields beside the trace are added to the response, and override what the trace says.
 
         Args:
-            value: the JSON value of a line.
-            questions: where the question is found by its text, if its id is not known.
+            value: the JSON value of the line.
+            questions: finds the question by its text, if its id is not known.
             question_id: id of the question, if it is known.
 
         Raises:
-            TraceError: nothing is at the path of the trace, or it cannot be read.
+            TraceError: nothing is at the path of the trace, or the trace cannot be read.
         """
-        # A line may have no trace: because its agent failed, or because it is a response already.
+        # A line has no trace if its agent failed, or if it is a response already.
         if self._has_error_in_place_of_trace(value):
             return self._convert_error(value, questions, question_id)
 
@@ -439,7 +457,7 @@ class TraceFormat:
         return response
 
     def _has_error_in_place_of_trace(self, value: Any) -> bool:
-        """Return whether a line has an error and no trace, because its agent failed before."""
+        """Return whether a line has an error, and no trace, since its agent failed too early."""
         if self.select is None or not isinstance(value, dict):
             return False
         first_key = self.select.partition(".")[0]
@@ -448,11 +466,12 @@ class TraceFormat:
     def _convert_error(
         self, value: dict[str, Any], questions: QuestionTexts | None, question_id: str | None
     ) -> dict[str, Any]:
-        """Return the response that a line with an error in place of a trace makes.
+        """Convert a line that has an error in place of a trace to a response.
 
-        Its question is looked for in what the run was given.
+        The question is searched in the inputs of the run, at the key ``inputs`` of the line.
         """
         line = value | {"question": _question_of_inputs(value.get("inputs"))}
+        # Without a trace, the line is read as a plain answer.
         plain_format = replace(self, name=PLAIN, select=None)
         return plain_format.convert(line, questions, question_id=question_id)
 
@@ -474,10 +493,14 @@ class TraceFormat:
         return path, trace
 
     def _fields_beside_trace(self, path: list[_PathStep], trace: Any) -> dict[str, Any]:
-        """Return the fields of a line that are no part of its trace, but the response's own.
+        """Return the fields of a line that stand beside its trace, for the response.
 
-        They are fields of the objects on the path to the trace, and of an object that holds its
-        history.
+        These are the other fields of each object on the path to the trace, and of the object that
+        holds the history, if there is such an object.
+
+        Args:
+            path: the path to the trace; empty if the line is the trace.
+            trace: the trace.
         """
         fields: dict[str, Any] = {}
         for holder, key in path:
@@ -492,12 +515,12 @@ class TraceFormat:
         if self.question_id is not None:
             fields.pop(self.question_id.partition(".")[0], None)
         if fields.get("status") not in (None, "success", "error"):
-            # A response has no other status.
+            # A response must have one of these statuses.
             fields["trace_status"] = fields.pop("status")
         return fields
 
     def _keys_of_history(self, trace: dict[str, Any]) -> list[str]:
-        """Return the keys at which an object has the history that is read; none if it has none."""
+        """Return the keys at which an object holds the history; empty if it holds no history."""
         if self.is_listed:
             return list(READ_KEYS[self.name])
         layout = layout_of(trace)
@@ -508,10 +531,15 @@ class TraceFormat:
     def _fields_without(
         self, holder: dict[str, Any], history_keys: list[str], api_keys: set[str]
     ) -> dict[str, Any]:
-        """Return the fields of an object that are no part of its history, private, or None.
+        """Return the fields of an object that a response gets, without the history in the object.
 
-        An object with one of `api_keys` is that of an API or a framework, whose fields are mostly
-        settings: of these, only the id, model and error are returned.
+        Private fields, whose keys begin with an underscore, and fields that are None are left out.
+
+        Args:
+            holder: the object.
+            history_keys: the keys at which the object holds the history.
+            api_keys: keys that only objects of APIs and frameworks have. Most fields of such an
+                object are settings, so only its id, model and error are returned.
         """
         is_of_api = not api_keys.isdisjoint(holder)
         if is_of_api and not self.is_listed:
@@ -524,7 +552,7 @@ class TraceFormat:
 
 
 _API_KEYS = {"object", "class", "$schemaVersion"}
-"""Keys by which an object of an API is told."""
+"""Keys by which an object of an API is recognised."""
 
 _FRAMEWORK_KEYS = {
     "epoch",  # A sample of Inspect.
@@ -537,7 +565,7 @@ _FRAMEWORK_KEYS = {
     "automatic_function_calling_history",  # A response of Gemini.
     "automaticFunctionCallingHistory",
 }
-"""Keys by which objects of frameworks are told."""
+"""Keys by which objects of frameworks are recognised."""
 
 _KEPT_API_KEYS = {"id", "model", "error"}
 """Keys of these objects that are the response's own."""
@@ -547,7 +575,10 @@ _FIELDS_OF_TRACES = ("question_id", "actual_steps", "trace_format", "trace_probl
 
 
 def _question_of_inputs(inputs: Any) -> Any:
-    """Return the question in the inputs of a run, an object or a history; None without one."""
+    """Return the question in the inputs of a run; None if there is none.
+
+    `inputs` is an object with the question at a usual key, or a history of messages.
+    """
     if isinstance(inputs, dict):
         question = first_value(inputs, "question", "input", "query")
         if question:
@@ -560,10 +591,15 @@ def _question_of_inputs(inputs: Any) -> Any:
 def _follow(value: Any, path: str, description: str) -> list[_PathStep]:
     """Return the steps on a path of keys and indices, such as ``payload.messages``.
 
-    A key may itself have dots: the longest that is there counts.
+    A key may itself contain dots. If several keys of an object match, the longest is taken.
+
+    Args:
+        value: the value in which the path begins.
+        path: the keys and indices, separated by dots.
+        description: what stands at the path, such as "the trace", for the error.
 
     Raises:
-        TraceError: the path leads nowhere; the message begins with `description`.
+        TraceError: the path leads nowhere.
     """
     steps: list[_PathStep] = []
     holder = value
@@ -582,15 +618,15 @@ def _follow(value: Any, path: str, description: str) -> list[_PathStep]:
 
         steps.append(_PathStep(holder, key))
         holder = holder[key]
-        count_of_parts = str(key).count(".") + 1
+        count_of_parts = str(key).count(".") + 1  # A key with dots takes several parts.
         parts = parts[count_of_parts:]
     return steps
 
 
 def _longest_key(holder: dict[str, Any], parts: list[str]) -> str | None:
-    """Return the longest key of an object, joined from the first of some parts of a path.
+    """Return the longest key of an object that consists of the first parts of a path.
 
-    It must have a value. The result is None if no key does.
+    The parts are joined by dots. Keys without a value do not count. None if no key is left.
     """
     for count in range(len(parts), 0, -1):
         key = ".".join(parts[:count])
@@ -600,13 +636,14 @@ def _longest_key(holder: dict[str, Any], parts: list[str]) -> str | None:
 
 
 def format_for(questions: Mapping[str, Question], format: str | TraceFormat) -> TraceFormat:  # noqa: A002
-    """Return the format of a log, from itself or from its name.
+    """Return a format of logs, which may be given by its name.
 
     Raises:
-        UsageError: it needs a reference set, and `questions` stands for any question.
+        UsageError: the format needs a reference set, and there is none.
     """
     trace_format = format if isinstance(format, TraceFormat) else TraceFormat(name=format)
-    if isinstance(questions, AnyQuestion) and trace_format.name != PLAIN:
+    has_reference_set = not isinstance(questions, AnyQuestion)
+    if not has_reference_set and trace_format.name != PLAIN:
         raise UsageError(
             f"format: without a reference set, expected {PLAIN}; {trace_format.name} needs one"
         )
@@ -614,10 +651,12 @@ def format_for(questions: Mapping[str, Question], format: str | TraceFormat) -> 
 
 
 class UnreadTrace(Line):
-    """A line, or what is known of a trace in several lines, of which no response can be made.
+    """A line that was read, but has no trace of which a response can be made.
+
+    It may also stand for a trace in several lines.
 
     Attributes:
-        problem: why, for the message of the reject.
+        problem: why no response can be made, for the message of the reject.
     """
 
     problem: str
@@ -626,13 +665,17 @@ class UnreadTrace(Line):
 def convert_record(
     record: Record, trace_format: TraceFormat, texts: QuestionTexts | None
 ) -> dict[str, Any] | Reject:
-    """Return the response that the trace of a record makes, or a reject that says why not.
+    """Convert the trace in a record to a response, or return a reject that says why not.
 
-    `texts` is where the question is found by its text, if the record has no id of a question.
+    Args:
+        record: the record, such as a line of a log.
+        trace_format: how to read the trace.
+        texts: finds the question by its text, if the record has no id of a question.
     """
     if isinstance(record, UnreadTrace):
         return reject(record, "not_a_trace", record.problem)
     if not isinstance(record, Line):
+        # It is a line that is too long, or a record without JSON text.
         return reject_unread(record)
     try:
         return trace_format.convert(load(record.data, offset=record.offset), texts)
@@ -645,18 +688,21 @@ def convert_record(
 def record_reader(
     trace_format: TraceFormat, questions: Mapping[str, Question]
 ) -> Callable[[Record], Response | Reject]:
-    """Return a function that makes a checked response, or a reject, of a record with a trace."""
+    """Return a function that converts a record with a trace to a checked response or a reject."""
     read_response = partial(read_record, questions=questions)
-    has_texts = trace_format.question_id is None and not isinstance(questions, AnyQuestion)
-    texts = QuestionTexts(questions.values()) if has_texts else None
+    # Questions are found by their texts if the format does not say where their ids are.
+    texts = None
+    if trace_format.question_id is None and not isinstance(questions, AnyQuestion):
+        texts = QuestionTexts(questions.values())
 
     def read_traced(record: Record) -> Response | Reject:
-        """Convert the trace of a record, and check the response that it makes."""
+        """Convert the trace in a record to a response, and check the response."""
         response = convert_record(record, trace_format, texts)
         if isinstance(response, Reject):
             if response.reason == "not_a_trace":
                 return response
-            return read_response(record)  # It words other reasons as for a line without a trace.
+            # For other reasons, the reject is that of a line without a trace.
+            return read_response(record)
 
         assert isinstance(record, Line)  # noqa: S101  (nothing else has a response)
         result = read_response(record._replace(data=orjson.dumps(response)))

@@ -71,10 +71,13 @@ _VERCEL = Layout(
 
 
 def _gemini_shapes(call_key: str, response_key: str) -> tuple[CallShape, CallShape]:
-    """Return the shapes of a part with a call, and of a part with what the function returned.
+    """Return the shape of a part with a call, and the shape of a part with a result.
 
-    The part has the call at `call_key`, or what was returned at `response_key`: their spelling
-    differs between Python and JSON.
+    The spelling of the keys differs between Python and JSON.
+
+    Args:
+        call_key: the key at which a part has a call.
+        response_key: the key at which a part has what the function returned.
     """
     call_shape = CallShape(
         needs=(f"{call_key}.name",),
@@ -336,13 +339,14 @@ _MCP = Layout(
 
 
 def _prepare_smolagents(history: Any) -> dict[str, Any]:
-    """Turn the steps of an agent's memory into messages, of which each has at most one call.
+    """Convert the steps in the memory of an agent of smolagents to messages.
 
-    `history` is the list of steps, or the result of a run, which has the steps.
+    Args:
+        history: the list of steps, or the result of a run, which has the list at ``steps``.
 
     Returns:
-        an object with the messages at ``steps``. A message with a call is the step, with the call
-        at ``call``.
+        an object with the messages at ``steps``. They are the task, the final answer, and each step
+        with a call, to which the call is added at ``call``.
 
     Raises:
         TraceError: a step has several calls, whose results smolagents writes as one text.
@@ -367,7 +371,7 @@ def _prepare_smolagents(history: Any) -> dict[str, Any]:
 
 
 def _calls_in_smolagents_step(step: dict[str, Any]) -> list[Any]:
-    """Return the calls of one step of an agent's memory: none, or one.
+    """Return a list of the call in one step of an agent's memory; empty if it has no call.
 
     Raises:
         TraceError: the step has several calls, whose results smolagents writes as one text.
@@ -405,14 +409,14 @@ _SMOLAGENTS = Layout(
 
 
 def _prepare_langsmith(run: Any) -> dict[str, Any]:
-    """Turn a tree of runs of LangSmith, or a list of the runs of a trace, into one ordered list.
+    """Convert a tree of runs of LangSmith, or a list of the runs of a trace, to an ordered list.
 
     Returns:
-        an object with all runs, in the order in which they began, at ``runs``, and the first at
+        an object with all runs, in the order in which they began, at ``runs``, and the first run at
         ``root``.
 
     Raises:
-        TraceError: there is only one run, and the calls are in the runs below it.
+        TraceError: there is only one run. The calls are in the runs below it, which are missing.
     """
     runs: list[Any] = []
     unvisited = [run]
@@ -429,7 +433,7 @@ def _prepare_langsmith(run: Any) -> dict[str, Any]:
             "calls; export it with client.read_run(id, load_child_runs=True), or all runs of its "
             "trace in a list"
         )
-    # The dotted order of a run begins with its time, after that of the run above it.
+    # The dotted order of a run is that of its parent, followed by the time when the run began.
     runs.sort(key=lambda run: str(run.get("dotted_order") or ""))
     root = runs[0] if runs else None
     return {"root": root, "runs": runs}
@@ -673,7 +677,7 @@ _LOOKING_READABLE = tuple(refused for refused in _REFUSED if refused.looks_reada
 def explain_refused(history: Any) -> str | None:
     """Return what a history is, and what to export instead, if its format is refused by name.
 
-    The result is None if the history is of no refused format.
+    None if the history has none of the refused formats.
     """
     for part in (history, *open_history(history).messages):
         for refused in _REFUSED:
@@ -683,10 +687,10 @@ def explain_refused(history: Any) -> str | None:
 
 
 def explain_refused_at_sight(history: Any) -> str | None:
-    """Return what a history is, and what to export instead, if it only looks readable.
+    """Return what a history is, and what to export instead, if the history only looks readable.
 
-    Such a history would be read as one of another format, but without its calls or its answer. The
-    result is None for all others.
+    Such a history would be read in another format, but without its calls or its answer. None if the
+    history does not look like this.
     """
     for refused in _LOOKING_READABLE:
         if refused.shape.fits(history):
@@ -695,12 +699,12 @@ def explain_refused_at_sight(history: Any) -> str | None:
 
 
 def layout_of(history: Any) -> Layout | None:
-    """Return the first layout of the table that a history has; None if it has none."""
+    """Return the first layout of the table that fits a history; None if no layout fits."""
     if not isinstance(history, dict | list):
         return None
     keys = _keys_at_all_levels(history)
     for layout in LAYOUTS:
-        # To compare keys is quick, and excludes most rows.
+        # Comparing keys is quick, and excludes most layouts.
         is_possible = any(required <= keys for required in layout.required_keys)
         if is_possible and layout.fits(history):
             return layout
@@ -708,9 +712,10 @@ def layout_of(history: Any) -> Layout | None:
 
 
 def _keys_at_all_levels(history: Any) -> set[str]:
-    """Return the keys of all objects in a history, as deep as calls stand in histories."""
+    """Return the keys of the objects in a history, down to the deepest level that calls have."""
     keys: set[str] = set()
     containers = [history]
+    # Each round reads the objects and lists of one level.
     for _ in range(_LEVELS):
         inner_containers: list[Any] = []
         for container in containers:
@@ -724,10 +729,10 @@ def _keys_at_all_levels(history: Any) -> set[str]:
 
 
 def layout_of_message_in_span(message: Any) -> Layout | None:
-    """Return the layout of a message in an attribute or event of a span; None if it has none.
+    """Return the layout that fits a message in a span; None if no layout fits.
 
-    Messages of OpenTelemetry have parts, like messages of the AI SDK for the user interface. So
-    the layout of the AI SDK needs a call or result among the blocks.
+    Messages of OpenTelemetry have parts, and so have those of the AI SDK. So the layout of the AI
+    SDK only fits if one of the parts is a call or result of the AI SDK.
     """
     for layout in (_GEMINI, _BEDROCK):
         if layout.fits_message(message):

@@ -52,11 +52,12 @@ class LateSpans:
     """Counts the spans that came after their trace was evaluated; they change no result.
 
     Attributes:
-        file: where the whole responses of their traces are appended; None if nowhere.
-        spans: how many there are.
-        traces: of how many traces they are.
-        dropped: how many came so late that their trace was forgotten.
-        trace_ids: ids of the first `LISTED` of these traces.
+        file: file to which the whole responses of traces with late spans are appended; None if
+            they are not written.
+        spans: how many spans were late.
+        traces: how many traces have late spans.
+        dropped: how many spans came so late that their trace was forgotten.
+        trace_ids: ids of the first `LISTED` traces with late spans.
     """
 
     file: str | None = None
@@ -66,7 +67,10 @@ class LateSpans:
     trace_ids: list[str] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any] | None:
-        """Return the attributes by name, with a message as ``text``; None if no span was late."""
+        """Return the attributes by name, and a message for users at ``text``.
+
+        None if no span was late.
+        """
         if self.spans == 0:
             return None
         ids = ", ".join(self.trace_ids)
@@ -88,18 +92,18 @@ class LateSpans:
         )
         return {**asdict(self), "text": text}
 
-    def add(self, trace_id: str, *, is_dropped: bool, is_new_trace: bool) -> None:
+    def add(self, trace_id: str, *, is_dropped: bool, is_first_of_trace: bool) -> None:
         """Count one late span.
 
         Args:
-            trace_id: id of its trace.
+            trace_id: id of the span's trace.
             is_dropped: whether the trace was forgotten, so that the span is lost.
-            is_new_trace: whether no other span of the trace was late.
+            is_first_of_trace: whether the span is the first late span of its trace.
         """
         self.spans += 1
         if is_dropped:
             self.dropped += 1
-        if is_new_trace:
+        if is_first_of_trace:
             self.traces += 1
             if len(self.trace_ids) < LISTED:
                 self.trace_ids.append(trace_id[:_SHOWN_ID_CHARACTERS])
@@ -193,7 +197,7 @@ class TraceGroups(Generic[P]):
 
     @property
     def next_due(self) -> float | None:
-        """When the next trace is complete if no span comes; None if none is open."""
+        """When the next trace is complete if no span comes; None if no trace is open."""
         times = [_first_time(due_times) for due_times in self._due_times.values() if due_times]
         return min(times, default=None)
 
@@ -206,13 +210,13 @@ class TraceGroups(Generic[P]):
             now: the time, in seconds.
 
         Returns:
-            the traces that are complete now, and the oldest ones for which there is no room.
+            the traces that are complete now, and the oldest traces if there is no room for all.
         """
-        complete = self.due(now)
+        complete = self.close_due(now)
         for span in spans:
             group = self._group_for(span.trace_id, place)
             if group is None:
-                continue
+                continue  # The span came so late that its trace was forgotten.
             group.spans.append(span)
             group.size += span.size
             self._open_bytes += span.size
@@ -223,20 +227,21 @@ class TraceGroups(Generic[P]):
         return complete
 
     def _update_due_times(self, span: Span) -> None:
-        """Set when the trace of a span that came now is complete."""
+        """Set the times at which the trace of a span is complete, after the span came now."""
         idle_times = self._due_times["idle"]
-        # The trace moves to the end, since its time is now the latest.
+        # The trace moves to the end of the times, since its time is the latest now.
         idle_times.pop(span.trace_id, None)
         idle_times[span.trace_id] = self._now + self._trace_idle
         if span.is_root and span.trace_id:
-            # The first root counts.
+            # If a trace has several roots, the first one counts.
             self._due_times["root"].setdefault(span.trace_id, self._now + self._grace)
 
-    def due(self, now: float) -> list[TraceGroup[P]]:
+    def close_due(self, now: float) -> list[TraceGroup[P]]:
         """Close and return the traces that are complete at the time `now`, in seconds."""
         self._now = max(self._now, now)
         complete = []
         for reason, due_times in self._due_times.items():
+            # The earliest time is always the first.
             while due_times and _first_time(due_times) <= self._now:
                 trace_id = next(iter(due_times))
                 complete.append(self._close(trace_id, reason))
@@ -246,8 +251,8 @@ class TraceGroups(Generic[P]):
         """Close and return all open traces, the oldest first.
 
         Args:
-            only_ended: whether only traces are returned whose root span came.
-            only_late: whether only traces are returned that late spans opened again.
+            only_ended: whether traces without a root span stay open.
+            only_late: whether traces stay open unless late spans opened them again.
         """
         trace_ids = []
         for trace_id, group in self._open.items():
@@ -263,8 +268,8 @@ class TraceGroups(Generic[P]):
     def _group_for(self, trace_id: str, place: P) -> TraceGroup[P] | None:
         """Return the open trace for one more span, and count the span if it is late.
 
-        A new trace is opened with the place of its line, and one that is kept is opened again. The
-        result is None if the trace was returned and is not kept.
+        A trace that is not open is opened, with `place` as the place of its first line. A trace
+        that was returned is opened again. The result is None if such a trace is no longer kept.
         """
         group = self._open.get(trace_id)
         if group is None and trace_id in self._had_late_spans:
@@ -275,15 +280,18 @@ class TraceGroups(Generic[P]):
 
         is_late = group is None or group.reason is not None
         if is_late:
-            # A trace whose id is forgotten is not new: it was counted when it was opened again.
-            is_new_trace = not self._had_late_spans.get(trace_id, True)
-            if is_new_trace:
+            # An open trace whose id is forgotten was counted when it was opened again.
+            had_late_spans = self._had_late_spans.get(trace_id, True)
+            if not had_late_spans:
                 self._had_late_spans[trace_id] = True
-            self.late.add(trace_id, is_dropped=group is None, is_new_trace=is_new_trace)
+            self.late.add(trace_id, is_dropped=group is None, is_first_of_trace=not had_late_spans)
         return group
 
     def _open_again(self, trace_id: str) -> TraceGroup[P] | None:
-        """Open a trace that was returned, and return it; None if it is not kept."""
+        """Reopen a trace that was returned, and return a copy of the trace.
+
+        None if the trace is no longer kept.
+        """
         kept_group = self._kept.pop(trace_id, None)
         if kept_group is None:
             return None
@@ -297,7 +305,8 @@ class TraceGroups(Generic[P]):
     def _close(self, trace_id: str, reason: Reason) -> TraceGroup[P]:
         """Close an open trace, and return it with the reason why it is complete.
 
-        It is kept for late spans; the oldest traces that are kept, or remembered, are forgotten.
+        The trace is kept for late spans, and its id is remembered. To make room, the oldest kept
+        traces and the oldest id are forgotten.
         """
         group = self._open.pop(trace_id)
         was_returned = group.reason is not None
@@ -306,7 +315,8 @@ class TraceGroups(Generic[P]):
         for due_times in self._due_times.values():
             due_times.pop(trace_id, None)
 
-        if trace_id:  # Spans without an id of a trace are never late.
+        # Spans without the id of a trace are never late.
+        if trace_id:
             self._had_late_spans.setdefault(trace_id, False)
             self._kept[trace_id] = group
             self._kept_bytes += group.size

@@ -66,14 +66,14 @@ class Shape:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The keys that an object of this shape has itself, at its top level."""
+        """The keys that an object of this shape must have at its top level."""
         paths = (*self.needs, *self.texts, *self.when)
         first_keys = [_split_path(path)[0] for path in paths]
         return frozenset(key for key in first_keys if not _is_index(key))
 
     @cached_property
     def keys_at_all_levels(self) -> frozenset[str]:
-        """The keys that an object of this shape has, and those of the objects in it."""
+        """The keys that an object of this shape must have, in itself or in an object in it."""
         keys: list[str] = []
         for path in (*self.needs, *self.texts, *self.when):
             keys += _split_path(path)
@@ -82,7 +82,7 @@ class Shape:
     def fits(self, value: Any) -> bool:
         """Return whether a value is an object or list of this shape."""
         if isinstance(value, dict):
-            # This is quick, and excludes most objects.
+            # This check is quick, and excludes most objects.
             if not self.keys <= value.keys():
                 return False
         elif not isinstance(value, list):
@@ -128,9 +128,9 @@ class CallShape(Shape):
     error: Paths = ()
 
     def read_call(self, value: Any) -> Call:
-        """Return the call, its result, or both, from an object of this shape.
+        """Return the call in an object of this shape, with its result if the object has that, too.
 
-        The call's `args` are None if the object is a result alone.
+        If the object has only a result, the `args` of the call are None.
         """
         name = first_at(value, self.name)
         if isinstance(name, str):
@@ -138,30 +138,32 @@ class CallShape(Shape):
 
         args = first_at(value, self.args)
         if self.args and args is None:
-            args = {}  # It is a call, and not a result alone, even without arguments.
+            args = {}  # With None, the call would be a result alone.
 
         call = make_call(name, first_at(value, self.id), args)
         if self._has_result(value):
             error = first_at(value, self.error)
             output = self._read_output(value)
             if error and output in _NO_OUTPUT:
+                # The description of the failure is what the tool returned.
                 output = text_of(_message_of_error(error))
             call.set_result(output, self._read_failure(value, error))
         return call
 
     def _has_result(self, value: Any) -> bool:
-        """Return whether an object of this shape tells the result of its call."""
-        if not self.args:
-            return True  # It is a result alone.
+        """Return whether an object of this shape has the result of its call."""
+        is_shape_of_results = not self.args
+        if is_shape_of_results:
+            return True  # Objects without a place for arguments have nothing but a result.
         status = first_at(value, self.status)
         if isinstance(status, str) and status in _RETURNED_WORDS:
             return True
         return any(_has_path(value, path) for path in (*self.output, *self.error))
 
     def _read_output(self, value: Any) -> Any:
-        """Return the output that an object of this shape tells.
+        """Return the output of the tool from an object of this shape.
 
-        A wrapper is removed, and a list of blocks with text becomes one text.
+        An object that only wraps the output is removed, and a list of blocks becomes their text.
         """
         output = first_at(value, self.output)
         if isinstance(output, dict) and len(output) == 1:
@@ -171,9 +173,9 @@ class CallShape(Shape):
         return blocks_as_text(output, otherwise=output)
 
     def _read_failure(self, value: Any, error: Any) -> bool | None:
-        """Return whether the call in an object of this shape failed; None if that is not told.
+        """Return whether the call in an object of this shape failed; None if it does not say so.
 
-        `error` is the description of the failure, if the object has one.
+        `error` is the description of the failure; None if the object has no description.
         """
         if error:
             return True
@@ -183,7 +185,7 @@ class CallShape(Shape):
         if isinstance(status, str):
             return status in _FAILURE_WORDS
         if any(_has_path(value, path) for path in self.error):
-            return False  # The place of an error is there, and empty.
+            return False  # The key of an error is there, but without an error.
         return None
 
 
@@ -237,15 +239,15 @@ class Layout:
 
     @property
     def holder_keys(self) -> list[str]:
-        """The keys at which an object that holds a history is read."""
+        """The keys of the object that holds a history at which something is read."""
         paths = (*self.messages, *self.question, *self.answer)
         return [_first_key(path) for path in paths]
 
     def list_messages(self, history: Any) -> list[Any]:
         """Return the messages of a history, in order.
 
-        They stand at the layout's paths to messages, of which all count that lead to a value. If
-        none does, the history is one message, or has its messages where most formats do.
+        The messages at all of the layout's paths to messages are returned. If there are none, the
+        history is either one message, or has its messages where most formats have them.
         """
         messages: list[Any] = []
         for path in self.messages:
@@ -258,21 +260,22 @@ class Layout:
             return messages
         is_one_message = bool(self.message.keys) and self.message.fits(history)
         if is_one_message:
-            # Whatever else it has, such as the events of a run, is no message.
+            # Anything else in the object, such as the events of a run, is no message.
             return [history]
         return open_history(history).messages
 
     def list_blocks(self, message: Any) -> list[Any]:
         """Return the texts and objects that a message consists of.
 
-        They are at the paths of the first group in `blocks` that has a value in this message.
+        Only the first group of paths in `self.blocks` counts that leads to a value. All values at
+        the paths of this group are read, and the items of lists are returned one by one.
         """
         for paths in self.blocks:
-            values = [value_at(message, path) for path in paths]
-            values = [value for value in values if value is not None]
-            if values:
+            values_at_paths = [value_at(message, path) for path in paths]
+            present_values = [value for value in values_at_paths if value is not None]
+            if present_values:
                 blocks: list[Any] = []
-                for value in values:
+                for value in present_values:
                     if isinstance(value, list):
                         blocks += value
                     else:
@@ -281,7 +284,7 @@ class Layout:
         return []
 
     def find_call_shape(self, value: Any) -> CallShape | None:
-        """Return the shape of call or result that a message or block has; None if it has none."""
+        """Return the shape of the call or result in a message or block; None if it has neither."""
         for shape in self.calls:
             if shape.fits(value):
                 return shape
@@ -289,7 +292,7 @@ class Layout:
 
     @cached_property
     def required_keys(self) -> list[frozenset[str]]:
-        """Sets of keys, at any level, of which each history of this layout has at least one set."""
+        """Sets of keys: a history of this layout has all keys of at least one set, at any level."""
         shared_keys = self.message.keys_at_all_levels
         if self.holder is not None:
             shared_keys |= self.holder.keys_at_all_levels
@@ -297,13 +300,17 @@ class Layout:
         return [shared_keys | shape.keys_at_all_levels for shape in shapes]
 
     def fits(self, history: Any) -> bool:
-        """Return whether a history, by its holder and at least one message, has this layout."""
+        """Return whether a history has this layout.
+
+        The object that holds the history must have the shape `self.holder`, if there is one. At
+        least one message must have a shape that only this layout has.
+        """
         if self.holder is not None and not self.holder.fits(history):
             return False
         return any(self.fits_message(message) for message in self.list_messages(history))
 
     def fits_message(self, message: Any) -> bool:
-        """Return whether a message, or any block of it, has a shape that only this layout has."""
+        """Return whether a message, or one of its blocks, has a shape that only this layout has."""
         if not self.message.fits(message):
             return False
         if any(shape.fits(message) for shape in (*self.calls, *self.marks)):
@@ -311,7 +318,7 @@ class Layout:
         return self.fits_blocks(message)
 
     def fits_blocks(self, message: Any) -> bool:
-        """Return whether any block of a message has a shape that only this layout has."""
+        """Return whether one of a message's blocks has a shape that only this layout has."""
         for block in self.list_blocks(message):
             if any(shape.fits(block) for shape in (*self.calls, *self.block_marks)):
                 return True
@@ -339,7 +346,10 @@ class Layout:
     def read_message(self, message: Any, trace: Trace, *, place: str = "a message") -> None:
         """Add the calls, results, tokens and text of one message to a trace.
 
-        `place` says in errors which message it is.
+        Args:
+            message: the message.
+            trace: the trace.
+            place: which message it is, for errors, such as "message 3".
 
         Raises:
             TraceError: something in the message looks like a call, but has no shape of this layout.
@@ -349,11 +359,13 @@ class Layout:
             return
         trace.add_token_usage(first_at(message, self.usage))
 
+        # In some layouts, a message is itself a call or a result.
         call_shape = self.find_call_shape(message)
         if call_shape is not None:
             _add_call(call_shape.read_call(message), trace)
             return
 
+        # In others, calls, results and texts are blocks of the message.
         self._check_for_unread_call(message, place)
         calls: list[Call] = []
         texts: list[str] = []
@@ -374,16 +386,18 @@ class Layout:
         self._add_text(text, message, calls, trace)
 
     def _add_text(self, text: str, message: Any, calls: list[Call], trace: Trace) -> None:
-        """Add the text of a message to a trace, as question or as answer, by the message's role.
+        """Add the text of a message to a trace: as the question or the answer, by the role.
 
-        Text beside `calls` that are without results, and text of other roles, is neither.
+        - The text of a user is the question, unless the message has `calls`, which are results.
+        - The text of an agent is the answer, unless one of the `calls` waits for its result.
+        - The text of any other role is ignored.
         """
         role = first_at(message, self.role)
         if not isinstance(role, str):
             role = self.default_role
 
         if role in self.users:
-            # A message with results is not the user's, although some formats call it so.
+            # A message with results is not from the user, although some formats say so.
             if not calls:
                 trace.start_turn(text)
             return
@@ -396,11 +410,16 @@ class Layout:
     def _check_for_unread_call(self, value: Any, place: str) -> None:
         """Check that a message or block has no call or result that this layout cannot read.
 
+        Args:
+            value: the message or block.
+            place: which message it is, for the error.
+
         Raises:
-            TraceError: it has one; the message begins with `place`.
+            TraceError: the message or block has such a call or result.
         """
         if not isinstance(value, dict):
             return
+        # Keys that are read, or are not needed, may look like calls.
         known_keys = set(self.ignored)
         for paths in self.blocks:
             known_keys.update(_first_key(path) for path in paths)
@@ -408,7 +427,7 @@ class Layout:
 
 
 def first_at(value: Any, paths: Iterable[str]) -> Any:
-    """Return the value at the first of some paths that leads to a value; None if none does."""
+    """Return the value at the first path in `paths` that leads to one; None if no path does."""
     for path in paths:
         inner_value = value_at(value, path)
         if inner_value is not None:
@@ -417,9 +436,9 @@ def first_at(value: Any, paths: Iterable[str]) -> Any:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value inside `value` that a path of keys and indices leads to.
+    """Return what is inside `value` at the end of a path of keys and indices.
 
-    None means that it leads nowhere, or to no value. The index -1 is that of a list's last item.
+    The index -1 means the last item of a list. None if nothing is at the end of the path.
     """
     current = value
     for key in _split_path(path):
@@ -446,14 +465,14 @@ def _first_key(path: str) -> str:
 
 
 def _is_index(key: str) -> bool:
-    """Return whether a part of a path is a place in a list counted from its start."""
+    """Return whether a part of a path is an index of a list, other than -1."""
     return key.isdecimal()
 
 
 def _has_path(value: Any, path: str) -> bool:
-    """Return whether a path leads to a key inside `value`, even if the key has no value.
+    """Return whether a path leads to a key inside `value`, even if None is stored at the key.
 
-    An index of a list must lead to a value.
+    If the path ends with the index of a list, something else than None must be there.
     """
     path_to_holder, _, last_key = path.rpartition(".")
     holder = value
@@ -465,16 +484,20 @@ def _has_path(value: Any, path: str) -> bool:
 
 
 def _message_of_error(error: Any) -> Any:
-    """Return the ``message`` of an error that is an object; any other error unchanged."""
+    """Return the ``message`` of an error that is an object; return any other error unchanged."""
     if isinstance(error, dict) and error.get("message"):
         return error["message"]
     return error
 
 
 def blocks_as_text(output: Any, *, otherwise: Any) -> Any:
-    """Join an output that is a list of blocks of text or JSON; return `otherwise` if it is none.
+    """Return the text of an output that is a list of blocks of text or JSON, joined by newlines.
 
-    Bedrock has blocks such as ``{"text": "..."}`` and ``{"json": ...}``, without a type.
+    Blocks are objects such as ``{"text": "..."}`` or, from Bedrock, ``{"json": ...}``.
+
+    Args:
+        output: the output of a tool.
+        otherwise: what to return if the output is no such list.
     """
     if not isinstance(output, list) or not output:
         return otherwise
@@ -492,7 +515,8 @@ def blocks_as_text(output: Any, *, otherwise: Any) -> Any:
 def _add_call(call: Call, trace: Trace) -> None:
     """Add a call, its result, or both to a trace.
 
-    If a call with this id waits for its result there, only the result is added.
+    If a call with the same id waits for its result in the trace, only the result is added, and the
+    arguments of `call` are removed.
     """
     is_waiting_in_trace = call.id is not None and trace.first_waiting_call(call.id) is not None
     if call.has_result and is_waiting_in_trace:

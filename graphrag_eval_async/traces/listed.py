@@ -37,17 +37,21 @@ def steps_of_query(query: str | None, name: str = BENCHMARK_STEP) -> list[dict[s
 
 
 def read_listed(value: Any, format: str, **options: Unpack[TraceOptions]) -> dict[str, Any]:  # noqa: A002
-    """Return the response that one answer makes.
+    """Convert one answer to a response.
 
     Args:
-        value: the answer. That of TEXT2SPARQL has a query, which becomes the response's step.
+        value: the answer. An answer of TEXT2SPARQL has a query, which becomes the response's step.
         format: `TEXT2SPARQL` or `PLAIN`.
         options: see `TraceOptions`.
 
     Raises:
         TraceError: the answer lacks a key of its format.
     """
-    answer = value if isinstance(value, dict) else {}
+    # A value that is no object has none of the keys.
+    answer: dict[str, Any] = {}
+    if isinstance(value, dict):
+        answer = value
+
     if format == PLAIN:
         _check_plain(value, answer, options)
         steps = answer.get("actual_steps")
@@ -56,8 +60,8 @@ def read_listed(value: Any, format: str, **options: Unpack[TraceOptions]) -> dic
         step_names = options.get("step_names") or {}
         step_name = step_names.get(BENCHMARK_STEP, BENCHMARK_STEP)
         steps = steps_of_query(answer.get("query"), step_name)
-        question_name = answer.get("qname")
         if not options.get("question_id"):
+            question_name = answer.get("qname")
             options["question_id"] = str(question_name) if question_name else None
 
     question = answer.get("question")
@@ -81,7 +85,7 @@ def _check_plain(value: Any, answer: Mapping[str, Any], options: TraceOptions) -
     `answer` is the same as `value`, or empty if `value` is no object.
 
     Raises:
-        TraceError: there is neither.
+        TraceError: the answer has no question, and the options have no id.
     """
     if "question" not in answer and not options.get("question_id"):
         keys = describe_keys(value)
@@ -89,12 +93,13 @@ def _check_plain(value: Any, answer: Mapping[str, Any], options: TraceOptions) -
 
 
 def _check_text2sparql(value: Any, answer: Mapping[str, Any]) -> None:
-    """Check that an answer of TEXT2SPARQL has an error, or a query that is text or None.
+    """Check that an answer of TEXT2SPARQL has a query or an error, and that a query is text.
 
-    `answer` is the same as `value`, or empty if `value` is no object.
+    The query may also be None. `answer` is the same as `value`, or empty if `value` is no object.
 
     Raises:
-        TraceError: it has neither.
+        TraceError: the answer has neither the key ``query`` nor ``error``, or its query is neither
+            text nor None.
     """
     if "query" not in answer and "error" not in answer:
         keys = describe_keys(value)

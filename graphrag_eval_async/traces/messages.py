@@ -143,17 +143,19 @@ class SpanMessages(NamedTuple):
 
 
 def is_message(value: dict[str, Any]) -> bool:
-    """Return whether an item of a history is a message, with or without an envelope."""
-    kind = value.get("type")
-    if not _MESSAGE_KEYS.isdisjoint(value) or (isinstance(kind, str) and kind in _ROLES):
+    """Return whether an item of a history is a message, with or without an envelope around it."""
+    if not _MESSAGE_KEYS.isdisjoint(value):
         return True
-    return isinstance(value.get("message"), dict)
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _ROLES:
+        return True
+    return isinstance(value.get("message"), dict)  # The object is an envelope.
 
 
 def unwrap_message(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a message without the envelope of LangChain, or of a choice of a completion.
+    """Return a message without the object that LangChain, or a choice of a completion, wraps it in.
 
-    A message without an envelope is returned unchanged.
+    A message without such an envelope is returned unchanged.
     """
     if "role" in value:
         return value
@@ -170,16 +172,19 @@ def unwrap_message(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def role_of(message: dict[str, Any], default: str = "") -> str:
-    """Return the role of a message without an envelope, in one word for all formats.
+    """Return the role of a message, in the same words for all formats.
 
-    The words are user, assistant, tool, system and request. An unknown role is returned as it is,
-    and `default` stands for a missing one.
+    The words are user, assistant, tool, system and request. An unknown role is returned as it is.
+
+    Args:
+        message: a message without an envelope.
+        default: the role if the message has none.
     """
     for key in ("type", "role", "kind"):
         role = message.get(key)
         if not isinstance(role, str):
             continue
-        # The type and kind of a message may also say something else.
+        # The type or kind of a message may be something else than a role.
         if role in _ROLES or key == "role":
             return _ROLES.get(role, role)
     return _ROLES.get(default, default)
@@ -187,13 +192,13 @@ def role_of(message: dict[str, Any], default: str = "") -> str:
 
 @dataclass(slots=True)
 class _Content:
-    """What the content of a message has.
+    """What was read from the content of a message.
 
     Attributes:
-        text: what is said after the last call or result.
-        calls: calls and results.
-        has_waiting_call: whether it has a call whose result the client is to send.
-        has_other_block: whether it has a block that is neither text nor call, such as an image.
+        text: the text after the last call or result.
+        calls: the calls and results.
+        has_waiting_call: whether the client is to send the result of one of the calls.
+        has_other_block: whether a block is neither text nor a call, such as an image.
     """
 
     text: str = ""
@@ -205,11 +210,11 @@ class _Content:
 def read_message(
     message: dict[str, Any], trace: Trace, default_role: str = "", *, is_made: bool = False
 ) -> None:
-    """Add what a message without an envelope says, calls and returns to a trace.
+    """Add the question or answer, the calls and the results in a message to a trace.
 
     Args:
-        message: the message.
-        trace: the trace; also gets problems with the message.
+        message: a message without an envelope.
+        trace: the trace, which also gets problems with the message.
         default_role: role of a message that has none.
         is_made: whether the message was made in this trace, so that its calls were, too.
     """
@@ -240,10 +245,10 @@ def read_message(
 
 
 def _add_question(content: _Content, trace: Trace) -> None:
-    """Start a turn with what a message of the user says, unless it shows the output of a tool.
+    """Start a turn with the text of a user's message, unless the message shows a tool's output.
 
-    Text and images beside results are such output. So is an image right after a result in formats
-    of OpenAI, whose results have no images.
+    The message shows such output in two cases: if it has results; or if it has an image and follows
+    a result in a format of OpenAI, whose results have no images.
     """
     if content.calls:
         return
@@ -255,10 +260,12 @@ def _add_question(content: _Content, trace: Trace) -> None:
 
 
 def _read_calls_and_text(message: dict[str, Any], role: str, trace: Trace) -> _Content:
-    """Return the calls, results and text of a message, from its content and beside it.
+    """Return the calls, results and text of a message, in its content and beside its content.
 
-    The parts of a message that has parts are its content. What cannot be read is noted as a
-    problem of the trace.
+    Args:
+        message: the message. If it has ``parts``, these are also at ``content``.
+        role: the message's role.
+        trace: gets a problem for each part that cannot be read.
     """
     body = message["content"]
     has_parts = message.get("parts") is not None
@@ -276,9 +283,10 @@ def _read_calls_and_text(message: dict[str, Any], role: str, trace: Trace) -> _C
 
 
 def _ends_with_result_of_openai(trace: Trace) -> bool:
-    """Return whether the last part of a trace is a result, in a format of OpenAI.
+    """Return whether a trace is in a format of OpenAI, and its last part is a result.
 
-    Results have no images there: the next message of the user shows an image that a tool returned.
+    Results have no images in these formats. So an image that a tool returned is in the next message
+    of the user.
     """
     if trace.format not in _OPENAI_FORMATS or trace.answer is not None or not trace.calls:
         return False
@@ -286,16 +294,21 @@ def _ends_with_result_of_openai(trace: Trace) -> bool:
 
 
 def _role_of_request(role: str, content: Any) -> str:
-    """Return the role of a message that is a request of Pydantic AI, or has no role.
+    """Return the role of a message of Pydantic AI that is a request, or has no role.
 
-    It is the user's if it has a part with a prompt of the user. Else a request is the system's,
-    and a message without a role stays without.
+    The role is "user" if the message has a part with a prompt of the user. Otherwise it is "system"
+    for a request, and empty for a message without a role.
+
+    Args:
+        role: "request", or empty.
+        content: the parts of the message.
     """
     blocks = content if isinstance(content, list) else []
     for block in blocks:
         if isinstance(block, dict) and block.get("part_kind") == "user-prompt":
             return "user"
-    if role:
+    is_request = role != ""
+    if is_request:
         return "system"
     return ""
 
@@ -306,7 +319,7 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
     Args:
         body: text, a block, or a list of texts and blocks.
         trace: gets a problem for each part that cannot be read.
-        is_parts: whether they are the parts of a message, which are never bare texts.
+        is_parts: whether the list is the ``parts`` of a message, in which no item is a bare text.
     """
     if not isinstance(body, list):
         whole_text = visible_text(body)
@@ -333,7 +346,7 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
             texts.clear()  # What comes before a call is not the answer.
         elif text is not None:
             texts.append(text)
-        elif "part_kind" not in block:
+        elif "part_kind" not in block:  # Other parts of Pydantic AI, such as thoughts, are ignored.
             content.has_other_block = True
     content.text = "\n".join(text for text in texts if text)
     return content
@@ -342,7 +355,7 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
 def _add_calls_beside_content(message: dict[str, Any], content: _Content, trace: Trace) -> None:
     """Add the calls that a message has beside its content to `content`.
 
-    Some formats repeat these calls in the content; such a call is replaced.
+    Some formats repeat these calls in the content. Then the call in the content is removed.
     """
     calls_beside = _calls_beside_content(message, trace)
     ids = {call.id for call in calls_beside}
@@ -355,7 +368,8 @@ def _add_calls_beside_content(message: dict[str, Any], content: _Content, trace:
 def _calls_beside_content(message: dict[str, Any], trace: Trace) -> list[Call]:
     """Return the calls that stand beside the content of a message, such as at ``tool_calls``.
 
-    What is no list of calls, or no call, is noted as a problem of the trace.
+    A value that is no list of calls, and an item that is no call, are noted as problems of the
+    trace.
     """
     values: list[Any] = []
     for key in ("tool_calls", "invalid_tool_calls"):
@@ -367,7 +381,8 @@ def _calls_beside_content(message: dict[str, Any], trace: Trace) -> list[Call]:
     if message.get("function_call"):
         values.append({"function": message["function_call"]})
 
-    # LangChain keeps the calls as the provider wrote them, which are needed if it found none.
+    # LangChain also keeps the calls as the model's provider wrote them. They are only needed if
+    # LangChain itself lists none.
     provider_calls = dict_at(message, "additional_kwargs").get("tool_calls")
     if not values and provider_calls:
         return _calls_beside_content({"tool_calls": provider_calls}, trace)
@@ -393,11 +408,11 @@ def _read_call(value: dict[str, Any]) -> Call:
 
 
 def call_in_block(block: dict[str, Any]) -> Call | None:
-    """Return the call or result that a block of a message, or an item of OpenAI, holds.
+    """Return the call or result in a block of a message, or in an item of OpenAI.
 
-    The result is None if the block holds something else, such as text.
+    None if the block holds something else, such as text.
     """
-    kind = block.get("type") or first_value(block, *_KIND_KEYS)
+    kind = first_value(block, *_KIND_KEYS)
     if not isinstance(kind, str) or kind in _TEXT_KINDS:
         return None
 
@@ -408,7 +423,8 @@ def call_in_block(block: dict[str, Any]) -> Call | None:
             args = {"input": block.get("input")}  # The input of a custom tool is text.
         return make_call(name, first_value(block, *_ID_KEYS), args)
 
-    # Pydantic AI asks the model to try again if a call failed; without a name, to answer again.
+    # Pydantic AI asks a model to try again. If the request names a tool, a call of it has failed;
+    # otherwise, the answer was invalid.
     is_failed_call = kind == "retry-prompt" and name is not None
     if kind.endswith(_RESULT_KIND_ENDINGS) or is_failed_call:
         call_id = first_value(block, *_ID_KEYS)
@@ -422,13 +438,16 @@ def call_in_block(block: dict[str, Any]) -> Call | None:
 def _read_hosted_call(item: dict[str, Any], kind: str) -> Call:
     """Return the call of a tool that ran on a server of OpenAI, such as file search.
 
-    `kind` is the type of the item, such as "file_search_call". The item tells the result, too,
-    unless the tool is still running, or runs on the user's computer.
+    The item also has the result, unless the tool is still running, or runs on the user's computer.
+
+    Args:
+        item: an item of the Responses API.
+        kind: the item's type, such as "file_search_call".
     """
     name = item.get("name")
     args = item.get("arguments")
     if kind != "mcp_call":
-        # Its arguments are all fields that are nothing else.
+        # All fields without another meaning are arguments.
         name = kind.removesuffix("_call")
         args = {
             key: value
@@ -443,7 +462,7 @@ def _read_hosted_call(item: dict[str, Any], kind: str) -> Call:
     if isinstance(error, dict):
         error = error.get("content") or error.get("message") or error
 
-    # Calls of the user's own computer or shell have a call_id, and their results in other items.
+    # Calls of a tool on the user's computer have a call_id, and their results are in other items.
     is_waiting = "call_id" in item or status == "in_progress"
     tells_result = error is not None or output is not None or status == "failed"
     if tells_result or not is_waiting:
@@ -456,10 +475,10 @@ def _make_result(value: dict[str, Any], *, call_id: Any, output: Any) -> Call:
     """Return the result of a call, without its arguments.
 
     Args:
-        value: the block or message that holds the result. It says whether the call failed by a
-            mark, an outcome, a status, or an error code in place of the output.
+        value: the block or message that holds the result. A mark, an outcome or a status in it
+            may say whether the call failed.
         call_id: id of the call.
-        output: what the tool returned.
+        output: what the tool returned; an error code in it says that the call failed.
     """
     failed: bool | None
     if value.get("part_kind") == "retry-prompt":
@@ -469,6 +488,7 @@ def _make_result(value: dict[str, Any], *, call_id: Any, output: Any) -> Call:
     elif isinstance(value.get("outcome"), str):
         failed = value["outcome"] != "success"
     else:
+        # None if there is no status, or an unknown one.
         failed = _FAILURES_BY_STATUS.get(str(value.get("status")))
 
     # Tools that run on servers of Anthropic return an error code.
@@ -480,9 +500,9 @@ def _make_result(value: dict[str, Any], *, call_id: Any, output: Any) -> Call:
 
 
 def find_tool_message(value: Any) -> dict[str, Any] | None:
-    """Return the message in what a tool of LangChain returned; None if it returned no message.
+    """Return the message in the output of a tool of LangChain; None if there is no message.
 
-    The message may also stand in the update of a `Command`.
+    The output is the message itself, or a `Command` with the message in its update.
     """
     candidates = [value]
     if isinstance(value, dict) and isinstance(value.get("update"), dict):
@@ -498,9 +518,9 @@ def find_tool_message(value: Any) -> dict[str, Any] | None:
 
 
 def rows_or_content(message: dict[str, Any]) -> Any:
-    """Return the output of a tool from its message: the content or, of LangChain, the artifact.
+    """Return the output of a tool from its message: the content, or LangChain's artifact.
 
-    The artifact is the output only if it has rows of a table, and the content has none.
+    The artifact is the output only if it has rows of a table, and the content has no rows.
     """
     content = message.get("content")
     artifact = message.get("artifact")
@@ -512,7 +532,7 @@ def rows_or_content(message: dict[str, Any]) -> Any:
 def _has_rows(value: Any) -> bool:
     """Return whether a value, or its JSON text, is results of SPARQL or a list of objects."""
     if isinstance(value, list):
-        value = text_of(value)
+        value = text_of(value)  # The JSON may be the text of the blocks in the list.
     rows = unwrapped(value)
     if isinstance(rows, list):
         return bool(rows) and all(isinstance(row, dict) for row in rows)
@@ -522,7 +542,7 @@ def _has_rows(value: Any) -> bool:
 def convert_documents(output: Any) -> Any:
     """Convert a list of documents of LangChain to objects with id, text and metadata.
 
-    Outputs of `retrieval` steps have such objects. Any other output is returned unchanged.
+    Such objects are the output of `retrieval` steps. Any other output is returned unchanged.
     """
     if not isinstance(output, list) or not output:
         return output
@@ -554,18 +574,23 @@ def read_histories(span: Span) -> list[Trace]:
         messages_by_source.append(_messages_of_mlflow(attributes))
     for key in _HISTORY_ATTRIBUTES:
         value = decode_object_or_list(attributes.get(key))
-        if value is None or (key == "events" and not _has_message_events(value)):
+        if value is None:
             continue
+        if key == "events" and not _has_message_events(value):
+            continue  # Other libraries may use this general name for something else.
         messages_by_source.append([SpanMessages(key, "", value)])
     messages_by_source.append(_messages_of_indexed_attributes(attributes))
     if span.kind != "tool":
-        # Events of tools' spans are no messages: Strands writes arguments and result there.
+        # Events in the span of a tool are no messages: Strands writes arguments and result there.
         messages_by_source.append(_messages_of_events(span))
     return [_read_history(messages) for messages in messages_by_source if messages]
 
 
 def _has_message_events(value: Any) -> bool:
-    """Return whether any object in a list has a name of an event, as Pydantic AI's messages do."""
+    """Return whether a value is a list with an object that has the key ``event.name``.
+
+    Messages that Pydantic AI writes as events have this key.
+    """
     events = value if isinstance(value, list) else []
     return any(isinstance(event, dict) and "event.name" in event for event in events)
 
@@ -573,10 +598,16 @@ def _has_message_events(value: Any) -> bool:
 def _messages_of_attributes(
     attributes: dict[str, Any], model_attributes: Iterable[_ModelAttributes]
 ) -> list[SpanMessages]:
-    """Return the messages in attributes that hold all inputs or outputs of a model as JSON."""
+    """Return the messages in attributes that hold all inputs or outputs of a model as JSON.
+
+    Args:
+        attributes: the attributes of a span or an event.
+        model_attributes: names of the attributes with inputs, and of those with outputs.
+    """
     messages: list[SpanMessages] = []
-    for role, keys, _ in model_attributes:
-        for key in keys:
+    for inputs_or_outputs in model_attributes:
+        role = inputs_or_outputs.role
+        for key in inputs_or_outputs.keys:
             value = attributes.get(key)
             # ADK writes empty objects into spans that are not of models.
             if value not in (None, "{}"):
@@ -587,18 +618,19 @@ def _messages_of_attributes(
 def _messages_of_indexed_attributes(attributes: dict[str, Any]) -> list[SpanMessages]:
     """Return the messages in attributes with an index, such as ``gen_ai.prompt.0.role``."""
     messages: list[SpanMessages] = []
-    for role, _, prefixes in _GENERAL_ATTRIBUTES:
-        for prefix in prefixes:
+    for inputs_or_outputs in _GENERAL_ATTRIBUTES:
+        for prefix in inputs_or_outputs.prefixes:
             values = collect_indexed(attributes, prefix)
             if values:
-                messages.append(SpanMessages(prefix, role, values))
+                messages.append(SpanMessages(prefix, inputs_or_outputs.role, values))
     return messages
 
 
 def _messages_of_events(span: Span) -> list[SpanMessages]:
     """Return the messages in the events of a span.
 
-    An event is a message, which its name tells, or has all inputs or outputs of a model.
+    An event whose name is in `_EVENT_ROLES` is one message. Other events may have all inputs or
+    outputs of a model in their attributes.
     """
     messages: list[SpanMessages] = []
     for name, attributes in span.events:
@@ -614,7 +646,7 @@ def _messages_of_events(span: Span) -> list[SpanMessages]:
 
 
 def _messages_of_ai_sdk(attributes: dict[str, Any]) -> list[SpanMessages]:
-    """Return the messages in the attributes that Vercel's AI SDK writes: prompt and response."""
+    """Return the messages in the prompt and the response that Vercel's AI SDK writes."""
     messages: list[SpanMessages] = []
     prompt = decode_object_or_list(first_value(attributes, "ai.prompt.messages", "ai.prompt"))
     if isinstance(prompt, dict) and isinstance(prompt.get("prompt"), str):
@@ -625,6 +657,7 @@ def _messages_of_ai_sdk(attributes: dict[str, Any]) -> list[SpanMessages]:
     calls = decode_object_or_list(attributes.get("ai.response.toolCalls"))
     content: Any = attributes.get("ai.response.text")
     if isinstance(calls, list) and calls:
+        # Text beside calls is not the answer.
         content = [{"type": "tool-call", **call} for call in calls if isinstance(call, dict)]
     if content:
         response = [{"role": "assistant", "content": content}]
@@ -633,7 +666,7 @@ def _messages_of_ai_sdk(attributes: dict[str, Any]) -> list[SpanMessages]:
 
 
 def _messages_of_mlflow(attributes: dict[str, Any]) -> list[SpanMessages]:
-    """Return the messages in the inputs and outputs that MLflow records of a call to a model."""
+    """Return the messages in the inputs and outputs of a model that MLflow records."""
     messages: list[SpanMessages] = []
     inputs = decode_object_or_list(attributes.get("mlflow.spanInputs"))
     if isinstance(inputs, dict) and isinstance(inputs.get("messages"), list):
@@ -648,9 +681,9 @@ def _messages_of_mlflow(attributes: dict[str, Any]) -> list[SpanMessages]:
 
 
 def _read_history(messages: Iterable[SpanMessages]) -> Trace:
-    """Return the trace that the messages of a span make, read in their order.
+    """Read the messages of a span, in order, into a new trace, and return the trace.
 
-    What cannot be read is noted as a problem of the trace.
+    Messages that cannot be read are noted as problems of the trace.
     """
     history = Trace("otlp", "all")
     for source, default_role, value in messages:
@@ -658,7 +691,7 @@ def _read_history(messages: Iterable[SpanMessages]) -> Trace:
         if isinstance(value, dict):
             listed_messages = first_value(value, "messages", "contents")
             if not isinstance(listed_messages, list):
-                listed_messages = [value]  # The object is a message itself.
+                listed_messages = [value]  # The object is itself the only message.
         if not isinstance(listed_messages, list):
             cut_text = json_of(listed_messages)
             history.add_problem(f"{source}: no list of messages, perhaps cut: {cut_text}")
@@ -676,10 +709,10 @@ def _read_message_of_span(value: dict[str, Any], default_role: str, history: Tra
     """Add one message of a span to a history.
 
     Args:
-        value: the message, whose lists and objects may be JSON text.
-        default_role: role of a message that has none. Messages of the assistant are the output of
-            the span, so their calls were made in this trace.
-        history: also gets problems with the message.
+        value: the message. Lists and objects in it may be JSON text.
+        default_role: role of a message that has none. If it is "assistant", the message is output
+            of the span, and so its calls were made in this trace.
+        history: the history, which also gets problems with the message.
     """
     role = default_role
     is_made = default_role == "assistant"
@@ -705,13 +738,14 @@ def _read_message_of_span(value: dict[str, Any], default_role: str, history: Tra
 def _decoded_message(value: dict[str, Any], default_role: str) -> dict[str, Any]:
     """Return a copy of a message of a span, in the form that `read_message` reads.
 
-    JSON text is decoded, and keys of OpenInference and of events are replaced by the usual ones.
+    JSON text in it is decoded. Fields of OpenInference and of events are stored at the usual keys.
     """
     message = _copy_inner_message(value)
     for key in ("parts", "tool_calls", "function_call"):
         if key in message:
             message[key] = decode_object_or_list(message[key])
-    # What a tool returned stays as it is.
+    # A list is the blocks of the message. A JSON object in text is what somebody said, and stays
+    # text. So does everything that a tool returned.
     if "content" in message and role_of(message, default_role) != "tool":
         content = decode_object_or_list(message["content"])
         if isinstance(content, list):
@@ -719,23 +753,25 @@ def _decoded_message(value: dict[str, Any], default_role: str) -> dict[str, Any]
 
     _rename_keys_of_openinference(message)
     if value.get("event.name") == "gen_ai.tool.message":
-        # The event has the id of the call as its own.
+        # The event has the id of the call at the key ``id``.
         message.setdefault("tool_call_id", message.get("id"))
-    message.pop("tool.result", None)  # Strands repeats it in the next message.
+    message.pop("tool.result", None)  # Strands repeats the result in the next message.
     return message
 
 
 def _copy_inner_message(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the message inside a choice or a message of OpenInference.
+    """Return a copy of the message in a choice of a completion, or in an object of OpenInference.
 
-    If the field ``message`` is no object, it is the content, and `value` is the message.
+    Both have the message at the key ``message``. If text or a list is there, `value` itself is the
+    message, and the text or list is its content, unless it has another.
     """
     inner_message = decode_object_or_list(value.get("message"))
     if isinstance(inner_message, dict):
         return dict(inner_message)
-    message = dict(value)
     if isinstance(inner_message, str):
         return {"content": inner_message, **value}
+
+    message = dict(value)
     if isinstance(inner_message, list):
         del message["message"]
         return {"content": inner_message, **message}
@@ -743,9 +779,10 @@ def _copy_inner_message(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rename_keys_of_openinference(message: dict[str, Any]) -> None:
-    """Change a message of OpenInference in place, so that its keys are the usual ones.
+    """Store the fields of a message of OpenInference at the usual keys; the message is changed.
 
-    Its blocks become the content, and the older kind of call becomes ``function_call``.
+    The blocks at ``contents`` become the content, and a call in the older form becomes
+    ``function_call``.
     """
     blocks = message.get("contents")
     if "content" not in message and isinstance(blocks, list):
@@ -766,11 +803,11 @@ _MAX_INDEX_DIGITS = 9
 
 
 def collect_indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:
-    """Return the list that attributes with a prefix and an index spell, one field each.
+    """Return the list whose fields are attributes with a prefix and an index in their names.
 
-    The attributes ``a.0.message.role`` and ``a.1.message.role`` with the prefix ``a.`` are the
-    list ``[{"message": {"role": ...}}, {"message": {"role": ...}}]``. Without any, the list is
-    empty.
+    With the prefix ``a.``, the attributes ``a.0.message.role`` and ``a.1.message.role`` give the
+    list ``[{"message": {"role": ...}}, {"message": {"role": ...}}]``. The list is empty if there
+    are no such attributes.
     """
     root: dict[str, Any] = {}
     for name, value in attributes.items():
@@ -783,10 +820,10 @@ def collect_indexed(attributes: dict[str, Any], prefix: str) -> list[Any]:
 
 
 def _set_at_path(root: dict[str, Any], keys: list[str], value: Any) -> None:
-    """Store a value in nested objects, which are made where they are missing.
+    """Store a value in nested objects at a path of keys, unless a value is there already.
 
-    Nothing is stored at the top level, in place of another value, or inside a value that is no
-    object.
+    Missing objects on the path are created. Nothing is stored if the path has only one key, or if a
+    value on the path is no object.
     """
     *path, last_key = keys
     if not path:
@@ -801,9 +838,9 @@ def _set_at_path(root: dict[str, Any], keys: list[str], value: Any) -> None:
 
 
 def _convert_to_lists(value: Any) -> Any:
-    """Convert objects whose keys are all indices, at any depth, to lists in order of the indices.
+    """Convert objects whose keys are all indices to lists in the order of the indices.
 
-    An empty object stays one.
+    Objects at any depth are converted. An empty object stays an empty object.
     """
     if not isinstance(value, dict):
         return value

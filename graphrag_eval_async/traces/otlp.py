@@ -87,7 +87,10 @@ class OtlpResponses(Iterator[dict[str, Any]]):
         return next(self._responses)
 
     def _read(self, lines: Iterable[Any], options: TraceOptions) -> Iterator[dict[str, Any]]:
-        """Read all lines, then yield the response of each trace; count what has none."""
+        """Read all lines, then yield a response for each trace.
+
+        Traces of which no response can be made are counted in `skipped`.
+        """
         traces: dict[str, list[Span]] = {}
         for line in lines:
             for span in spans_of_line(line, self.skipped):
@@ -103,10 +106,10 @@ class OtlpResponses(Iterator[dict[str, Any]]):
 def response_of_spans(
     spans: Iterable[Span], **options: Unpack[TraceOptions]
 ) -> dict[str, Any] | None:
-    """Return the response that the spans of a trace make; None if no agent wrote any of them.
+    """Convert the spans of one trace to a response; None if no agent wrote any of the spans.
 
     Args:
-        spans: spans of one trace, in any order.
+        spans: the spans, in any order.
         options: see `TraceOptions`; here, `question_id` names the attribute that has the id.
     """
     trace = Trace("otlp", options.get("turn", "last"))
@@ -115,6 +118,7 @@ def response_of_spans(
     if all(span.kind is None for span in ordered_spans):
         return None
 
+    # The calls, the question, the answer and an error.
     parents = parents_of(ordered_spans)
     root = _find_root(ordered_spans, parents)
     _read_spans(ordered_spans, root, parents, trace)
@@ -123,6 +127,7 @@ def response_of_spans(
     elif root.is_error and root.kind not in CALL_KINDS:
         trace.error = root.describe_failure() or "the root span failed"
 
+    # Tokens, costs, times and ids.
     _add_tokens_and_costs(ordered_spans, parents, trace)
     _read_times(root, ordered_spans, trace)
     ids = {"id": root.trace_id, "trace_id": root.trace_id, "span_id": root.span_id}
@@ -142,7 +147,8 @@ def response_of_spans(
 def _find_root(spans: Sequence[Span], parents: Mapping[Span, Span]) -> Span:
     """Return the root span of a trace.
 
-    Without one, it is the first span whose parent is missing, or else the first of all.
+    If the root is missing, it is the first span whose parent is missing. If no parent is missing,
+    which happens if parents form a circle, it is the first span.
     """
     for span in spans:
         if span.is_root:
@@ -154,9 +160,9 @@ def _find_root(spans: Sequence[Span], parents: Mapping[Span, Span]) -> Span:
 
 
 def _find_question_id(attribute: str, root: Span, spans: Sequence[Span]) -> str | None:
-    """Return the value of an attribute of the root span, of other spans, or of their resources.
+    """Return the value of an attribute as text; None if nothing has the attribute.
 
-    The first value counts. The result is None if there is none.
+    The root span is searched first, then the other spans, then the resources in the same order.
     """
     values = [span.attributes.get(attribute) for span in (root, *spans)]
     values += [span.resource.get(attribute) for span in (root, *spans)]
@@ -167,24 +173,24 @@ def _find_question_id(attribute: str, root: Span, spans: Sequence[Span]) -> str 
 
 
 def _without_repetitions(spans: Iterable[Span], trace: Trace) -> list[Span]:
-    """Return the spans without those that were sent again; two that differ are both kept.
+    """Return the spans without repetitions, which are spans that were sent more than once.
 
-    Spans with the same id are noted as problems of the trace.
+    Different spans with the same id are all kept. Both cases are noted as problems of the trace.
     """
-    kept = []
-    spans_by_id: dict[str, Span] = {}
+    kept_spans = []
+    first_by_id: dict[str, Span] = {}
     for span in spans:
+        first_span = span
         if span.span_id is not None:
-            first_span = spans_by_id.setdefault(span.span_id, span)
-            if first_span is not span:
-                if _is_repetition(first_span, span):
-                    trace.add_problem(
-                        f"span {span.span_id}: there more than once; the first counts"
-                    )
-                    continue
-                trace.add_problem(f"span {span.span_id}: another has the same id")
-        kept.append(span)
-    return kept
+            first_span = first_by_id.setdefault(span.span_id, span)
+        if first_span is span:
+            kept_spans.append(span)
+        elif _is_repetition(first_span, span):
+            trace.add_problem(f"span {span.span_id}: there more than once; the first counts")
+        else:
+            trace.add_problem(f"span {span.span_id}: another has the same id")
+            kept_spans.append(span)
+    return kept_spans
 
 
 def _is_repetition(span: Span, other: Span) -> bool:
@@ -203,13 +209,13 @@ def _is_repetition(span: Span, other: Span) -> bool:
 def _read_spans(
     spans: Sequence[Span], root: Span, parents: Mapping[Span, Span], trace: Trace
 ) -> None:
-    """Add the problems, question, calls and answer of the spans of a trace to `trace`.
+    """Add problems, the question, calls and the answer to a trace from its spans.
 
     Args:
         spans: the spans, in the order of their starts.
         root: the root span.
         parents: the parent of each span that has one.
-        trace: what is read is added to it.
+        trace: the trace to which everything is added.
     """
     for span in spans:
         for problem in span.problems:
@@ -221,7 +227,8 @@ def _read_spans(
     histories = [
         SpanHistory(span, history) for span in models_first for history in read_histories(span)
     ]
-    root_input = root_output = None
+    root_input: Any = None
+    root_output: Any = None
     if root.kind == "other":
         root_input = decode_object_or_list(root.first_attribute(*_INPUT_ATTRIBUTES))
         root_output = decode_object_or_list(root.first_attribute(*_OUTPUT_ATTRIBUTES))
@@ -236,9 +243,10 @@ def _read_spans(
 
 
 def _note_several_runs(spans: Sequence[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
-    """Note a problem if the spans of a trace are of several runs of agents.
+    """Note a problem if the spans of a trace come from several runs of agents.
 
-    A run is a span of an agent with no other above it.
+    The outermost span of a run has kind "other", since it is neither a call nor a model, and there
+    is no span of an agent above it.
     """
     agent_spans = {span for span in spans if span.kind is not None}
     run_count = 0
@@ -252,10 +260,14 @@ def _note_several_runs(spans: Sequence[Span], parents: Mapping[Span, Span], trac
 
 
 def _find_question(root: Span, root_input: Any, histories: Sequence[SpanHistory]) -> str | None:
-    """Return the question that a trace answers, or None.
+    """Return the question that a trace answers; None if no question is found.
 
-    It is taken from histories of the root span, from its input if that is text, from histories of
-    other spans, or from the only text in the input of the root span, whichever comes first.
+    The question is taken from the first of these that has one:
+
+    1. the histories of the root span
+    2. the input of the root span, if the input is text
+    3. the histories of all spans
+    4. the input of the root span, if the input has only one text in it
     """
     questions = [history.question for span, history in histories if span is root]
     if isinstance(root_input, str):
@@ -269,42 +281,49 @@ def _find_question(root: Span, root_input: Any, histories: Sequence[SpanHistory]
 
 
 def _last_answer(histories: Sequence[SpanHistory]) -> str | None:
-    """Return the answer in the history of the span that ended last; None if none has an answer."""
-    with_answers = [entry for entry in histories if entry.history.answer is not None]
-    if not with_answers:
+    """Return the answer in the history of the span that ended last.
+
+    Only histories with an answer count. None if there is no such history.
+    """
+    answered = [entry for entry in histories if entry.history.answer is not None]
+    if not answered:
         return None
-    last = max(with_answers, key=lambda entry: entry.span.end_or_start)
+    last = max(answered, key=lambda entry: entry.span.end_or_start)
     return last.history.answer
 
 
 def _single_text(value: Any) -> str | None:
-    """Return text, or the only text in the values of an object and in its lists, or None.
+    """Return a value that is text, or the only text in an object or list; otherwise None.
 
-    MLflow and Traceloop record the arguments of the function that runs an agent, such as
-    ``{"question": "..."}`` or ``{"args": ["..."], "kwargs": {}}``; and text as JSON.
+    In an object or list, two levels are searched: its items, and the items of those. MLflow and
+    Traceloop record the arguments of the function that runs an agent, such as
+    ``{"question": "..."}`` or ``{"args": ["..."], "kwargs": {}}``.
     """
     if isinstance(value, str):
+        # MLflow and Traceloop write text as JSON, in quotes.
         text = decoded(value) if value.startswith('"') else value
         return text if isinstance(text, str) else None
 
-    items = value
-    if isinstance(value, dict):
-        items = list(value.values())
-    if not isinstance(items, list):
-        return None
-    texts = []
-    for item in items:
-        inner_values = [item]
-        if isinstance(item, dict):
-            inner_values = list(item.values())
-        elif isinstance(item, list):
-            inner_values = item
-        texts += [text for text in inner_values if isinstance(text, str)]
+    texts: list[str] = []
+    for item in _items_of(value):
+        if isinstance(item, str):
+            texts.append(item)
+        else:
+            texts += [inner_item for inner_item in _items_of(item) if isinstance(inner_item, str)]
     return texts[0] if len(texts) == 1 else None
 
 
+def _items_of(value: Any) -> list[Any]:
+    """Return the items of a list, or the values of an object; an empty list for anything else."""
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list):
+        return value
+    return []
+
+
 def _add_calls(calls: Sequence[Call], question: str | None, trace: Trace) -> None:
-    """Add the calls of earlier turns, the question, and the calls after it to a trace.
+    """Add calls and the question to a trace: the question comes after the calls of earlier turns.
 
     Args:
         calls: all calls in order, and results whose calls are in no history.
@@ -318,6 +337,7 @@ def _add_calls(calls: Sequence[Call], question: str | None, trace: Trace) -> Non
     for call in earlier_calls:
         _add_call_or_result(call, ids_of_calls, trace)
     if question is not None or earlier_calls:
+        # An unknown question also begins a turn, which separates the calls.
         trace.start_turn(question or "")
         trace.question = question
     for call in later_calls:
@@ -325,9 +345,10 @@ def _add_calls(calls: Sequence[Call], question: str | None, trace: Trace) -> Non
 
 
 def _add_call_or_result(call: Call, ids_of_calls: set[str], trace: Trace) -> None:
-    """Add a call to a trace, or a result alone, in the order in which it came.
+    """Add a call, or a result alone, to the end of a trace.
 
-    A result whose call is not among `ids_of_calls` is noted as a problem.
+    A result is joined to its call. If the id of the result is not among `ids_of_calls`, the result
+    stands for a call, and is noted as a problem.
     """
     if call.args is not None or call.id in ids_of_calls:
         trace.add_part(call)
@@ -339,9 +360,10 @@ def _add_call_or_result(call: Call, ids_of_calls: set[str], trace: Trace) -> Non
 def _add_tokens_and_costs(
     spans: Sequence[Span], parents: Mapping[Span, Span], trace: Trace
 ) -> None:
-    """Add up tokens and costs of spans in `trace`.
+    """Add the sums of the tokens and costs of spans to `trace`.
 
-    Spans above repeat what those below have, so only the lowest spans that have any count.
+    A span with spans below it repeats their tokens and costs. So a span is only counted if no span
+    below it has any.
     """
     tokens_by_span = {}
     costs_by_span = {}
@@ -354,23 +376,25 @@ def _add_tokens_and_costs(
             costs_by_span[span] = cost
 
     for tokens in _values_of_lowest(tokens_by_span, parents):
-        trace.tokens.update({field: int(count) for field, count in tokens.items()})
+        for field, count in tokens.items():
+            trace.tokens[field] += int(count)
     if costs_by_span:
         trace.extra_fields["cost_usd"] = fsum(_values_of_lowest(costs_by_span, parents))
 
 
 def _values_of_lowest(values: Mapping[Span, T], parents: Mapping[Span, Span]) -> list[T]:
-    """Return the values of the spans that are above no other span with a value."""
+    """Return the values of the spans that have no other span with a value below them."""
     repeating_spans = {nearest_above(span, parents, values) for span in values}
     lowest = [value for span, value in values.items() if span not in repeating_spans]
-    # If each span is above another, which no sound trace has, all count.
+    # If parents form a circle, which is an error in the trace, no span is the lowest: all count.
     return lowest or list(values.values())
 
 
 def _tokens_of(span: Span) -> dict[str, float]:
-    """Return the tokens of a span of a language model by the fields of the response.
+    """Return the counts of tokens that a span has, by field of the response.
 
-    The result is empty if the span tells none, or is of embeddings, whose tokens are others.
+    The result is empty if the span has no counts, or is of a model of embeddings: a response only
+    counts the tokens of language models.
     """
     is_embedding = (
         span.attributes.get("openinference.span.kind") == "EMBEDDING"
@@ -391,9 +415,10 @@ def _tokens_of(span: Span) -> dict[str, float]:
 
 
 def _number_at(span: Span, attributes: tuple[str, ...]) -> float | None:
-    """Return the first of some attributes of a span that has a value, if it can be added up.
+    """Return the number at the first of some attributes of a span that has a value.
 
-    Else, it is None: if it is no number, negative, infinite or too large.
+    None if there is no value, or if it cannot be added up: if it is no number, or is negative,
+    infinite or too large.
     """
     value = span.first_attribute(*attributes)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -404,10 +429,10 @@ def _number_at(span: Span, attributes: tuple[str, ...]) -> float | None:
 
 
 def _read_times(root: Span, spans: Sequence[Span], trace: Trace) -> None:
-    """Store in `trace` how long the root span took.
+    """Store in `trace` how many seconds the root span took.
 
-    If the root or one of its times is missing, it is the time from the first start to the last end
-    of all spans.
+    If the root span or one of its times is missing, the seconds from the first start to the last
+    end of all spans are stored. If there is no start or no end, nothing is stored.
     """
     timed_spans = spans
     if root.is_root and root.start is not None and root.end is not None:

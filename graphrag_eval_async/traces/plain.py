@@ -87,7 +87,7 @@ class OpenedHistory(NamedTuple):
 def open_history(value: Any) -> OpenedHistory:
     """Find the messages, items or events of a history.
 
-    The object that holds a history may have two halves, a request and an answer, and each may be
+    An object may hold a history in two halves: a request and an answer, either of which may be
     text. A value that holds no history is itself the only message.
     """
     streamed_messages = _messages_of_stream(value)
@@ -103,7 +103,7 @@ def open_history(value: Any) -> OpenedHistory:
     if request is None and answer is None and not _is_pair_of_texts(value):
         return OpenedHistory([value], [])
 
-    # A half without messages may be text.
+    # A half in which no messages were found may be text.
     if request is None:
         request = _find_messages(value, _REQUEST_KEYS, partial(_text_as_messages, role="user"))
     if answer is None:
@@ -114,7 +114,10 @@ def open_history(value: Any) -> OpenedHistory:
 def _join_halves(
     request: tuple[str, list[Any]] | None, answer: tuple[str, list[Any]] | None
 ) -> OpenedHistory:
-    """Join the two halves of a history, each given as its key and its messages, or None."""
+    """Join the two halves of a history.
+
+    Each half is a key and the messages at that key, or None if the half is missing.
+    """
     messages: list[Any] = []
     holder_keys = []
     if request is not None:
@@ -123,32 +126,39 @@ def _join_halves(
     if answer is not None:
         key, answer_messages = answer
         holder_keys.append(key)
+        # Some agents answer with the whole conversation, which begins with the request.
         repeats_request = answer_messages[: len(messages)] == messages
         if repeats_request:
-            # Some agents answer with the whole conversation.
             return OpenedHistory(answer_messages, holder_keys)
         messages = messages + answer_messages
     return OpenedHistory(messages, holder_keys)
 
 
 def _is_pair_of_texts(holder: dict[str, Any]) -> bool:
-    """Return whether an object has a question and an answer as text.
+    """Return whether an object has a question and an answer that are both text.
 
-    A message, or an answer of an API, may have such keys, too, but is no pair.
+    A message, or an answer of an API, is no such pair, even if it has the same keys.
     """
     question = first_value(holder, *_REQUEST_KEYS)
     answer = first_value(holder, *_ANSWER_KEYS)
     if not isinstance(question, str) or not isinstance(answer, str):
         return False
-    return not _has_message_key(holder) and "object" not in holder
+    is_answer_of_api = "object" in holder  # OpenAI's APIs have this key.
+    return not _has_message_key(holder) and not is_answer_of_api
 
 
 def _find_messages(
     holder: dict[str, Any], keys: Iterable[str], read_half: Callable[[Any], list[Any]]
 ) -> tuple[str, list[Any]] | None:
-    """Return the first key of `holder` at which `read_half` reads messages, and these messages.
+    """Return the first of some keys at which an object has messages, and these messages.
 
-    The result is None if it reads none at any key.
+    Args:
+        holder: the object.
+        keys: the keys to try, in order of preference.
+        read_half: returns the messages in the value at a key; empty if there are none.
+
+    Returns:
+        None if there are no messages at any of the keys.
     """
     for key in keys:
         if holder.get(key):
@@ -159,10 +169,12 @@ def _find_messages(
 
 
 def _messages_of_stream(value: Any) -> list[Any]:
-    """Return the messages in what a graph of LangGraph streams in the modes "updates" or "values".
+    """Return the messages in the chunks that LangGraph streams in the modes "updates" or "values".
 
-    A chunk of "updates" is an object from the name of a node to what the node added to the state;
-    a chunk of "values" is the state so far. The result is empty if the value is something else.
+    - A chunk of "updates" has, by the name of a node, what the node added to the state.
+    - A chunk of "values" is the state so far.
+
+    The result is empty if the value is something else.
     """
     if not isinstance(value, list):
         return []
@@ -178,7 +190,7 @@ def _messages_of_stream(value: Any) -> list[Any]:
         state_messages = list_at(content, "messages")
         may_be_state = mode is None and bool(state_messages)
         if may_be_state:
-            # A state repeats the messages of the state before, and is not among updates.
+            # A state repeats the messages of the state before it, and never follows an update.
             repeats_messages = state_messages[: len(messages)] == messages
             if has_updates or not repeats_messages:
                 return []
@@ -186,6 +198,7 @@ def _messages_of_stream(value: Any) -> list[Any]:
             messages = list(state_messages)
             continue
 
+        # All other chunks are updates.
         changes = content.values()
         if not all(isinstance(change, dict | list | None) for change in changes):
             return []
@@ -196,22 +209,25 @@ def _messages_of_stream(value: Any) -> list[Any]:
 
 
 def _mode_and_content(chunk: Any) -> tuple[str | None, Any]:
-    """Return the mode of a chunk that LangGraph streams, and the chunk without it.
+    """Return the mode and the content of a chunk that LangGraph streams.
 
-    With several modes, or with subgraphs, a chunk is a list that ends with the content, after the
-    path of the subgraph and the mode. The mode is None if the chunk does not name it.
+    If a stream has several modes, or subgraphs, its chunks are lists. They have the path of the
+    subgraph, the mode, and the content, of which the first two may be missing. The mode is None if
+    the chunk does not name it.
     """
     if not isinstance(chunk, list) or len(chunk) < 2:
         return None, chunk
-    modes = [part for part in chunk[:-1] if isinstance(part, str)]
+    *path_and_mode, content = chunk
+    modes = [part for part in path_and_mode if isinstance(part, str)]
     mode = modes[-1] if modes else None
-    return mode, chunk[-1]
+    return mode, content
 
 
 def _messages_in_change(change: Any) -> list[Any]:
     """Return the messages that a node of LangGraph added to the state in one update.
 
-    `change` is an object with the key ``messages``, a list of such objects, or None.
+    `change` is an object with a message or a list of messages at ``messages``, a list of such
+    objects, or None.
     """
     parts = change if isinstance(change, list) else [change]
     messages: list[Any] = []
@@ -232,7 +248,7 @@ def _has_message_key(value: dict[str, Any]) -> bool:
 
 
 def decode_api_answer(value: Any) -> Any:
-    """Decode JSON text that is the answer of an API of OpenAI; return anything else unchanged.
+    """Decode the answer of an API of OpenAI from JSON text; return anything else unchanged.
 
     Such an answer is an object with the key ``object``.
     """
@@ -244,7 +260,7 @@ def decode_api_answer(value: Any) -> Any:
 
 
 def _messages_in_half(half: Any) -> list[Any]:
-    """Return the messages, items or events in a request or an answer; empty if it has none."""
+    """Return the messages, items or events in a request or an answer; empty if there are none."""
     half = decode_api_answer(half)
     if isinstance(half, list):
         return half
@@ -254,7 +270,7 @@ def _messages_in_half(half: Any) -> list[Any]:
         messages = list_at(half, key)
         if messages:
             return messages
-    has_inner_message = isinstance(half.get("message"), dict)  # Cohere and Ollama
+    has_inner_message = isinstance(half.get("message"), dict)  # Cohere and Ollama answer like this.
     if has_inner_message or _has_message_key(half):
         return [half]
     return []
@@ -277,9 +293,9 @@ def _text_as_messages(half: Any, role: str) -> list[Any]:
 def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Convert a value to dicts, lists, strings, numbers, booleans and None.
 
-    Pydantic models get a key ``class`` with the name of their class if they have none. Exceptions
-    become ``{"type", "message"}``. What has no JSON form, or nests deeper than `depth`, becomes
-    its `repr`.
+    - Pydantic models get a key ``class`` with the name of their class, if they have no such key.
+    - Exceptions become ``{"type": ..., "message": ...}``.
+    - A value without a JSON form, or one that nests deeper than `depth`, becomes its `repr`.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return value
@@ -296,7 +312,11 @@ def as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
 
 
 def _object_as_json(value: Any, depth: int) -> Any:
-    """Convert an object of a framework by a method that it has, by its fields, or to its `repr`."""
+    """Convert an object of a framework to a JSON value, as `as_json` does.
+
+    It is converted by the first of its methods that works, by its fields if it is a dataclass, or
+    to its `repr`.
+    """
     if isinstance(value, type):
         return repr_of(value)  # The methods of a class need an instance.
     for method in _CONVERTING_METHODS:
@@ -306,6 +326,7 @@ def _object_as_json(value: Any, depth: int) -> Any:
         with suppress(Exception):  # Methods of a foreign object may raise anything.
             converted = as_json(convert(), depth)
             if method == "model_dump" and isinstance(converted, dict):
+                # The key tells an object of a framework from a line of a log that a user wrote.
                 converted.setdefault("class", type(value).__name__)
             if converted is not None:
                 return converted
@@ -317,7 +338,7 @@ def _object_as_json(value: Any, depth: int) -> Any:
 def describe_keys(value: Any) -> str:
     """Return a phrase for an error: the keys of an object, or the type of any other value.
 
-    Of a list, its first item is described.
+    A list is described by its first item.
     """
     if isinstance(value, list):
         if not value:
@@ -333,7 +354,7 @@ def describe_keys(value: Any) -> str:
 
 
 def first_value(mapping: Mapping[str, Any], *keys: str) -> Any:
-    """Return the value of the first of `keys` whose value is not None; None if all are."""
+    """Return the value of the first of `keys` that has a value; None if none of them has."""
     for key in keys:
         value = mapping.get(key)
         if value is not None:
@@ -342,13 +363,13 @@ def first_value(mapping: Mapping[str, Any], *keys: str) -> Any:
 
 
 def dict_at(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the object at a key; an empty one if something else or nothing is there."""
+    """Return the object at a key; an empty object if something else or nothing is there."""
     value = mapping.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def list_at(mapping: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the list at a key; an empty one if something else or nothing is there."""
+    """Return the list at a key; an empty list if something else or nothing is there."""
     value = mapping.get(key)
     return value if isinstance(value, list) else []
 
@@ -366,15 +387,15 @@ def seconds_between(starts: Iterable[Any], ends: Iterable[Any]) -> float | None:
 
 
 def _readable_times(values: Iterable[Any]) -> list[float]:
-    """Return times in seconds since 1970, without those that cannot be read."""
+    """Return times in seconds since 1970; times that cannot be read are left out."""
     times = [_seconds_since_1970(value) for value in values]
     return [time for time in times if time is not None]
 
 
 def _seconds_since_1970(value: Any) -> float | None:
-    """Return a time, given as ISO 8601 text or a number of seconds; None if it is neither.
+    """Return a time in seconds since 1970; None if it cannot be read.
 
-    Text without a time zone is in UTC.
+    `value` is a number of such seconds, or ISO 8601 text. Text without a time zone is in UTC.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
@@ -389,8 +410,10 @@ def _seconds_since_1970(value: Any) -> float | None:
 def text_of(value: Any) -> str:
     """Return the output of a tool as text.
 
-    Text stays as it is, None is empty, a list of blocks that all have text becomes their lines,
-    and anything else becomes JSON.
+    - Text stays as it is.
+    - None becomes empty text.
+    - A list becomes the texts of its blocks, joined by newlines, if all of them have text.
+    - Anything else becomes JSON.
     """
     if isinstance(value, str):
         return value
@@ -398,16 +421,16 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, list) and value:
         texts = [block_text(block) for block in value]
-        known_texts = [text for text in texts if text is not None]
-        if len(known_texts) == len(value):
-            return "\n".join(known_texts)
+        present_texts = [text for text in texts if text is not None]
+        if len(present_texts) == len(value):
+            return "\n".join(present_texts)
     return json_of(value)
 
 
 def json_of(value: Any) -> str:
-    """Return a value as JSON text, or as Python shows it if it has no JSON form.
+    """Return a value as JSON text, or its `repr` if it has no JSON form.
 
-    A value has none if it nests too deep or has too large an integer.
+    A value has no JSON form if it nests too deep, or if it has an integer of more than 64 bits.
     """
     try:
         return orjson.dumps(value).decode()
@@ -416,7 +439,7 @@ def json_of(value: Any) -> str:
 
 
 def decode_object_or_list(value: Any) -> Any:
-    """Decode JSON text that is an object or a list; return anything else unchanged.
+    """Decode JSON text of an object or a list; return any other value as the same object.
 
     Text that nests deeper than `MAX_ATTRIBUTE_DEPTH` is also returned unchanged.
     """
@@ -429,9 +452,10 @@ def decode_object_or_list(value: Any) -> Any:
 
 
 def visible_text(content: Any) -> str:
-    """Return the text that a reader of a message sees: without calls, thoughts and images.
+    """Return the text of a message, without its calls, thoughts and images.
 
-    `content` is text, a block, or a list of texts and blocks, whose texts become lines.
+    `content` is text, a block, or a list of texts and blocks. Texts in a list are joined by
+    newlines.
     """
     if isinstance(content, str):
         return content
@@ -445,7 +469,7 @@ def visible_text(content: Any) -> str:
 
 
 def block_text(block: Any) -> str | None:
-    """Return the text of a block of a message's content; None if it is no block of text."""
+    """Return the text of a block in a message's content; None if the block has no text."""
     if not isinstance(block, dict):
         return None
     kind = first_value(block, "type", "part_kind")
@@ -455,11 +479,11 @@ def block_text(block: Any) -> str | None:
         data = block["document"].get("data")
         return data if isinstance(data, str) else json_of(data)
 
-    text_block = block
-    is_resource = kind == "resource" and isinstance(block.get("resource"), dict)  # MCP
-    if is_resource:
-        text_block = block["resource"]
-    if is_resource or kind in ("text", "input_text", "output_text", "refusal"):
-        text = first_value(text_block, "text", "refusal", "content")
-        return text if isinstance(text, str) else None
-    return None
+    if kind == "resource":  # MCP
+        text_holder = dict_at(block, "resource")
+    elif kind in ("text", "input_text", "output_text", "refusal"):
+        text_holder = block
+    else:
+        return None
+    text = first_value(text_holder, "text", "refusal", "content")
+    return text if isinstance(text, str) else None

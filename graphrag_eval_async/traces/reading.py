@@ -72,10 +72,10 @@ _HARMLESS_BLOCK_KEYS = frozenset(
 def convert(
     history: Any, name: str, options: TraceOptions, layout: Layout | None = None
 ) -> dict[str, Any]:
-    """Return the response that a history of JSON values makes.
+    """Convert a history to a response.
 
     Args:
-        history: the history.
+        history: the history, as JSON values.
         name: name of its format.
         options: see `TraceOptions`.
         layout: how the history is laid out; None if it has messages, items or events of the
@@ -94,7 +94,7 @@ def convert(
     if trace.times:
         trace.elapsed_sec = seconds_between(trace.times, trace.times)
 
-    # A history in which nothing happens is refused, since its calls may be elsewhere.
+    # A history without a call or an answer is refused, since they may stand where no reader looks.
     has_calls = bool(trace.collect_calls())
     if isinstance(history, dict) and not has_calls:
         holder_keys = open_history(history).holder_keys
@@ -111,12 +111,13 @@ def convert(
 
 
 def _check_holds_more_than_one_message(history: Any, layout: Layout | None) -> None:
-    """Check that a history with a question, but without calls and answer, is no bare message.
+    """Check that a history without calls and answer is not just a message of the user.
 
-    In a log with a message a line, the question would score 0 without its answer.
+    If each line of a log has one message, the question would score 0, since its answer is in
+    another line.
 
     Raises:
-        TraceError: the history is a message itself, and neither a list nor an object that holds
+        TraceError: the history is itself a message, and neither a list nor an object that holds
             messages.
     """
     messages = open_history(history).messages
@@ -130,9 +131,9 @@ def _check_holds_more_than_one_message(history: Any, layout: Layout | None) -> N
 
 
 def read_history(history: Any, trace: Trace) -> None:
-    """Add the messages, items, events or spans of a history of JSON values to a trace.
+    """Add the messages, items, events or spans of a history to a trace.
 
-    What cannot be read is noted as a problem of the trace.
+    Those that cannot be read are noted as problems of the trace.
 
     Raises:
         TraceError: a message has calls or results that cannot be read.
@@ -154,22 +155,26 @@ def read_history(history: Any, trace: Trace) -> None:
 
 
 def _add_usage_of_holder(holder: dict[str, Any], trace: Trace) -> None:
-    """Add the tokens that the object with a history tells to a trace.
+    """Add to a trace the tokens in the object that holds the history.
 
-    They are its own, those of its answer, or those of the responses in a `RunState`.
+    The object, its answer, and the responses of models in a `RunState` may each have a ``usage``.
     """
     answers = [decode_api_answer(holder.get(key)) for key in _USAGE_HOLDER_KEYS]
     for value in (holder, *answers, *list_at(holder, "model_responses")):
-        # The tokens of a message are added when it is read.
+        # Messages are left out here, since their tokens are added when the messages are read.
         if isinstance(value, dict) and "role" not in value:
             trace.add_token_usage(value.get("usage"))
 
 
 def _check_message_is_readable(item: dict[str, Any], place: str) -> None:
-    """Check that `read_message` finds all calls and results of an item, if it is a message.
+    """Check that `read_message` finds all calls and results of an item, if the item is a message.
+
+    Args:
+        item: an item of a history.
+        place: which item it is, for the error.
 
     Raises:
-        TraceError: it would not find one; the error begins with `place`.
+        TraceError: `read_message` would not find a call or result.
     """
     if not is_message(item):
         return
@@ -182,7 +187,7 @@ def _check_message_is_readable(item: dict[str, Any], place: str) -> None:
 
 
 class _ToolResult(NamedTuple):
-    """What an event of LangChain tells of the end of a tool.
+    """What an event of LangChain tells when a tool has ended.
 
     Attributes:
         call_id: id that the model gave the call; None if no model asked for it.
@@ -211,7 +216,7 @@ class _ItemReader:
         self._root_run_id: Any = None
 
     def read(self, item: dict[str, Any]) -> None:
-        """Add an item, which may be a message, an event, a call, a result or an API's answer.
+        """Add an item to the trace: a message, an event, a call, a result or an API's answer.
 
         An item of an unknown kind is noted as a problem.
         """
@@ -230,7 +235,7 @@ class _ItemReader:
 
         has_outputs = isinstance(item.get("output"), list) or isinstance(item.get("choices"), list)
         if kind is None and has_outputs:
-            read_history(item, self._trace)  # It is a whole answer of an API.
+            read_history(item, self._trace)  # The item is a whole answer of an API.
         elif kind in _SKIPPED_KINDS:
             return
         elif not _UNTYPED_MESSAGE_KEYS.isdisjoint(item):
@@ -240,14 +245,14 @@ class _ItemReader:
             self._trace.add_problem(f"an item of the unknown kind {name}")
 
     def _read_message(self, item: dict[str, Any]) -> None:
-        """Add a message, which may have an envelope, with its times and tokens."""
+        """Add a message, with or without an envelope, and its times and tokens to the trace."""
         message = unwrap_message(item)
         if "parts" in message:
             if not isinstance(message["parts"], list):
                 self._trace.add_problem("a message without parts")
                 return
             read_message(message, self._trace)
-            # Pydantic AI writes times.
+            # Pydantic AI writes times to messages and to their parts.
             parts = [part for part in message["parts"] if isinstance(part, dict)]
             times = [holder.get("timestamp") for holder in (message, *parts)]
             self._trace.times += [time for time in times if time is not None]
@@ -256,12 +261,12 @@ class _ItemReader:
         self._trace.add_token_usage(first_value(message, "usage", "usage_metadata"))
 
     def _read_event(self, event: dict[str, Any]) -> None:
-        """Add an event of LangChain's `astream_events`.
+        """Add what an event of LangChain's `astream_events` tells to the trace.
 
-        A call is what a model asked for, or a tool that something else started.
+        A model asks for calls when it ends. Tools that no model asked for are also calls.
 
         Raises:
-            TraceError: the event is of version 1, which has no calls of models.
+            TraceError: the event is of version 1, whose events do not tell the calls of models.
         """
         kind = event["event"]
         data = dict_at(event, "data")
@@ -269,7 +274,7 @@ class _ItemReader:
         is_root = not event.get("parent_ids")
         is_of_model_or_tool = kind.startswith(("on_chat_model_", "on_tool_"))
         if is_root and is_of_model_or_tool and self._root_run_id not in (None, run_id):
-            # Version 1 does not name the runs above, so that all are roots.
+            # Only version 1 has several roots, since its events do not name their parents.
             raise TraceError('events of astream_events with version="v1"; use version="v2"')
 
         if kind == "on_chain_start" and is_root:
@@ -289,29 +294,38 @@ class _ItemReader:
             self._end_tool(event.get("name"), data.get("input"), run_id, result)
 
     def _read_input(self, graph_input: Any) -> None:
-        """Start a turn with the question in the input of a graph or chain, if it has one.
+        """Start a turn with the question in the input of a graph or chain.
 
-        The question is the text of the input, of its ``input`` or ``question``, or of the user's
-        last message there.
+        The question is the input if that is text, the text at its key ``input`` or ``question``, or
+        the last message of the user in it. Without a question, no turn is started.
         """
-        text = graph_input
-        messages = Trace(self._trace.format)
-        if isinstance(graph_input, dict):
-            for item in open_history(graph_input).messages:
-                if not isinstance(item, dict):
-                    continue
-                message = unwrap_message(item)
-                if role_of(message) == "user":
-                    read_message(message, messages)
-            text = graph_input.get("input", graph_input.get("question"))
+        question: str | None = None
+        if isinstance(graph_input, str):
+            question = graph_input
+        elif isinstance(graph_input, dict):
+            input_text = graph_input.get("input", graph_input.get("question"))
+            if isinstance(input_text, str):
+                question = input_text
+            else:
+                question = self._question_in_messages(graph_input)
 
-        question = text if isinstance(text, str) else messages.question
         if question is not None:
             self._trace.start_turn(question)
             self._requested_calls.clear()
 
+    def _question_in_messages(self, graph_input: dict[str, Any]) -> str | None:
+        """Return the last message of the user in an input of a graph; None if there is none."""
+        user_messages = Trace(self._trace.format)
+        for item in open_history(graph_input).messages:
+            if not isinstance(item, dict):
+                continue
+            message = unwrap_message(item)
+            if role_of(message) == "user":
+                read_message(message, user_messages)
+        return user_messages.question
+
     def _read_model_output(self, output: Any) -> None:
-        """Add the message that a model returned, and remember the calls that it asked for."""
+        """Add the message that a model returned, and count the calls that the model asked for."""
         if not isinstance(output, dict):
             return
         message = unwrap_message(output)
@@ -322,7 +336,7 @@ class _ItemReader:
             self._requested_calls[call.name] += 1
 
     def _read_retrieval(self, data: dict[str, Any], run_id: Any) -> None:
-        """Add the call of a retriever with the documents that it returned."""
+        """Add the call of a retriever, and the documents that it returned, to the trace."""
         query = data.get("input")
         if isinstance(query, dict):
             query = query.get("query")
@@ -333,19 +347,19 @@ class _ItemReader:
         call.set_result(convert_documents(documents))
 
     def _read_final_state(self, state: Any) -> None:
-        """Add the answer in the output of a graph or chain.
+        """Add the answer in the output of a graph or chain to the trace.
 
-        If it has messages, also add the calls and results whose events are missing.
+        If the output has messages, also add the calls and results that have no events.
         """
         trace = self._trace
         if not isinstance(state, dict) or not isinstance(state.get("messages"), list):
+            # What the last model said takes precedence over an output of unknown form.
             output = state.get("output") if isinstance(state, dict) else state
             trace.answer = trace.answer or visible_text(output) or None
             return
 
         state_trace = Trace(trace.format, trace.turn)
         read_history(state["messages"], state_trace)
-        answer = state_trace.answer or trace.answer
         for call in state_trace.collect_calls():
             if not trace.has_call_with_id(call.id):
                 trace.calls.append(call)
@@ -355,10 +369,11 @@ class _ItemReader:
                 waiting_call.set_result(call.output, call.failed)
         trace.problems |= state_trace.problems
         trace.question = trace.question or state_trace.question
-        trace.answer = answer
+        # The messages end with the answer, which the last model may not have given.
+        trace.answer = state_trace.answer or trace.answer
 
     def _start_tool(self, name: Any, args: Any, run_id: Any) -> None:
-        """Remember that a tool started; add its call, unless a model asked for it."""
+        """Remember that a tool started, and add its call unless a model asked for the call."""
         run_key = str(run_id)
         call = make_call(name, run_id, args or {})
         if run_key in self._started_calls:
@@ -371,9 +386,10 @@ class _ItemReader:
             self._started_calls[run_key] = added_call
 
     def _end_tool(self, name: Any, args: Any, run_id: Any, result: _ToolResult) -> None:
-        """Add the result of a tool to its call: the one that started, or that a model asked for.
+        """Add the result of a tool to its call.
 
-        Without such a call, the call is added, too.
+        The call was added when the tool started, or when a model asked for it. If it was not added,
+        it is added here with the result.
         """
         trace = self._trace
         started_call = self._started_calls.get(str(run_id))
@@ -385,7 +401,7 @@ class _ItemReader:
         call = make_call(name, run_id, args or {})
         has_waiting_call = trace.first_waiting_call(None, call.name) is not None
         if result.call_id is not None or has_waiting_call:
-            # The id of the run is that of no call of a model.
+            # Calls of models do not have the id of the run, but an id of their own, or none.
             call.id = result.call_id
         call.set_result(result.output, result.failed)
         is_in_trace = (
@@ -398,13 +414,15 @@ class _ItemReader:
 
 
 def _read_tool_result(kind: str, data: dict[str, Any]) -> _ToolResult:
-    """Return the result that the data of an event of LangChain tells.
+    """Return the result of a tool from the data of an event of LangChain.
 
-    `kind` is "on_tool_end" or "on_tool_error".
+    `kind` is the kind of the event: "on_tool_end" or "on_tool_error".
     """
     output = data.get("output")
     message = find_tool_message(output) or {}
-    call_id = make_call(None, message.get("tool_call_id") or data.get("tool_call_id")).id
+    call_id = message.get("tool_call_id") or data.get("tool_call_id")
+    if call_id is not None:
+        call_id = str(call_id)
     failed = None
     if kind == "on_tool_error":
         failed = True
@@ -419,9 +437,11 @@ def _read_tool_result(kind: str, data: dict[str, Any]) -> _ToolResult:
 
 
 def _read_agents_sdk_export(objects: list[dict[str, Any]], trace: Trace) -> None:
-    """Add what a `TracingProcessor` of the OpenAI Agents SDK exports of one trace.
+    """Add to a trace what a `TracingProcessor` of the OpenAI Agents SDK has exported.
 
-    `objects` are the exported traces and spans, in any order.
+    Args:
+        objects: the exported spans and traces, in any order. There should be only one trace.
+        trace: the trace to which everything is added.
     """
     trace_ids = [value.get("id") for value in objects if value.get("object") == "trace"]
     if trace_ids:
@@ -435,8 +455,8 @@ def _read_agents_sdk_export(objects: list[dict[str, Any]], trace: Trace) -> None
     for span in spans:
         _read_agents_sdk_span(span, trace)
 
+    # If no span of a model has tokens, those of the spans of turns count.
     if not trace.tokens:
-        # Without spans of models, the spans of turns tell the tokens.
         for span in spans:
             turn = dict_at(dict_at(span, "span_data"), "data")
             if turn.get("sdk_span_type") == "turn":
@@ -452,7 +472,7 @@ def _read_agents_sdk_span(span: dict[str, Any], trace: Trace) -> None:
     kind = data.get("type")
     error = span.get("error")
     if isinstance(error, dict):
-        # The message is general; the data say what happened.
+        # The message is general, while the data say what happened.
         error = dict_at(error, "data").get("error") or error.get("message") or error
 
     if not data:
@@ -469,9 +489,14 @@ def _read_agents_sdk_span(span: dict[str, Any], trace: Trace) -> None:
 
 
 def _read_question_and_answer(data: dict[str, Any], trace: Trace) -> None:
-    """Store the first question and the last answer of requests to a model in a trace.
+    """Store the question and the answer of one request to a model in a trace.
 
-    `data` is that of one request. Its calls are spans of their own, and are not read here.
+    A question that the trace already has is kept; an answer is replaced. Calls in the request are
+    not read, since they have spans of their own.
+
+    Args:
+        data: the data of the request's span.
+        trace: the trace.
     """
     conversation = Trace("openai", "all")
     for value in (data.get("input"), data.get("output")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -169,17 +168,21 @@ class Span:
         return self.is_error or any(name == "exception" for name, _ in self.events)
 
     def first_attribute(self, *names: str) -> Any:
-        """Return the value of the first of some attributes that has one; None if none has."""
+        """Return the value of the first attribute in `names` that has a value, or None."""
         return first_value(self.attributes, *names)
 
     def first_text(self, *names: str) -> str | None:
-        """Return the first of some attributes that has a value, as text; None if it is empty."""
+        """Return the value of the first attribute in `names` that has one, as text.
+
+        None if there is no value, or if the value is empty text.
+        """
         return text_or_none(self.first_attribute(*names)) or None
 
     def describe_failure(self) -> str | None:
-        """Return why the span failed: the first message of an exception, else of the status.
+        """Return why the span failed; None if the span does not say.
 
-        Without a message, it is the type of the error; None without that.
+        The reason is the first message of an exception among the events, the message of the status,
+        or the type of the error, in order of preference.
         """
         for name, attributes in self.events:
             message = attributes.get("exception.message")
@@ -189,10 +192,10 @@ class Span:
 
 
 def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
-    """Return the spans of one line of OTLP; none if it is empty or has no spans.
+    """Return the spans of one line of OTLP; an empty list if the line has no spans.
 
     Args:
-        line: JSON text, or the value that it has.
+        line: JSON text, or the decoded value of a line.
         skipped: counts, by reason, lines and parts of lines that are skipped.
     """
     size = 0
@@ -215,20 +218,24 @@ def spans_of_line(line: Any, skipped: Counter[str]) -> list[Span]:
     spans, problem_count = _read_resource_spans(value)
     if problem_count:
         skipped["parts of lines that are not OTLP"] += problem_count
+    # The memory that a line takes is shared by its spans in equal parts.
     for span in spans:
         span.size += _BYTES_PER_BYTE_OF_LINE * size // len(spans)
     return spans
 
 
 def _has_resource_spans(value: Any) -> bool:
-    """Return whether the value of a line has the key of OTLP at which spans are."""
+    """Return whether the value of a line has a value at the key of OTLP for spans."""
     if not isinstance(value, dict):
         return False
     return first_value(value, "resourceSpans", "resource_spans") is not None
 
 
 def _describe_line_without_spans(value: Any) -> str:
-    """Return what a line without spans is counted as: lines of logs, of metrics, or of neither."""
+    """Return the name under which a line without spans is counted.
+
+    Lines with logs and lines with metrics are counted separately from all others.
+    """
     if isinstance(value, dict):
         for key in _OTHER_SIGNALS:
             if key in value:
@@ -239,25 +246,26 @@ def _describe_line_without_spans(value: Any) -> str:
 def _read_resource_spans(line: dict[str, Any]) -> tuple[list[Span], int]:
     """Return the spans in the value of a line, and how many parts of the line are not OTLP.
 
-    Problems with a resource are noted in its spans.
+    Problems with a resource are noted in each of the resource's spans.
     """
     spans: list[Span] = []
     line_problems: list[str] = []
     for resource_spans in _objects_at(line, line_problems, "resourceSpans", "resource_spans"):
-        problems: list[str] = []
-        resource = _object_at(resource_spans, problems, "resource")
-        resource_attributes = _read_attributes(resource, problems)
+        resource_problems: list[str] = []
+        resource = _object_at(resource_spans, resource_problems, "resource")
+        resource_attributes = _read_attributes(resource, resource_problems)
         for scope_spans in _objects_at(resource_spans, line_problems, "scopeSpans", "scope_spans"):
             for value in _objects_at(scope_spans, line_problems, "spans"):
-                span_problems = problems[:MAX_PROBLEMS]
+                # Each span gets its own copy, to which its own problems are added.
+                span_problems = resource_problems[:MAX_PROBLEMS]
                 spans.append(_read_span(value, resource_attributes, span_problems))
     return spans, len(line_problems)
 
 
 def _object_at(holder: dict[str, Any], problems: list[str], key: str) -> dict[str, Any]:
-    """Return the object at a key; an empty one if nothing is there, or if it is of another type.
+    """Return the object at a key; an empty object if nothing, or something else, is there.
 
-    Another type is noted in `problems`.
+    A value of another type is noted in `problems`.
     """
     value = holder.get(key)
     if value is not None and not isinstance(value, dict):
@@ -266,9 +274,9 @@ def _object_at(holder: dict[str, Any], problems: list[str], key: str) -> dict[st
 
 
 def _list_at(holder: dict[str, Any], problems: list[str], *keys: str) -> list[Any]:
-    """Return the list at the first key that has a value; an empty one if it is of another type.
+    """Return the list at the first key that has a value; an empty list if there is no list.
 
-    Another type is noted in `problems`.
+    A value of another type is noted in `problems`.
     """
     value = first_value(holder, *keys)
     if isinstance(value, list):
@@ -281,7 +289,7 @@ def _list_at(holder: dict[str, Any], problems: list[str], *keys: str) -> list[An
 def _objects_at(holder: dict[str, Any], problems: list[str], *keys: str) -> list[dict[str, Any]]:
     """Return the objects in the list at the first key that has a value.
 
-    What is no list, and items that are no objects, are noted in `problems`.
+    A value that is no list, and items that are no objects, are left out and noted in `problems`.
     """
     objects = []
     for item in _list_at(holder, problems, *keys):
@@ -293,13 +301,15 @@ def _objects_at(holder: dict[str, Any], problems: list[str], *keys: str) -> list
 
 
 def _read_span(value: dict[str, Any], resource: dict[str, Any], problems: list[str]) -> Span:
-    """Return the span that an object of OTLP is.
+    """Return a span from its object in OTLP.
 
     Args:
         value: the object. Keys may be in camel case or in snake case.
         resource: attributes of the program that wrote the span.
-        problems: the span's own list of problems, to which more are added.
+        problems: what is wrong with the resource. Problems with the span are added, and the span
+            gets the list as its own.
     """
+    # Problems are listed in the order in which these fields are read.
     attributes = _read_attributes(value, problems)
     status = _object_at(value, problems, "status")
     code = status.get("code")
@@ -339,14 +349,17 @@ def _read_attributes(
     """Return the attributes of a span, event or resource by name, with plain values.
 
     Args:
-        holder: the object of OTLP that has them, as a list of pairs or as an object.
-        problems: pairs without a name, and second values of a name, are noted here and left out.
-        key: where the object has them.
-        depth: how deep values may nest; deeper ones stay as text.
+        holder: the object of OTLP that has the attributes, as a list of pairs or as an object.
+        problems: gets a text for each pair without a name, and for each second value of a name.
+            Both are left out.
+        key: the key at which the object has the attributes.
+        depth: how deep values may nest; deeper values become text.
     """
-    pairs_by_name = holder.get(key)
-    if isinstance(pairs_by_name, dict):  # Some writers have an object.
-        return {name: _plain_value(value, problems, depth) for name, value in pairs_by_name.items()}
+    values_by_name = holder.get(key)
+    if isinstance(values_by_name, dict):  # Some writers have an object in place of a list.
+        return {
+            name: _plain_value(value, problems, depth) for name, value in values_by_name.items()
+        }
 
     attributes: dict[str, Any] = {}
     for pair in _list_at(holder, problems, key):
@@ -364,40 +377,53 @@ def _read_attributes(
 def _plain_value(value: Any, problems: list[str], depth: int) -> Any:
     """Return the plain value of an `AnyValue` of OTLP, such as ``{"stringValue": "text"}``.
 
-    An empty object is None. JSON that is no `AnyValue` is returned unchanged. What nests deeper
-    than `depth` becomes text. Problems with lists and objects in it are added to `problems`.
+    Some writers have plain JSON in place of an `AnyValue`, which keeps its value.
+
+    Args:
+        value: the `AnyValue`, or plain JSON. An empty object stands for None.
+        problems: gets a text for each problem with the lists and objects in the value.
+        depth: how deep the value may nest; deeper parts become text.
     """
     if value == {}:
         return None
     if not isinstance(value, dict):
-        return as_json(value, depth)
+        return as_json(value, depth)  # Plain JSON.
 
     type_name, inner_value = next(iter(value.items()))
     if type_name == "stringValue" and isinstance(inner_value, str):
         return inner_value  # Most values are like this.
-    type_name = type_name.replace("_v", "V")  # string_value is stringValue.
     if depth <= 0:
         return json_of(value)
 
+    type_name = type_name.replace("_v", "V")  # Some writers have string_value for stringValue.
+    if not type_name.endswith("Value"):
+        return as_json(value, depth)  # A plain JSON object.
     if type_name == "kvlistValue" and isinstance(inner_value, dict):
         return _read_attributes(inner_value, problems, "values", depth - 1)
     if type_name == "arrayValue" and isinstance(inner_value, dict):
         items = _list_at(inner_value, problems, "values")
         return [_plain_value(item, problems, depth - 1) for item in items]
     if type_name == "intValue" and isinstance(inner_value, str):
-        # JSON has integers of 64 bits as text.
-        with suppress(ValueError):
-            number = int(inner_value)
-            return number if number in _INT64_RANGE else inner_value
-    if type_name.endswith("Value"):
-        return as_json(inner_value, depth)
-    return as_json(value, depth)
+        return _parse_int64(inner_value)
+    return as_json(inner_value, depth)
+
+
+def _parse_int64(text: str) -> int | str:
+    """Return the integer that a text spells; the text itself if it is no integer of 64 bits.
+
+    JSON of OTLP has integers as text, since many readers of JSON cannot hold 64 bits.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        return text
+    return number if number in _INT64_RANGE else text
 
 
 def _read_id(holder: dict[str, Any], *keys: str) -> str | None:
-    """Return the id at the first key that has a value, in lower case; None if it is empty.
+    """Return the id at the first key that has a value, in lower case; None if there is no id.
 
-    Ids are in hexadecimal digits, which writers have in either case.
+    Ids consist of hexadecimal digits, which some writers have in upper case.
     """
     text = text_or_none(first_value(holder, *keys)) or ""
     return text.lower()[:_MAX_ID_CHARACTERS] or None
@@ -406,7 +432,8 @@ def _read_id(holder: dict[str, Any], *keys: str) -> str | None:
 def _read_number(holder: dict[str, Any], problems: list[str], *keys: str) -> int | None:
     """Return the time or count at the first key that has a value; None if it is missing or 0.
 
-    What is no integer of 64 bits without a sign is None, and noted in `problems`.
+    The result is also None for a value that is no unsigned integer of 64 bits, which is noted in
+    `problems`.
     """
     value = first_value(holder, *keys)
     try:
@@ -422,18 +449,18 @@ def _read_number(holder: dict[str, Any], problems: list[str], *keys: str) -> int
 def _kind_of(attributes: dict[str, Any]) -> str | None:
     """Return the kind of a span with these attributes, as in `Span.kind`.
 
-    It is "other" for spans of agents that are neither calls nor models, and None for all else.
+    The kind is "other" for other spans of agents, and None for spans that no agent wrote.
     """
     tool_name = attributes.get("gen_ai.tool.name")
     if tool_name == _MERGED_TOOLS:
-        return "other"  # It repeats the results of other spans.
+        return "other"  # The span repeats the results of other spans.
     for attribute, kinds in _KINDS.items():
-        value = str(attributes.get(attribute)).strip('"')  # MLflow writes JSON.
+        value = str(attributes.get(attribute)).strip('"')  # MLflow writes JSON, with quotes.
         kind = kinds.get(value) or kinds.get(value.upper())
         if kind is not None:
             return kind
 
-    # Pydantic AI writes spans of tools like this.
+    # Pydantic AI writes spans of tools without the name of an operation.
     has_operation = "gen_ai.operation.name" in attributes
     if tool_name is not None and "gen_ai.tool.call.id" in attributes and not has_operation:
         return "tool"
@@ -450,9 +477,9 @@ def text_or_none(value: Any) -> str | None:
 
 
 def explain_no_agent(spans: Sequence[Span]) -> str:
-    """Return why no response can be made of the spans of a trace, none of which an agent wrote.
+    """Return why no response can be made of a trace in which no agent wrote a span.
 
-    The text names the attributes looked for, and attributes that the spans have.
+    The text names the attributes that were looked for, and attributes that the spans have.
     """
     trace_id = spans[0].trace_id[:_SHOWN_ID_CHARACTERS]
     looked_for = ", ".join(KIND_ATTRIBUTES)
@@ -465,7 +492,10 @@ def explain_no_agent(spans: Sequence[Span]) -> str:
 
 
 def parents_of(spans: Sequence[Span]) -> dict[Span, Span]:
-    """Return the parent of each span, without spans whose parent is missing or is itself."""
+    """Return the parent of each span that has one.
+
+    A parent that is not among `spans`, or is the span itself, does not count.
+    """
     spans_by_id: dict[tuple[str, str | None], Span] = {}
     for span in spans:
         spans_by_id.setdefault((span.trace_id, span.span_id), span)
@@ -482,15 +512,15 @@ def parents_of(spans: Sequence[Span]) -> dict[Span, Span]:
 def nearest_above(
     span: Span, parents: Mapping[Span, Span], candidates: Container[Span]
 ) -> Span | None:
-    """Return the nearest of some spans that is above a span in its trace; None if none is.
+    """Return the nearest span above a span that is one of `candidates`; None if there is none.
 
     Args:
-        span: the span to start from, which does not count.
+        span: the span to start from, which does not count itself.
         parents: the parent of each span that has one.
-        candidates: the spans that count.
+        candidates: the spans that may be returned.
     """
     ancestor = parents.get(span)
-    for _ in range(MAX_LEVELS):  # The limit ends circles of parents.
+    for _ in range(MAX_LEVELS):  # Without a limit, parents in a circle would be followed forever.
         if ancestor is None or ancestor in candidates:
             return ancestor
         ancestor = parents.get(ancestor)

@@ -131,7 +131,7 @@ class Call:
         return self.precedes_question and not self.is_made_in_trace
 
     def set_result(self, output: Any, failed: bool | None = None) -> Self:
-        """Store what the tool returned, as text, and whether the call failed; return the call."""
+        """Store what the tool returned, as text, and whether the call failed. Return the call."""
         self.output = text_of(output)
         self.failed = failed
         self.has_result = True
@@ -192,13 +192,13 @@ class Trace:
     _waiting_calls: dict[Hashable, deque[Call]] = field(default_factory=dict)
 
     def add_problem(self, text: str) -> None:
-        """Note something that is wrong with the trace, and count how often it is noted."""
+        """Note something that is wrong with the trace; equal texts are counted."""
         self.problems[text[:MAX_PROBLEM_CHARACTERS]] += 1
 
     def start_turn(self, question: str) -> None:
         """Begin a turn with a message of the user.
 
-        If only the last turn counts, what was read of earlier turns is dropped.
+        If only the last turn counts, the calls, tokens and times of earlier turns are dropped.
         """
         self.question = question
         self.answer = None
@@ -216,10 +216,10 @@ class Trace:
             self._waiting_calls.clear()
 
     def add_part(self, part: Call) -> None:
-        """Add a call, or a result to its call.
+        """Add a call with or without its result, or add a result to its call.
 
-        A result belongs to the first call without a result that has its id; without an id, that
-        has its name.
+        A result belongs to the first call without a result that has the same id or, if the result
+        has no id, the same name. A result whose call did not come yet is stored until then.
         """
         is_result_alone = part.has_result and part.args is None
         if not is_result_alone:
@@ -235,16 +235,16 @@ class Trace:
         elif self.has_call_with_id(part.id):
             self.repeated_results.append(part)
         else:
-            # Results with the same id are numbered, so that each is found by its call.
+            # Results with the same id are numbered, so that each call finds its own result.
             part.turn = self.turn_count
             self.early_results[part.id, self._early_counts[part.id]] = part
             self._early_counts[part.id] += 1
 
     def add_call(self, name: Any, args: Any, id: Any = None) -> Call:  # noqa: A002  (as formats name it)
-        """Add the call of a tool without its result, and return it.
+        """Add a call of a tool, and return it.
 
-        Arguments that are text are decoded if they are JSON. A result that came before the call is
-        given to it.
+        Arguments that are JSON text are decoded. If the result of the call came before the call,
+        the call gets it.
         """
         call = make_call(name, id)
         call.turn = self.turn_count
@@ -257,7 +257,7 @@ class Trace:
         self._add_waiting_call(None, call)
         self._add_waiting_call(("name", call.name), call)
         self.set_call_id(call, call.id)
-        # A result that came before is the call's own.
+        # A result that came before the call and has the same id belongs to it.
         if call.id is not None and self.early_results:
             result = self.early_results.pop((call.id, self._taken_counts[call.id]), None)
             if result is not None:
@@ -266,9 +266,14 @@ class Trace:
         return call
 
     def _decoded_args(self, args: Any, label: str) -> Any:
-        """Return the arguments of a call, decoded if they are JSON text; none are an empty object.
+        """Return the arguments of a call, decoded if they are JSON text.
 
-        Text that cannot be decoded stays as it is, and is noted as a problem with the call's label.
+        Missing arguments become an empty object. Text that cannot be decoded is returned unchanged,
+        and noted as a problem.
+
+        Args:
+            args: the arguments.
+            label: name and id of the call, for the text of the problem.
         """
         if args is None or args == "":
             return {}
@@ -276,7 +281,8 @@ class Trace:
             return args
 
         value = decoded(args)
-        if value is args:
+        is_json = value is not args  # Text that is not JSON is returned as the same object.
+        if not is_json:
             self.add_problem(f"{label}: arguments are not JSON")
             return args
         if nests_deeper(value, MAX_DEPTH):
@@ -297,9 +303,10 @@ class Trace:
         self._waiting_calls.setdefault(key, deque()).append(call)
 
     def first_waiting_call(self, id: str | None, name: str | None = None) -> Call | None:  # noqa: A002
-        """Return the first call without a result that has this id, or None.
+        """Return the first call without a result that has this id; None if there is none.
 
-        Without an id, it is the first that has this name; without either, the first of all.
+        If `id` is None, the first call without a result that has this name is returned. If `name`
+        is None, too, it is the first of all calls without a result.
         """
         key: Hashable = id
         if id is None and name is not None:
@@ -310,14 +317,14 @@ class Trace:
         return calls[0] if calls else None
 
     def has_call_with_id(self, id: str | None) -> bool:  # noqa: A002
-        """Return whether a call has this id, with or without a result; False for None."""
+        """Return whether a call, with or without a result, has this id; False if `id` is None."""
         return id is not None and id in self._waiting_calls
 
     def collect_calls(self) -> list[Call]:
-        """Return the calls, after the last part of a turn has been added.
+        """Return the calls, when no more parts of the turn are to come.
 
-        Results whose calls never came are added to the calls. These, and repeated results, are
-        noted as problems.
+        Results whose calls did not come are added to the calls. They are noted as problems, and so
+        are repeated results.
         """
         for result in self.repeated_results:
             self.add_problem(f"{result.id}: more than one result; the first counts")
@@ -331,9 +338,9 @@ class Trace:
         return self.calls
 
     def add_token_usage(self, usage: Any) -> None:
-        """Add the tokens of one request to a model, from an object in any of the formats.
+        """Add the tokens of one request to a model, from a usage object in any of the formats.
 
-        What is no object, or has no counts, adds nothing.
+        A usage that is no object, or has no counts, adds nothing.
         """
         if not isinstance(usage, dict):
             return
@@ -344,7 +351,10 @@ class Trace:
         self._add_tokens("input_tokens", usage.get("cache_read_input_tokens"))
 
     def _add_tokens(self, key: str, count: Any) -> None:
-        """Add a count of tokens under a key of the response; ignore what is no plausible number."""
+        """Add a count of tokens under a key of the response.
+
+        A count that is no number, negative or too large is ignored.
+        """
         is_number = isinstance(count, int | float) and not isinstance(count, bool)
         if is_number and 0 <= count < _MAX_TOKENS:
             self.tokens[key] += int(count)
@@ -359,8 +369,8 @@ def to_response(
     step_names: Mapping[str, str] | None = None,
     turn: Literal["last", "all"] = "last",  # noqa: ARG001  (`Trace` heeds it)
 ) -> dict[str, Any]:
-    """Return the response that a trace makes; the options are those of `TraceOptions`."""
-    # Most calls are steps, but the call of one tool is the answer.
+    """Convert a trace to a response; see `TraceOptions` for the options."""
+    # Each call is a step, except calls by which an agent of Pydantic AI gives its answer.
     has_failed = as_failure_test(failed)
     answer_calls = []
     steps = []
@@ -373,7 +383,7 @@ def to_response(
     if answer_calls and trace.answer is None:
         trace.answer = text_of(answer_calls[-1].args)
 
-    # The text of a question whose id is not found stays in the response.
+    # If the id of the question is not found, the response keeps the question's text.
     if question_id is None and questions is not None:
         texts = questions if isinstance(questions, QuestionTexts) else QuestionTexts(questions)
         question_id = texts.find(trace.question, trace.add_problem, trace.dataset)
@@ -401,14 +411,15 @@ def to_response(
 def _make_step(
     call: Call, trace: Trace, has_failed: Callable[[str, str], bool], step_names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the step of a response that a call makes.
+    """Return a call as a step of a response.
 
-    A call without a result is a failed step, and a problem of the trace.
+    A call without a result becomes a failed step, and is noted as a problem of the trace.
 
     Args:
         call: the call.
-        trace: gets the problem.
-        has_failed: says by a step's name and output whether the call failed, if the trace does not.
+        trace: the trace that the call is from.
+        has_failed: decides by the step's name and output whether a call has failed. It is only
+            called if the trace does not say whether the call failed.
         step_names: names of steps by names of tools.
     """
     name = call.name
@@ -425,7 +436,7 @@ def _make_step(
 
     output = call.output or ""
     is_error = call.failed
-    if is_error is None:
+    if is_error is None:  # The trace does not say whether the call failed.
         is_error = bool(has_failed(step["name"], output))
     step["status"] = "error" if is_error else "success"
     step["output"] = output
@@ -433,11 +444,11 @@ def _make_step(
 
 
 def as_failure_test(failed: FailureRule) -> Callable[[str, str], bool]:
-    """Return a function of a step's name and output that says whether the call failed.
+    """Return a function that says by a step's name and output whether the call failed.
 
     Args:
-        failed: such a function, which is returned, or texts that outputs of failed calls begin
-            with.
+        failed: such a function, which is returned as it is; or the texts with which outputs of
+            failed calls begin.
 
     Raises:
         UsageError: `failed` is neither a function nor a list of texts.
@@ -457,9 +468,9 @@ def as_failure_test(failed: FailureRule) -> Callable[[str, str], bool]:
 
 
 def list_problems(problems: Counter[str]) -> list[str]:
-    """Return the texts of problems, each with how often it was noted, and at most 20 of them.
+    """Return the texts of at most `MAX_PROBLEMS` problems, with their counts if above 1.
 
-    If there are more, the last text says how many.
+    If there are more problems, one more text says how many.
     """
     texts = []
     for text, count in problems.items():
@@ -489,11 +500,12 @@ class QuestionTexts:
 
         Args:
             text: what the user asked; None if it is not known.
-            report_problem: called with a text that says what is unclear.
-            dataset: the benchmark that the question is of, if it is known.
+            report_problem: called with a text that says why no question was found, or that the
+                question's text is not quite the same.
+            dataset: the benchmark that the question is from; None if it is not known.
 
         Returns:
-            the id; None if no question has this text, or several have.
+            None if no question has this text, or if several have it.
         """
         if text is None:
             report_problem("no question id, and no text of a question")
@@ -523,14 +535,17 @@ class QuestionTexts:
         return question.id
 
     def _questions_like(self, asked: str) -> list[Question]:
-        """Return the questions with exactly this text or, if none has, with the same words."""
+        """Return the questions with exactly this text or, if there are none, with its words."""
         similar = self._questions_by_words.get(_words_of(asked), [])
         exact = [question for question in similar if question.text.strip() == asked]
         return exact or similar
 
 
 def _questions_of_dataset(questions: list[Question], dataset: Any) -> list[Question]:
-    """Return the questions of a dataset or, if none is of it, the questions of no dataset."""
+    """Return the questions that are from a dataset.
+
+    If there are none, the questions that do not say which dataset they are from are returned.
+    """
     datasets = [dict(question.tags).get("dataset") for question in questions]
     wanted = dataset if dataset in datasets else None
     return [
@@ -541,5 +556,5 @@ def _questions_of_dataset(questions: list[Question], dataset: Any) -> list[Quest
 
 
 def _words_of(text: str) -> str:
-    """Return the words of a text, without case, punctuation and repeated blanks."""
+    """Return the words of a text in lower case, without punctuation, one blank apart."""
     return " ".join(re.findall(r"\w+", text.casefold()))

@@ -1,7 +1,7 @@
-"""Refuses histories with calls or results that no reader would find, so that none scores without.
+"""Refuses histories with calls or results that no reader would find, and that would score without.
 
-Formats tell calls and results by keys and kinds with "tool" or "function" in their names. One that
-no reader knows means that the history is of another format, or of a newer version.
+The keys and kinds of calls and results have "tool" or "function" in their names in all formats. If
+no reader knows such a key or kind, the history has another format, or one of a newer version.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def check_keys(
     """Check that no key or kind of an object looks like a call that cannot be read.
 
     Args:
-        value: a message, or a block of one.
+        value: a message, or a block of a message.
         known: keys and kinds that look like calls, but can be read or are not needed.
         place: where the object stands, for the error.
         looked_for: formats that were looked for, for the error.
 
     Raises:
-        TraceError: a key or kind looks like a call, and is not known.
+        TraceError: a key with a value, or the kind, looks like a call and is not in `known`.
     """
     for key, field in value.items():
         has_value = field not in (None, [], {}, "")
@@ -96,14 +96,16 @@ def check_keys(
 
 
 def check_holder(holder: dict[str, Any], holder_keys: Collection[str]) -> None:
-    """Check that an object that holds a history without calls has no calls beside the history.
+    """Check that an object has no list of calls beside the history that it holds.
+
+    This is for histories in which no call was found, since their calls may be in such a list.
 
     Args:
         holder: the object.
         holder_keys: the keys at which the history was read.
 
     Raises:
-        TraceError: another key has what looks like a list of calls.
+        TraceError: the name of another key, which has a list, looks like that of a list of calls.
     """
     for key, value in holder.items():
         is_filled_list = isinstance(value, list) and bool(value)
@@ -115,9 +117,9 @@ def check_holder(holder: dict[str, Any], holder_keys: Collection[str]) -> None:
 
 
 def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> None:
-    """Check that all calls and results of a message can be read and paired.
+    """Check that all calls and results at the keys of a message can be read and paired.
 
-    The blocks of its content are not checked here, but by `check_keys`.
+    The blocks in the message's content are not checked: call `check_keys` for each of them.
 
     Args:
         message: a message without an envelope.
@@ -127,13 +129,15 @@ def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> No
     Raises:
         TraceError: a key or kind is unknown, a call has no name, or a result has no content.
     """
+    # The type of a message is a role, such as LangChain's "tool", and never an unknown call.
     known = _MESSAGE_KEYS
-    kind = message.get("type")
-    if isinstance(kind, str):
-        known |= {kind}  # The kind of a message is its role, such as LangChain's "tool".
+    message_type = message.get("type")
+    if isinstance(message_type, str):
+        known = _MESSAGE_KEYS | {message_type}
     check_keys(message, known, place=place, looked_for=looked_for)
     _check_role(message, place=place, looked_for=looked_for)
 
+    # Lists of calls may also have keys without "tool" or "function" in them, such as ``actions``.
     for key, value in message.items():
         is_filled_list = isinstance(value, list) and bool(value)
         if is_filled_list and key not in known and _looks_like_list_of_calls(key):
@@ -141,6 +145,7 @@ def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> No
                 f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
             )
 
+    # Each call needs a name, and each result a content.
     for key in ("tool_calls", "invalid_tool_calls"):
         _check_listed_calls(message, key, place=place, looked_for=looked_for)
 
@@ -153,10 +158,10 @@ def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> No
 
 
 def _check_role(message: dict[str, Any], *, place: str, looked_for: str) -> None:
-    """Check that the role of a message is not a framework's own word for a call or result.
+    """Check that the role of a message is not an unknown word for a call or result.
 
     Raises:
-        TraceError: the role has "tool" or "function" in it, but is neither of these words.
+        TraceError: the role contains "tool" or "function", and is neither of the two itself.
     """
     role = message.get("role")
     if isinstance(role, str) and role not in _RESULT_ROLES and _looks_like_call(role):
@@ -166,7 +171,9 @@ def _check_role(message: dict[str, Any], *, place: str, looked_for: str) -> None
 
 
 def _check_listed_calls(message: dict[str, Any], key: str, *, place: str, looked_for: str) -> None:
-    """Check that a key of a message, if it has a value, has a list of calls with names.
+    """Check that the value at a key of a message is a list of calls with names.
+
+    A missing or empty value is fine.
 
     Raises:
         TraceError: the value is no list, or a call has no name.
@@ -185,10 +192,10 @@ def _check_listed_calls(message: dict[str, Any], key: str, *, place: str, looked
 
 
 def _check_name(value: dict[str, Any], key: str, *, place: str, looked_for: str) -> None:
-    """Check that a call that is listed at a key of a message has a name.
+    """Check that one of the calls in the list at a key of a message has a name.
 
     Raises:
-        TraceError: it has none.
+        TraceError: the call has no name.
     """
     call = dict_at(value, "tool_call") or value  # OpenInference wraps each call.
     holders_of_name = (call, dict_at(call, "function"), dict_at(call, "custom"))

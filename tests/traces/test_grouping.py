@@ -28,15 +28,15 @@ def test_late_spans_of_forgotten_traces_are_dropped_and_counted() -> None:
     groups = TraceGroups[int](grace=2)
     groups.add([root()], 1, 0)
     groups.add([Span("b", "r", size=KEPT_BYTES + 1)], 2, 0)
-    assert ids(groups.due(2)) == [("a", 1, "root"), ("b", 1, "root")]
+    assert ids(groups.close_due(2)) == [("a", 1, "root"), ("b", 1, "root")]
     assert not groups.add([child("a"), child("b"), child("b")], 3, 3)
     assert groups.finish() == []
     assert (groups.late.spans, groups.late.traces, groups.late.dropped) == (3, 2, 3)
     # What was not used is not late.
     groups = TraceGroups[int](grace=2)
-    [unused] = [*groups.add([root()], 1, 0), *groups.due(2)]
+    [unused] = [*groups.add([root()], 1, 0), *groups.close_due(2)]
     unused.reason = None
-    assert (groups.next_due, ids([*groups.add([child()], 2, 3), *groups.due(63)])) == (
+    assert (groups.next_due, ids([*groups.add([child()], 2, 3), *groups.close_due(63)])) == (
         None,
         [("a", 2, "idle")],
     )
