@@ -23,11 +23,11 @@ MAX_LISTED = 20
 UNNAMED = "unknown"
 """Name of a step of a trace that names no tool."""
 
-BENCHMARK_STEP = "sparql"
-"""The only step of questions of TEXT2SPARQL and QALD, and of answers to them."""
-
 CYPHER_STEP = "cypher_query"
 """The usual name of a step that runs a Cypher query."""
+
+BENCHMARK_STEP = "sparql"
+"""The only step of questions of TEXT2SPARQL and QALD, and of answers to them."""
 
 CYPHER_STEPS = frozenset({"cypher", "cypherquery", "readneo4jcypher", "querygraph"})
 """Plain names of steps that run a Cypher query.

@@ -68,7 +68,7 @@ def read_columns(
         language: becomes the tag `language`. If a record has texts in several languages, as a dict
             by language or a list of objects with `language` and `string`, it chooses the text;
             default: English.
-        score: the `score` of steps with SELECT or ASK; None to leave it out.
+        score: the `score` of steps with SELECT, ASK or Cypher; None to leave it out.
 
     Raises:
         ReferenceDataError: the file cannot be read, no record has one of the keys, or a question
@@ -199,7 +199,8 @@ def _step(query: str, score: str | None) -> dict[str, Any]:
     """Return the reference step that runs a query, by the language of the query."""
     first_word = query.split(maxsplit=1)[0].upper()
     if form_of(query) is None and first_word in CYPHER_CLAUSES:
-        return {"name": CYPHER_STEP, "reference_query": query}
+        step = {"name": CYPHER_STEP, "reference_query": query}
+        return step if score is None else {**step, "score": score}
     return scored({"name": BENCHMARK_STEP, "reference_query": query}, score)
 
 
