@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS
 from graphrag_eval_async.config import as_written, secrets
 from graphrag_eval_async.errors import ExecutionUnavailable
-from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
-from graphrag_eval_async.execution.endpoint import (
+from graphrag_eval_async.execution.attempts import (
     MAX_CONNECT_SECONDS,
     PAUSES,
     PROBE_SECONDS,
     TIMEOUT_WORDS,
 )
+from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
 from graphrag_eval_async.execution.outcomes import Answer, Query, QueryFailed, now
 from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.version import version
