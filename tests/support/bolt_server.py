@@ -156,7 +156,9 @@ class _Connection:
     async def serve(self) -> None:
         """Shake hands, and answer requests until the driver says goodbye or goes."""
         handshake = await self._reader.readexactly(20)
-        assert handshake[:4] == MAGIC
+        if handshake[:4] != MAGIC:
+            # The driver begins with TLS, which this server does not speak.
+            return
         if self._server.is_silent:
             await self._reader.read()
             return
