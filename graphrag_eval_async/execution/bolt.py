@@ -109,8 +109,10 @@ class BoltDatabase:
             telemetry_disabled=True,
         )
 
-    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
+    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002
         """Run a query; try again while the database has a passing failure.
+
+        Whether the query is of an agent makes no difference.
 
         Raises:
             QueryFailed: it has no answer. It is only to blame for taking too long if the database

@@ -60,7 +60,7 @@ ReferenceStepShape = shape(
         "whether a match is 0 or 1, as by default, or F1 of rows and cells, or of values",
     ),
     key("order", _Order, "of its group, where it is the first step; see there"),
-    key("reference_query", str | None, "the SPARQL query that gives the output"),
+    key("reference_query", str | None, "the query, in SPARQL or Cypher, that gives the output"),
     key(
         "ignore_graph_names",
         bool | None,
