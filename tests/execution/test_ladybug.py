@@ -154,6 +154,30 @@ async def test_what_has_no_result_scores_0_and_the_next_query_runs(
     assert [path.name for path in tmp_path.iterdir()] == ["films.lbug"]
 
 
+HOSTILE = {
+    "rows": "UNWIND range(1, 30000) AS x UNWIND range(1, 30000) AS y RETURN x, y",
+    "collect": "UNWIND range(1, 100000000) AS x RETURN collect(x)",
+    "text": "RETURN repeat('x', 1000000000)",
+    "order": "UNWIND range(1, 9999) AS x UNWIND range(1, 9999) AS y RETURN x ORDER BY x * y",
+    "nesting": f"RETURN {'(' * 5000}1{')' * 5000}",
+    "lists": f"RETURN {'[' * 3000}1{']' * 3000}",
+    "chain": f"RETURN {'+'.join('1' * 20000)}",
+    "endless": SLOW,
+}
+"""Queries that take all time, memory or stack there is."""
+
+
+@pytest.mark.soak
+async def test_hostile_queries_end_and_the_next_one_runs(tmp_path: Path) -> None:
+    """About 20 s."""
+    config = films(tmp_path, max_memory_bytes=300 << 20, max_rows=1000, timeout_sec=2)
+    queries = [query for bad in HOSTILE.values() for query in (bad, RIGHT)]
+    results = await results_of(map(queried, queries), config, asks())
+    for name, bad, good in zip(HOSTILE, results[::2], results[1::2], strict=True):
+        assert error_of(bad).startswith("failed: "), name
+        assert (bad["steps_score"], good["steps_score"]) == (0, 1), name
+
+
 async def test_slow_queries_of_one_response_end_it_soon(tmp_path: Path) -> None:
     steps = [
         queried(f"{SLOW} // {number}")["actual_steps"][0] | {"id": f"c{number}"}
