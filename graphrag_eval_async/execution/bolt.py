@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import ssl
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS
@@ -25,6 +26,7 @@ from graphrag_eval_async.execution.attempts import (
 from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
 from graphrag_eval_async.execution.outcomes import Answer, Query, QueryFailed, now
 from graphrag_eval_async.judge.scrubber import Scrubber
+from graphrag_eval_async.threads import SLICE_SECONDS
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 PROBE = Query("RETURN 1")
 """A query that takes no time, to ask whether the database answers."""
 
-ROWS_AT_A_TIME = 200
-"""Number of rows to fetch at a time. Between, other tasks can run."""
+ROWS_AT_A_TIME = 100
+"""Number of rows to fetch at a time. The driver decodes them without a pause for other tasks."""
 
 MAX_REASON = 400
 """Maximum number of characters that are quoted of a database's message."""
@@ -200,8 +202,13 @@ class BoltDatabase:
             max_rows=self._config.max_rows,
             max_bytes=self._config.max_bytes,
         )
+        slice_end = monotonic() + SLICE_SECONDS
         async for record in result:
             writer.add(record.values())
+            # Rows that are there already make no pause in which other tasks can run.
+            if monotonic() >= slice_end:
+                await asyncio.sleep(0)
+                slice_end = monotonic() + SLICE_SECONDS
         return writer.text()
 
     def _failure(self, error: Exception) -> QueryFailed:
