@@ -117,8 +117,11 @@ def typed_by_driver(value: object) -> TypedValue:
             return _typed("Point", _point_text(value.srid, [*value]))
         case neo4j.vector.Vector():
             return typed_by_driver(value.to_native())
-    # Points and durations of the driver are tuples, too.
-    return _temporal_by_driver(value) or _typed_plain(value, typed_by_driver)
+    # These come before lists, since durations of the driver are tuples, too.
+    temporal = _temporal_by_driver(value)
+    if temporal is not None:
+        return temporal
+    return _typed_plain(value, typed_by_driver)
 
 
 def _temporal_by_driver(value: object) -> TypedValue | None:

@@ -129,8 +129,8 @@ class Connections:
                 raise QueryFailed(
                     "unavailable", "it redirects to another host, which is not followed"
                 )
-            # As browsers do: 303 always means GET, and so do 301 and 302 after a POST. But queries
-            # in a form are posted again, since endpoints mean it.
+            # 303 always means GET, and so do 301 and 302 after JSON, as in browsers. Queries, which
+            # are sent as a form, are posted again.
             is_get_meant = response.status_code == 303
             if response.status_code < 303 and "json" in content:
                 is_get_meant = True
