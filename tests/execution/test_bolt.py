@@ -56,6 +56,15 @@ async def test_queries_are_sent_for_reading_with_parameters_and_a_timeout() -> N
 
 
 @without_waiting
+async def test_in_a_cluster_queries_go_to_servers_for_reading() -> None:
+    async with BoltServer(script({})) as server:
+        settings = {"execute": {"database": server.address.replace("bolt://", "neo4j://")}}
+        [result] = await results_of([queried(RIGHT)], settings, asks())
+    assert result["steps_score"] == 1
+    assert server.texts() == [TITLES, RIGHT]
+
+
+@without_waiting
 async def test_values_keep_their_types() -> None:
     ada = Structure(0x4E, [1, ["Person"], {"name": "Ada"}, "4:x:1"])
     bob = Structure(0x4E, [2, ["Person", "Author"], {}, "4:x:2"])

@@ -253,7 +253,7 @@ async def test_what_slips_through_cannot_open_files(tmp_path: Path) -> None:
 
 
 async def test_several_processes_read_one_file(tmp_path: Path) -> None:
-    responses = [queried(f"{RIGHT} // {number}") for number in range(9)]
+    responses = [queried(f"{RIGHT}; // {number}") for number in range(9)]
     results = await results_of(responses, films(tmp_path, max_in_flight=3), asks())
     assert {result["steps_score"] for result in results} == {1}
 
