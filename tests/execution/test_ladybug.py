@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,20 +45,32 @@ from tests.support.deadlines import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).parents[2]
+
 MEDIA_TYPE = "application/vnd.neo4j.query"
 
 
-def engines() -> list[str]:
-    """Return the ids of the processes that run queries, where the system tells."""
+def engines(parent: int | None = None) -> list[int]:
+    """Return the ids of the processes that run queries, where the system tells.
+
+    Args:
+        parent: the process that started them; None for this one.
+    """
     ids = []
     for folder in Path("/proc").glob("[0-9]*"):
         # It may have ended.
         with suppress(OSError):
-            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            parent_id = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             is_engine = b"execution.ladybug_engine" in (folder / "cmdline").read_bytes()
-            if parent == f"{os.getpid()}" and is_engine:
-                ids.append(folder.name)
+            if is_engine and parent_id == (parent or os.getpid()):
+                ids.append(int(folder.name))
     return ids
+
+
+def used_ticks(process: int) -> int:
+    """Return the time that a process has computed, in ticks of the system's clock."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11])
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +241,37 @@ async def test_cancelling_and_breaking_out_kill_the_queries(tmp_path: Path) -> N
         result = await anext(stream)
         assert result["steps_score"] == 1
     assert engines() == []
+
+
+async def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
+    async with Evaluator(asks(), config=films(tmp_path)) as evaluator:
+        assert (await evaluator.evaluate(queried(WRONG)))["steps_score"] == 0
+        [engine] = engines()
+        used_before = used_ticks(engine)
+        slow = asyncio.create_task(evaluator.evaluate(queried(SLOW)))
+        await until(lambda: used_ticks(engine) > used_before + 5)
+        os.kill(engine, signal.SIGKILL)
+        assert error_of(await slow).startswith("failed: the query engine died")
+        assert (await evaluator.evaluate(queried(RIGHT)))["steps_score"] == 1
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from tests.execution.cypher_support import SLOW, asks, films, queried
+from tests.execution.support import results_of
+
+config = films(Path(sys.argv[1]), timeout_sec=2)
+asyncio.run(results_of([queried(SLOW)], config, asks()))
+"""
+
+
+async def test_processes_end_after_the_program_was_killed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT) as program:
+        await until(lambda: engines(program.pid))
+        [engine] = engines(program.pid)
+        program.kill()
+    await until(lambda: not Path(f"/proc/{engine}").exists())
 
 
 async def test_what_slips_through_cannot_open_files(tmp_path: Path) -> None:
