@@ -33,7 +33,7 @@ LIMITS = (ROOT / "docs" / "limits.md").read_text()
 
 DEFAULTS = {
     "reply to `http_agent`": "stream.http_agent.MAX_REPLY_BYTES",
-    "redirects of `http_agent` and endpoints": "execution.endpoint.MAX_REDIRECTS",
+    "redirects of `http_agent` and endpoints": "execution.http_connections.MAX_REDIRECTS",
     "nesting of lists and objects": "records.decoding.MAX_DEPTH",
     "size of a JSON array of responses": "sources.lines.MAX_DOCUMENT_BYTES",
     "rejects kept in `stream.rejects`": "records.reject.KEPT_REJECTS",

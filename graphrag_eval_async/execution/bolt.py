@@ -9,32 +9,37 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import ssl
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS
 from graphrag_eval_async.config import as_written, secrets
 from graphrag_eval_async.errors import ExecutionUnavailable
-from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
-from graphrag_eval_async.execution.endpoint import (
+from graphrag_eval_async.execution.attempts import (
     MAX_CONNECT_SECONDS,
     PAUSES,
     PROBE_SECONDS,
     TIMEOUT_WORDS,
 )
+from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
 from graphrag_eval_async.execution.outcomes import Answer, Query, QueryFailed, now
 from graphrag_eval_async.judge.scrubber import Scrubber
+from graphrag_eval_async.threads import SLICE_SECONDS
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
     import neo4j
+    from neo4j.exceptions import Neo4jError
 
     from graphrag_eval_async.config import ExecuteConfig
 
 PROBE = Query("RETURN 1")
 """A query that takes no time, to ask whether the database answers."""
 
-ROWS_AT_A_TIME = 200
-"""Number of rows to fetch at a time. Between, other tasks can run."""
+ROWS_AT_A_TIME = 100
+"""Number of rows to fetch at a time. The driver decodes them without a pause for other tasks."""
 
 MAX_REASON = 400
 """Maximum number of characters that are quoted of a database's message."""
@@ -44,6 +49,9 @@ SYNTAX_TITLES = frozenset({"SyntaxError", "SemanticError", "ParameterMissing", "
 
 SYNTAX_WORDS = ("syntax error", "mismatched input", "no viable alternative", "extraneous input")
 """What databases without such codes say, in lower case, if a query does not parse."""
+
+REFUSAL_TITLES = frozenset({"Forbidden", "ForbiddenOnReadOnlyDatabase", "AccessMode"})
+"""Last parts of Neo4j's status codes of queries that the account or the session may not run."""
 
 TIMEOUT_TITLES = frozenset(
     {
@@ -103,8 +111,10 @@ class BoltDatabase:
             telemetry_disabled=True,
         )
 
-    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
+    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002
         """Run a query; try again while the database has a passing failure.
+
+        Whether the query is of an agent makes no difference.
 
         Raises:
             QueryFailed: it has no answer. It is only to blame for taking too long if the database
@@ -192,47 +202,22 @@ class BoltDatabase:
             max_rows=self._config.max_rows,
             max_bytes=self._config.max_bytes,
         )
+        slice_end = monotonic() + SLICE_SECONDS
         async for record in result:
             writer.add(record.values())
+            # Rows that are there already make no pause in which other tasks can run.
+            if monotonic() >= slice_end:
+                await asyncio.sleep(0)
+                slice_end = monotonic() + SLICE_SECONDS
         return writer.text()
 
     def _failure(self, error: Exception) -> QueryFailed:
         """Return the failure that an exception of the driver stands for."""
-        from neo4j.exceptions import (
-            AuthError,
-            ClientError,
-            DatabaseError,
-            Forbidden,
-            ServiceUnavailable,
-            SessionExpired,
-            TransientError,
-        )
+        from neo4j.exceptions import Neo4jError, ServiceUnavailable, SessionExpired
 
-        # A status code is like Neo.ClientError.Statement.SyntaxError. Not all databases have these.
-        code = str(getattr(error, "code", None) or "")
-        category, _, title = code.removeprefix("Neo.").rpartition(".")
         reason = self._scrub(str(getattr(error, "message", None) or error), limit=MAX_REASON)
-        lowered = reason.lower()
-
-        if isinstance(error, Forbidden):
-            return QueryFailed("refused", f"the database refuses it: {reason}")
-        if isinstance(error, AuthError) or category == "ClientError.Security":
-            return QueryFailed("unavailable", f"{reason}; check username and password")
-        if category == "ClientError.Database":
-            return QueryFailed("unavailable", f"{reason}; check database_name")
-        if title in SYNTAX_TITLES or any(word in lowered for word in SYNTAX_WORDS):
-            return QueryFailed("invalid", reason)
-        is_of_server = isinstance(error, ClientError | DatabaseError | TransientError)
-        if title in TIMEOUT_TITLES or (
-            is_of_server and any(word in lowered for word in TIMEOUT_WORDS)
-        ):
-            return QueryFailed("failed", f"it took too long: {reason}", is_slow=True)
-        if isinstance(error, TransientError):
-            is_out_of_memory = "OutOfMemory" in title
-            message = f"the database is overloaded: {reason}"
-            return QueryFailed("unavailable", message, wait=0, is_suspect=is_out_of_memory)
-        if is_of_server:
-            return QueryFailed("failed", reason)
+        if isinstance(error, Neo4jError):
+            return _failure_of_database(error, reason)
         if isinstance(error, ServiceUnavailable | SessionExpired | OSError):
             message = f"it cannot be reached: {_reason_without_address(error)}"
             return QueryFailed("unavailable", message, wait=0)
@@ -246,15 +231,51 @@ class BoltDatabase:
             await driver.close()
 
 
+def _failure_of_database(error: Neo4jError, reason: str) -> QueryFailed:
+    """Return the failure that an error of a database stands for.
+
+    Args:
+        error: the error. Its status code is like Neo.ClientError.Statement.SyntaxError in Neo4j;
+            other databases have other codes.
+        reason: what the database says, without secrets.
+    """
+    from neo4j.exceptions import TransientError
+
+    category, _, title = str(error.code).removeprefix("Neo.").rpartition(".")
+    lowered = reason.lower()
+    says_syntax = any(words in lowered for words in SYNTAX_WORDS)
+    says_timeout = any(words in lowered for words in TIMEOUT_WORDS)
+    if title in REFUSAL_TITLES:
+        return QueryFailed("refused", f"the database refuses it: {reason}")
+    if category == "ClientError.Security":
+        return QueryFailed("unavailable", f"{reason}; check username and password")
+    if category == "ClientError.Database":
+        return QueryFailed("unavailable", f"{reason}; check database_name")
+    if title in SYNTAX_TITLES or says_syntax:
+        return QueryFailed("invalid", reason)
+    if title in TIMEOUT_TITLES or says_timeout:
+        return QueryFailed("failed", f"it took too long: {reason}", is_slow=True)
+    if isinstance(error, TransientError):
+        message = f"the database is overloaded: {reason}"
+        # A query may take all the memory, for which the database blames itself.
+        is_suspect = "OutOfMemory" in title
+        return QueryFailed("unavailable", message, wait=0, is_suspect=is_suspect)
+    return QueryFailed("failed", reason)
+
+
 def _reason_without_address(error: BaseException) -> str:
     """Return why a database cannot be reached, such as "Connection refused".
 
     The messages of the driver hold addresses, which may be secret. So only the name of the
-    exception is used, or what the operating system says.
+    exception is used, or what the operating system or TLS say.
     """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror is not None and cause.errno is not None:
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed: {cause.reason or type(cause).__name__}"
+        if isinstance(cause, socket.gaierror):
+            return "the host is unknown"
+        if isinstance(cause, OSError) and cause.errno is not None:
             return os.strerror(cause.errno)
         cause = cause.__cause__ or cause.__context__
     return type(error).__name__

@@ -43,8 +43,7 @@ CHANGING_CLAUSES = _words("CREATE MERGE DELETE DETACH SET REMOVE INSERT FOREACH 
 OTHER_CLAUSES = CHANGING_CLAUSES | _words("""
     LOAD COPY EXPORT IMPORT CHECKPOINT INSTALL UNINSTALL UPDATE ATTACH PROFILE EXPLAIN USE USING
     SHOW ALTER RENAME GRANT DENY REVOKE START STOP TERMINATE BEGIN COMMIT ROLLBACK ANALYZE COMMENT
-    PROJECT MACRO CYPHER NEXT DRYRUN ENABLE DISABLE REALLOCATE DEALLOCATE FORCE DUMP FREE STORAGE
-    TRUNCATE BACKUP CHECK LIST KILL
+    PROJECT CYPHER NEXT DRYRUN ENABLE DISABLE REALLOCATE DEALLOCATE FORCE DUMP STORAGE
     """)
 """First words of other clauses and commands of databases, to refuse them by name."""
 
@@ -62,6 +61,9 @@ NOT is that of IS NOT NULL; the last row is of shortest paths.
 
 _PREFIX_WORDS = _words("NOT DISTINCT CASE WHEN WHERE TYPED")
 """Words where an operand is expected, after which it still is."""
+
+_PAIRS_OF_WORDS = frozenset({("ORDER", "BY"), ("STARTS", "WITH"), ("ENDS", "WITH")})
+"""Two words that belong together. Only after the second one does the operand follow."""
 
 _PATH_SELECTORS = _words("ALL ANY SHORTEST")
 """Words between MATCH and a pattern, which say which of its paths are wanted."""
@@ -245,7 +247,7 @@ class _StatementCheck:
             _refuse(f"{keyword} is not run; a name like that needs backquotes")
         elif frame.place == _Place.OPERAND:
             self._check_operand_word(keyword)
-        elif frame.kind.has_clauses and keyword in READING_CLAUSES and not self._is_with_of_text():
+        elif frame.kind.has_clauses and keyword in READING_CLAUSES:
             self._begin_clause(keyword)
         elif frame.place == _Place.CLAUSE:
             self._check_unknown_clause(token)
@@ -255,8 +257,8 @@ class _StatementCheck:
     def _is_certainly_a_name(self) -> bool:
         """Return whether the current token is a name, whatever the place.
 
-        It is in backquotes, a property, a label, a type, or the key of a map. A word before a
-        bracket may be more than a label.
+        It is in backquotes, a property, a label, a type, an alias, or the key of a map. A word
+        before a bracket may be more than that.
         """
         token = self._token_at(0)
         before = self._token_at(-1)
@@ -268,14 +270,13 @@ class _StatementCheck:
         is_key = before.is_symbol("{", ",") and after.is_symbol(":")
         if is_key and self._frame.kind == _FrameKind.MAP:
             return True
+        # After a property named `as`, the place is another one.
+        if before.keyword == "AS" and self._frame.place == _Place.OPERAND:
+            return True
         if before.is_symbol("|"):
             # A type, as in [:LIKES|KNOWS]. But Ladybug also has [* (n, r | WHERE ...)].
             return token.keyword != "WHERE"
         return before.is_symbol(".", ":", "::", "&", "!")
-
-    def _is_with_of_text(self) -> bool:
-        """Return whether the current token is the WITH of STARTS WITH or ENDS WITH."""
-        return self._token_at(-1).keyword in {"STARTS", "ENDS"}
 
     def _check_operand_word(self, keyword: str) -> None:
         """Check a word where an operand is expected: a name, or a word before an operand.
@@ -285,19 +286,15 @@ class _StatementCheck:
         """
         frame = self._frame
         before = self._token_at(-1)
-        is_by_of_order = keyword == "BY" and before.keyword == "ORDER"
+        is_second_word = (before.keyword, keyword) in _PAIRS_OF_WORDS
         is_path_selector = (
             keyword in _PATH_SELECTORS
             and frame.clause == "MATCH"
             and before.keyword in {"MATCH", *_PATH_SELECTORS}
         )
-        is_before_operand = (
-            keyword in _PREFIX_WORDS
-            or is_by_of_order
-            or is_path_selector
-            or self._is_with_of_text()
-        )
+        is_before_operand = keyword in _PREFIX_WORDS or is_second_word or is_path_selector
         if not is_before_operand:
+            # It is a name.
             frame.place = _Place.OPERATOR
 
     def _check_operator_word(self, token: CypherToken) -> None:
@@ -318,7 +315,7 @@ class _StatementCheck:
         keyword = token.keyword
         if keyword in OTHER_CLAUSES:
             _refuse(f"{keyword} is not run")
-        if keyword == "IN":
+        if keyword == "IN" and self._token_at(-1).is_symbol("}"):
             _refuse("CALL with IN TRANSACTIONS is not run")
         if keyword in READING_CLAUSES:
             _reject(f"{keyword} cannot stand in brackets")

@@ -28,6 +28,10 @@ TypedValue = TypedDict("TypedValue", {"$type": str, "_value": Any})
 """A value as typed results have it."""
 
 
+PLAIN_TYPES = frozenset({type(None), bool, int, float, str, bytes, list, dict})
+"""Types of Python that drivers return as they are."""
+
+
 class CypherResultWriter:
     """Collects the rows that a query returns, up to a limit, and writes them as JSON text."""
 
@@ -87,6 +91,10 @@ def typed_by_driver(value: object) -> TypedValue:
     Raises:
         TypeError: typed results have no such type.
     """
+    # Most values are of these types, and of no subclass.
+    if type(value) in PLAIN_TYPES:
+        return _typed_plain(value, typed_by_driver)
+
     import neo4j.graph
     import neo4j.spatial
     import neo4j.vector
@@ -109,8 +117,11 @@ def typed_by_driver(value: object) -> TypedValue:
             return _typed("Point", _point_text(value.srid, [*value]))
         case neo4j.vector.Vector():
             return typed_by_driver(value.to_native())
-    # Points and durations of the driver are tuples, too.
-    return _temporal_by_driver(value) or _typed_plain(value, typed_by_driver)
+    # These come before lists, since durations of the driver are tuples, too.
+    temporal = _temporal_by_driver(value)
+    if temporal is not None:
+        return temporal
+    return _typed_plain(value, typed_by_driver)
 
 
 def _temporal_by_driver(value: object) -> TypedValue | None:

@@ -8,8 +8,6 @@ import asyncio
 import re
 from base64 import b64encode
 from codecs import BOM_UTF8
-from contextlib import aclosing
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -17,7 +15,14 @@ import orjson
 from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
 from graphrag_eval_async.config import as_written, secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
-from graphrag_eval_async.execution.outcomes import Answer, Kind, QueryFailed, now
+from graphrag_eval_async.execution.attempts import (
+    MAX_WAIT_SECONDS,
+    PAUSES,
+    PROBE_SECONDS,
+    TIMEOUT_WORDS,
+)
+from graphrag_eval_async.execution.http_connections import Connections
+from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import MAX_SCRUBBED, Scrubber
 from graphrag_eval_async.steps.budget import Budget
@@ -25,43 +30,32 @@ from graphrag_eval_async.steps.formats.json_text import decode_json
 from graphrag_eval_async.steps.formats.xml_results import read_xml
 from graphrag_eval_async.steps.graphs.reading import read_graph
 from graphrag_eval_async.steps.tokens import GRAPH_FORMS, form_of
-from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import httpx
+    from collections.abc import Iterable
 
     from graphrag_eval_async.config import ExecuteConfig
     from graphrag_eval_async.execution.outcomes import Query
 
 ACCEPT_GRAPH = "application/n-triples, text/turtle;q=0.9, application/rdf+xml;q=0.5"
 
-PAUSES = (0.2, 1.0)
-"""Minimum seconds before the second and the third attempt, if a server is overloaded or does not
-answer.
-"""
-
-MAX_WAIT_SECONDS = 60.0
-"""Maximum seconds between two attempts; a server that asks for more is not asked again."""
-
 PROBE = "ASK {}"
-"""A query that takes no time."""
+"""A query that takes no time, to ask whether the endpoint answers."""
 
-PROBE_SECONDS = 5.0
-"""How long the probe may take."""
-
-SUSPECT = frozenset({408, 502, 503, 504})
+OVERLOADED_OR_SLOW = frozenset({408, 502, 503, 504})
 """Status codes of an overloaded endpoint, and of one that gives up on the query.
 
 429 is of the first, unless the reply says that the query timed out.
 """
 
-TIMEOUT_WORDS = ("timed out", "timeout", "time limit", "time out")
-"""What servers say, in lower case, if a query took too long."""
-
 OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
 """What servers say, in lower case, if they have too much to do, also with the status code 500."""
+
+FAULTS_OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
+"""Status codes that mean that the query cannot be run."""
+
+MAX_EXPLANATION = 2000
+"""Maximum number of characters that are quoted of a reply with an error."""
 
 CONTEXT_CHARACTERS = 8
 """Characters before or after a word that tell whether it is part of a repeated query."""
@@ -74,127 +68,29 @@ _TEXT_EDGE = "\n"
 TAIL_CHARACTERS = 300
 """Characters at the end of a reply that was cut off, which are quoted: they say why."""
 
-OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
-"""Status codes that mean that the query cannot be run."""
-
-MAX_REDIRECTS = 3
-MAX_CONNECT_SECONDS = 10.0
-LARGE = 1 << 17  # Size in bytes above which results are read in a thread.
-
-
-class Connections:
-    """Connections to one server, which is not trusted: its replies are limited, and come from no
-    other.
-    """
-
-    def __init__(self, config: ExecuteConfig) -> None:
-        """Takes some 30 ms, more for the first. Of `config`, the address does not count."""
-        import httpx
-
-        user = None if config.username is None else (str(config.username), str(config.password))
-        # Else the query would be to blame.
-        connect = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)
-        self.calls = 0  # For the caller to count.
-        self._max_bytes = config.max_bytes
-        self._client = httpx.AsyncClient(
-            auth=user,
-            headers={
-                "User-Agent": f"graphrag-eval-async/{version()}",
-                **{name: str(value) for name, value in config.headers.items()},
-                "Accept-Encoding": "identity",  # A few compressed bytes may be gigabytes.
-            },
-            cookies=CookieJar(
-                DefaultCookiePolicy(allowed_domains=[])
-            ),  # No answer depends on another.
-            timeout=httpx.Timeout(None, connect=connect),  # The rest is in `request`.
-            limits=httpx.Limits(max_connections=config.max_in_flight),
-            follow_redirects=False,
-        )
-        # httpx logs addresses, which may hold secrets.
-        self._unlogged = type(
-            "URL", (httpx.URL,), {"__str__": lambda url: f"{url.scheme}://{url.host}"}
-        )
-
-    async def request(
-        self,
-        method: str,
-        url: str,
-        seconds: float,
-        params: Mapping[str, Any] | None = None,
-        **content: Any,
-    ) -> tuple[int, httpx.Headers, bytes]:
-        """Make one attempt; raises `QueryFailed` if no reply comes, or not in time, or a long
-        one.
-        """
-        import httpx
-
-        try:
-            address = httpx.URL(str(url)).copy_merge_params(params or {})
-            async with asyncio.timeout(seconds):
-                for _ in range(MAX_REDIRECTS + 1):
-                    request = self._client.build_request(method, address, **content)
-                    request.url = self._unlogged(address)
-                    async with aclosing(await self._client.send(request, stream=True)) as response:
-                        if not response.has_redirect_location:
-                            return (
-                                response.status_code,
-                                response.headers,
-                                await self._read(response),
-                            )
-                        new = address.join(response.headers["location"])
-                    places = {
-                        (address.scheme, address.host, address.port),
-                        ("https", address.host, None),
-                    }
-                    # The request may hold secrets.
-                    if (
-                        new.scheme,
-                        new.host,
-                        new.port,
-                    ) not in places:
-                        raise QueryFailed(
-                            "unavailable", "it redirects to another host, which is not followed"
-                        )
-                    if response.status_code == 303 or (
-                        response.status_code < 303 and "json" in content
-                    ):
-                        method, content = "GET", {"headers": content.get("headers")}
-                    address = new
-            raise QueryFailed("unavailable", "it redirects again and again")
-        except TimeoutError:
-            raise QueryFailed("failed", f"it took more than {seconds:g} s", is_slow=True) from None
-        except httpx.InvalidURL:
-            raise QueryFailed("unavailable", "the address is invalid") from None
-        except httpx.HTTPError as error:
-            reason = f": {error}".partition(",")[0] if isinstance(error, httpx.ConnectError) else ""
-            message = f"it cannot be reached: {type(error).__name__}{reason}"  # Without addresses.
-            raise QueryFailed("unavailable", message, wait=0) from None
-
-    async def _read(self, response: httpx.Response) -> bytes:
-        """Return the body of a response.
-
-        Raises:
-            QueryFailed: it is compressed, or longer than `max_bytes`.
-        """
-        if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
-            raise QueryFailed("unavailable", "it compresses results although it was asked not to")
-        body = bytearray()
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > self._max_bytes:
-                raise QueryFailed("failed", f"it returns more than {self._max_bytes:,} bytes")
-        return bytes(body)
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
+LARGE = 1 << 17
+"""Size in bytes above which results are read in a thread."""
 
 
 class _Body(NamedTuple):
-    """The body of a successful reply."""
+    """A successful reply.
+
+    Attributes:
+        data: the results.
+        media_type: their media type; "" if the endpoint does not say it.
+        max_rows: the number of rows that the endpoint says it returns at most.
+    """
 
     data: bytes
-    media_type: str  # In lower case, without parameters; empty if the endpoint gives none.
-    max_rows: str | None  # How many rows the endpoint returns at most; None if it does not say so.
+    media_type: str
+    max_rows: str | None
+
+
+class _Results(NamedTuple):
+    """Results as text, and the number of their rows or triples."""
+
+    text: str
+    size: int
 
 
 def prologue_of(prefixes: Iterable[tuple[str, str]]) -> str:
@@ -206,63 +102,83 @@ class Endpoint:
     """Runs queries on an endpoint."""
 
     def __init__(self, config: ExecuteConfig) -> None:
+        """Prepare to run queries, without connecting."""
         assert config.endpoint is not None  # noqa: S101
         self._config = config
         self._url = config.endpoint
         hidden = secrets(config)
         if config.username is not None:
-            hidden.add(b64encode(f"{config.username}:{config.password}".encode()).decode())
+            credentials = f"{config.username}:{config.password}"
+            hidden.add(b64encode(credentials.encode()).decode())
         self._scrub = Scrubber(hidden)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._connections: Connections | None = None
         self._prologue = prologue_of(config.prefixes.items())
 
     async def open(self) -> None:
-        """Check that the endpoint answers."""
+        """Check that the endpoint answers, if only that it does not know ASK.
+
+        Raises:
+            ExecutionUnavailable: it does not.
+        """
         if self._connections is None:
             self._connections = await asyncio.to_thread(Connections, self._config)
         try:
-            await self._within(PROBE, SPARQL_RESULTS)
-        except QueryFailed as error:
-            if error.kind != "invalid":  # It may know no ASK.
-                where = f"execute.endpoint: {as_written(self._url)}"
-                raise ExecutionUnavailable(f"{where}: {error.message}") from None
+            await self._fetch(PROBE, SPARQL_RESULTS, of_agent=False)
+        except QueryFailed as failed:
+            if failed.kind == "invalid":
+                return
+            place = f"execute.endpoint: {as_written(self._url)}"
+            raise ExecutionUnavailable(f"{place}: {failed.message}") from None
 
     async def run(self, query: Query, *, of_agent: bool = False) -> Answer:
-        """Run a query, and return what it returns.
+        """Run a query.
 
         Args:
-            query: a query that only reads.
-            of_agent: whether an agent wrote it. Then it may be to blame for what looks like a
-                failure of the endpoint.
+            query: the query.
+            of_agent: whether it may be to blame for what looks like a failure of the endpoint.
 
         Raises:
-            QueryFailed: it has no answer, or only a part of it came.
+            QueryFailed: it has no answer.
         """
-        started_at = now()
+        start_time = now()
         is_graph = form_of(query.text) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
         prologue = self._prologue + prologue_of(query.prefixes)
-        body = await self._within(prologue + query.text, accept, of_agent=of_agent)
+        body = await self._fetch(prologue + query.text, accept, of_agent=of_agent)
+        results = await self._read(body, is_graph=is_graph)
 
-        read = _read_graph_in if is_graph else _read_table_in
+        noun = "triples" if is_graph else "rows"
+        if results.size > self._config.max_rows:
+            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {noun}")
+        if results.size > 0 and str(results.size) == body.max_rows:
+            message = (
+                f"{results.size:,} {noun}, as many rows as X-SPARQL-MaxRows allows; "
+                "there may be more"
+            )
+            raise QueryFailed("truncated", message)
+        media_type = body.media_type if is_graph else SPARQL_RESULTS
+        return Answer(results.text, media_type, start_time)
+
+    async def _read(self, body: _Body, *, is_graph: bool) -> _Results:
+        """Return the results in a reply, which are read in a thread if they are large.
+
+        Raises:
+            QueryFailed: they are not complete, or no results.
+        """
+        read = _read_graph if is_graph else _read_table
         try:
             if len(body.data) > LARGE:
-                content = await asyncio.to_thread(read, body)
-            else:
-                content = read(body)
+                return await asyncio.to_thread(read, body)
+            return read(body)
         except _CutOff as cut_off:
             message = f"the results end in the middle of a reply: {self._tail_of(cut_off.text)}"
             raise QueryFailed("truncated", message) from None
         except (MalformedStep, UnicodeDecodeError, KeyError, TypeError):
             returned = body.media_type or "no media type"
-            wanted = "graph" if is_graph else "SPARQL results"
-            message = f"the endpoint returned {returned}, from which no {wanted} can be read"
+            expected = "graph" if is_graph else "SPARQL results"
+            message = f"the endpoint returned {returned}, from which no {expected} can be read"
             raise QueryFailed("unavailable", message) from None
-
-        self._check_count(content.size, body.max_rows, unit="triples" if is_graph else "rows")
-        media_type = body.media_type if is_graph else SPARQL_RESULTS
-        return Answer(content.text, media_type, started_at)
 
     def _tail_of(self, text: str) -> str:
         """Return the end of a reply that was cut off, on one line and without secrets.
@@ -273,123 +189,116 @@ class Endpoint:
         shown = self._scrub.hide(text[-MAX_SCRUBBED:])
         return " ".join(shown[-TAIL_CHARACTERS:].split())
 
-    def _check_count(self, count: int, max_rows: str | None, *, unit: str) -> None:
-        """Check that a query returned no more than is allowed, and that nothing is missing.
-
-        Args:
-            count: how many rows or triples it returned.
-            max_rows: how many rows the endpoint returns at most; None if it does not say so.
-            unit: what is counted.
-
-        Raises:
-            QueryFailed: it returned too much, or as much as the endpoint returns at most.
-        """
-        if count > self._config.max_rows:
-            raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {unit}")
-        if count > 0 and str(count) == max_rows:
-            message = (
-                f"{count:,} {unit}, as many rows as X-SPARQL-MaxRows allows; there may be more"
-            )
-            raise QueryFailed("truncated", message)
-
-    async def _within(self, query: str, accept: str, *, of_agent: bool = False) -> _Body:
-        """Return the results; tries again while the endpoint is overloaded.
+    async def _fetch(self, query: str, accept: str, *, of_agent: bool) -> _Body:
+        """Return the reply to a query; try again while the endpoint is overloaded.
 
         A query of an agent is to blame if each attempt fails as it does when a query takes too long
         for the endpoint, and the endpoint answers a probe before and after each but the first.
+
+        Args:
+            query: the query, with the prefixes of the configuration.
+            accept: the media types of results.
+            of_agent: whether the query is of an agent.
+
+        Raises:
+            QueryFailed: it has no reply.
         """
-        wait = 0.0
+        may_blame_query = of_agent
         async with self._slots:
-            for pause in (None, *PAUSES):
-                if pause is not None:
-                    await asyncio.sleep(max(pause, wait))
-                    of_agent = of_agent and await self._answers()
+            failed = QueryFailed("unavailable", "it was not tried")
+            for number, pause in enumerate((0.0, *PAUSES)):
+                is_first = number == 0
+                if not is_first:
+                    await asyncio.sleep(max(pause, failed.wait or 0))
+                    may_blame_query = may_blame_query and await self._answers()
                 try:
-                    return await self._timed(query, accept, self._config.timeout_sec)
+                    return await self._attempt(query, accept, self._config.timeout_sec)
                 except QueryFailed as error:
                     failed = error.with_traceback(None)
                 if failed.wait is None:
-                    break
-                wait = failed.wait
-                of_agent = (
-                    of_agent and failed.is_suspect and (pause is None or await self._answers())
-                )
-            else:
-                if of_agent:
-                    what = f"{len(PAUSES) + 1} attempts failed while the endpoint answered {PROBE}"
-                    failed = QueryFailed("failed", f"{what}: {failed.message}", is_slow=True)
+                    # Another attempt cannot succeed.
+                    raise failed
+                may_blame_query = may_blame_query and failed.is_suspect
+                if not is_first:
+                    may_blame_query = may_blame_query and await self._answers()
+        if may_blame_query:
+            attempts = f"{len(PAUSES) + 1} attempts failed while the endpoint answered {PROBE}"
+            raise QueryFailed("failed", f"{attempts}: {failed.message}", is_slow=True)
         raise failed
 
     async def _answers(self) -> bool:
-        """Whether the endpoint answers a probe, if only that it does not know ASK."""
+        """Return whether the endpoint answers a probe, if only that it does not know ASK."""
+        seconds = min(PROBE_SECONDS, self._config.timeout_sec)
         try:
-            await self._timed(PROBE, SPARQL_RESULTS, min(PROBE_SECONDS, self._config.timeout_sec))
-        except QueryFailed as error:
-            return error.kind == "invalid"
+            await self._attempt(PROBE, SPARQL_RESULTS, seconds)
+        except QueryFailed as failed:
+            return failed.kind == "invalid"
         return True
 
-    async def _timed(self, query: str, accept: str, seconds: float) -> _Body:
-        """Send a query once, and return the body of a successful reply.
-
-        Args:
-            query: the query, with the prefixes that it needs.
-            accept: the media types in which its results may come.
-            seconds: how long the reply may take.
+    async def _attempt(self, query: str, accept: str, seconds: float) -> _Body:
+        """Send a query once, and return the reply.
 
         Raises:
-            QueryFailed: no reply came in time, or it is not successful, or only a part of one.
+            QueryFailed: none comes in `seconds`, or the reply has no results or only a part of
+                them.
         """
         assert self._connections is not None  # noqa: S101
-        content = {"data": {"query": query}, "headers": {"Accept": accept}}
-        status, headers, body = await self._connections.request(
-            "POST", self._url, seconds, **content
+        reply = await self._connections.request(
+            "POST", self._url, seconds, data={"query": query}, headers={"Accept": accept}
         )
-        # Virtuoso sends X-SQL-State with what it found before its time was up.
-        if status == 206 or (status < 300 and "x-sql-state" in headers):
+        is_success = reply.status < 300
+        # Virtuoso says by this header that it gave up.
+        has_given_up = is_success and "x-sql-state" in reply.headers
+        if reply.status == 206 or has_given_up:
             raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
-        if status >= 300:
-            raise self._failure(status, retry_after(headers) or 0, body, query)
-        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
+        if not is_success:
+            wait_seconds = retry_after(reply.headers) or 0
+            raise self._failure(reply.status, wait_seconds, reply.body, query)
+        media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return _Body(
+            data=reply.body.removeprefix(BOM_UTF8),
+            media_type=media_type,
+            max_rows=reply.headers.get("x-sparql-maxrows"),
+        )
 
-    def _failure(self, status: int, wait: float, body: bytes, query: str) -> QueryFailed:
-        """Return the failure that a reply with an error stands for.
+    def _failure(self, status: int, wait_seconds: float, body: bytes, query: str) -> QueryFailed:
+        """Return the failure that a status code stands for.
 
         Args:
-            status: the status code, from 300 on.
-            wait: the seconds after which the server asks to be asked again; 0 if it does not.
-            body: the body. Servers explain in it, as plain text, what is wrong with a query.
-            query: the query that was sent, which the body may repeat.
+            status: the status code, from 300.
+            wait_seconds: how long the endpoint asks to wait.
+            body: the reply. Servers explain invalid queries in plain text.
+            query: the query that was sent, which the reply may repeat.
         """
-        text = self._scrub(body[:MAX_SCRUBBED].decode(errors="replace"), limit=2000)
-        explanation = ""
-        if text and not text.startswith("<"):  # Not a page of HTML.
-            explanation = f": {text}"
-        answer = f"it answers HTTP {status}"
+        beginning = body[:MAX_SCRUBBED].decode(errors="replace")
+        text = self._scrub(beginning, limit=MAX_EXPLANATION)
+        # A page in HTML explains nothing.
+        explanation = f": {text}" if text and not text.startswith("<") else ""
+        says_overload = _says(OVERLOAD_WORDS, text, query=query)
+        says_timeout = _says(TIMEOUT_WORDS, text, query=query)
+        message = f"it answers HTTP {status}{explanation}"
 
-        is_overloaded = status == 429 or status in SUSPECT
-        if status == 500:
-            is_overloaded = _says(OVERLOAD_WORDS, text, query=query) and wait <= MAX_WAIT_SECONDS
-        if status in OF_THE_QUERY and not is_overloaded:
-            kind: Kind = "invalid" if status == 400 else "failed"
-            return QueryFailed(kind, f"HTTP {status}{explanation}")
-        if not is_overloaded:
-            is_login = status in (401, 403)
-            advice = "; check headers, username and password" if is_login else ""
-            return QueryFailed("unavailable", f"{answer}{advice}")
-        if wait > MAX_WAIT_SECONDS:
-            message = f"{answer} and asks to wait for {wait:.0f} s{explanation}"
-            return QueryFailed("unavailable", message)
-
-        is_timeout = status == 429 and _says(TIMEOUT_WORDS, text, query=query)
-        is_suspect = status in SUSPECT or is_timeout
-        return QueryFailed(
-            "unavailable", f"{answer}{explanation}", wait=wait, is_suspect=is_suspect
-        )
+        if status == 500 and says_overload and wait_seconds <= MAX_WAIT_SECONDS:
+            return QueryFailed("unavailable", message, wait=wait_seconds)
+        if status == 400:
+            return QueryFailed("invalid", f"HTTP {status}{explanation}")
+        if status in FAULTS_OF_THE_QUERY:
+            return QueryFailed("failed", f"HTTP {status}{explanation}")
+        if status in {401, 403}:
+            advice = "; check headers, username and password"
+            return QueryFailed("unavailable", f"it answers HTTP {status}{advice}")
+        if status not in OVERLOADED_OR_SLOW and status != 429:
+            return QueryFailed("unavailable", f"it answers HTTP {status}")
+        if wait_seconds > MAX_WAIT_SECONDS:
+            demand = f" and asks to wait for {wait_seconds:.0f} s"
+            return QueryFailed("unavailable", f"it answers HTTP {status}{demand}{explanation}")
+        is_suspect = status in OVERLOADED_OR_SLOW or says_timeout
+        return QueryFailed("unavailable", message, wait=wait_seconds, is_suspect=is_suspect)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        connections, self._connections = self._connections, None
+        connections = self._connections
+        self._connections = None
         if connections is not None:
             await connections.aclose()
 
@@ -419,20 +328,17 @@ def _words_alone(text: str) -> str:
     return _between_words.sub(" ", text.lower())
 
 
-class _Content(NamedTuple):
-    """What was read from the body of a reply."""
+def _read_graph(body: _Body) -> _Results:
+    """Return a graph as text, and the number of its triples.
 
-    text: str
-    size: int  # How many triples or rows there are; 0 for the answer to ASK.
-
-
-def _read_graph_in(body: _Body) -> _Content:
-    """Return a graph as the text that it is; raise `MalformedStep` if it is none."""
+    Raises:
+        MalformedStep: it is no graph.
+    """
     if body.media_type not in GRAPHS:
         raise MalformedStep("no media type of a graph")
     text = body.data.decode()
     graph = read_graph(text, body.media_type, Budget(), lenient=False)
-    return _Content(text, len(graph.statements))
+    return _Results(text, len(graph.statements))
 
 
 class _CutOff(Exception):  # noqa: N818
@@ -447,8 +353,8 @@ class _CutOff(Exception):  # noqa: N818
         super().__init__("results that end in the middle")
 
 
-def _read_table_in(body: _Body) -> _Content:
-    """Return SPARQL results as text of JSON.
+def _read_table(body: _Body) -> _Results:
+    """Return SPARQL results as text of JSON, and the number of their rows; 0 of the answer to ASK.
 
     XML is read, too, since some servers return it whatever was asked for.
 
@@ -457,24 +363,23 @@ def _read_table_in(body: _Body) -> _Content:
         MalformedStep, KeyError, TypeError: they are no results.
     """
     text = body.data.decode()
-    read_whole = _read_whole_xml if text.lstrip().startswith("<") else _read_whole_json
-    document = read_whole(text)
-    json_text = orjson.dumps(document).decode()
+    is_xml = text.lstrip().startswith("<")
+    document = _read_whole_xml(text) if is_xml else _read_whole_json(text)
     if "results" not in document:
         if type(document["boolean"]) is not bool:
             raise MalformedStep("no boolean")
-        return _Content(json_text, 0)
+        return _Results(orjson.dumps(document).decode(), 0)
     bindings = document["results"]["bindings"]
     if not isinstance(bindings, list):
         raise MalformedStep("no bindings")
-    return _Content(json_text, len(bindings))
+    return _Results(orjson.dumps(document).decode(), len(bindings))
 
 
 def _read_whole_xml(text: str) -> dict[str, Any]:
-    """Return SPARQL results in XML as an object of JSON.
+    """Return SPARQL results in XML as a document in JSON.
 
     Raises:
-        _CutOff: their last tag is missing.
+        _CutOff: the results are not complete.
         MalformedStep: they are no results.
     """
     try:
@@ -486,10 +391,10 @@ def _read_whole_xml(text: str) -> dict[str, Any]:
 
 
 def _read_whole_json(text: str) -> dict[str, Any]:
-    """Return the object in a text.
+    """Return the JSON object in a text.
 
     Raises:
-        _CutOff: it begins as SPARQL results do, but is broken, or other text follows.
+        _CutOff: it is not complete, or something follows.
         MalformedStep: it is no object.
     """
     stripped = text.strip()
@@ -498,7 +403,8 @@ def _read_whole_json(text: str) -> dict[str, Any]:
     try:
         decoded = decode_json(stripped)
     except MalformedStep:
-        if '"head"' in stripped or '"bindings"' in stripped:
+        looks_like_results = '"head"' in stripped or '"bindings"' in stripped
+        if looks_like_results:
             raise _CutOff(stripped) from None
         raise
     if decoded.rest:

@@ -286,8 +286,17 @@ def queries_to_check(
     return dict(sorted(texts.items())[-MAX_QUERIES:])
 
 
-def check_query(query: str, *, allow_from: bool, allow_service: bool) -> None:
-    """Check that a query of an agent only reads, and that it makes no server fetch anything."""
+def check_sparql(query: str, *, allow_from: bool, allow_service: bool) -> None:
+    """Check that a SPARQL query of an agent only reads, and makes no server fetch anything.
+
+    Args:
+        query: the query.
+        allow_from: whether it may name graphs with FROM, which servers may fetch.
+        allow_service: whether it may send parts of it to other servers with SERVICE.
+
+    Raises:
+        QueryFailed: it does more, or is no query.
+    """
     if len(query) > MAX_QUERY_CHARACTERS:
         raise QueryFailed("refused", f"it has more than {MAX_QUERY_CHARACTERS:,} characters")
     form = form_of(query)

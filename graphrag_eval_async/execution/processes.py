@@ -92,8 +92,8 @@ class Processes:
         """
         await self._call(None)
 
-    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002  (as `Endpoint`)
-        """Run a query.
+    async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002
+        """Run a query. It is always to blame if it fails, so `of_agent` makes no difference.
 
         Raises:
             QueryFailed: it has no answer.

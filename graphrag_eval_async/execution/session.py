@@ -17,7 +17,7 @@ from graphrag_eval_async.execution.outcomes import (
     Executed,
     QueryFailed,
     actual_queries,
-    check_query,
+    check_sparql,
     error_of,
     expects_query,
     queries_to_check,
@@ -115,7 +115,8 @@ class Executing:
         if not config.reference_prefixes:
             settings.append("own prefixes only")
         if config.database is not None:
-            settings += ["database", as_written(config.database), config.database_name]
+            database_name = as_written(config.database_name or "")
+            settings += ["database", as_written(config.database), database_name]
         return settings
 
     def session(self) -> ExecutionSession:
@@ -209,7 +210,7 @@ class ExecutionSession:
             await asyncio.shield(self._opening)
 
         # Run them. Queries of steps that failed for the agent are not run again.
-        expected, error = await self._fetch(references)
+        expected, error = await self._run_references(references)
         outcomes: dict[int, Answer | QueryFailed] = {}
         if config is not None and config.actual and error is None:
             succeeded = {
@@ -217,10 +218,10 @@ class ExecutionSession:
                 for index, query in queries.items()
                 if steps[index].get("status") != "error"
             }
-            outcomes = await self._outcomes(succeeded)
+            outcomes = await self._run_actual(succeeded)
 
         # Tell failures that are the agent's fault from others.
-        invalid, facts = await self._check(to_check, outcomes)
+        invalid, facts = await self._parse(to_check, outcomes)
         for index, outcome in outcomes.items():
             if isinstance(outcome, Answer):
                 continue
@@ -288,10 +289,10 @@ class ExecutionSession:
             if engine is not None:
                 await engine.open()
 
-    async def _fetch(
+    async def _run_references(
         self, queries: Mapping[Place, Query]
     ) -> tuple[dict[Place, Answer], str | None]:
-        """Return what the reference queries of a question return.
+        """Run the reference queries of a question that have not run yet.
 
         Returns:
             the answers, by place of the step, and None; or, if a query has no answer, nothing and
@@ -299,40 +300,40 @@ class ExecutionSession:
         """
         expected: dict[Place, Answer] = {}
         for place, query in queries.items():
-            outcome = await self._outcome(query, of_agent=False)
+            outcome = await self._outcome_of(query, of_agent=False)
             if isinstance(outcome, QueryFailed):
                 return {}, error_of(str(place), outcome)
             expected[place] = outcome
         return expected, None
 
-    async def _outcomes(self, queries: Mapping[int, Query]) -> dict[int, Answer | QueryFailed]:
-        """Return the outcomes of the agent's queries, by index of the step.
+    async def _run_actual(self, queries: Mapping[int, Query]) -> dict[int, Answer | QueryFailed]:
+        """Run the agent's queries in a response, and return their outcomes, by index of the step.
 
         Equal queries run once. After `MAX_SLOW` that took all their time, no more are run.
         """
         slots = asyncio.Semaphore(MAX_SLOW)
         slow_queries: list[Query] = []
 
-        async def outcome_of(query: Query) -> Answer | QueryFailed:
+        async def run_unless_too_slow(query: Query) -> Answer | QueryFailed:
             async with slots:
                 if len(slow_queries) >= MAX_SLOW:
                     message = (
                         f"not run, as {len(slow_queries)} queries of the response took too long"
                     )
                     return QueryFailed("failed", message)
-                outcome = await self._outcome(query, of_agent=True)
+                outcome = await self._outcome_of(query, of_agent=True)
                 if isinstance(outcome, QueryFailed) and outcome.is_slow:
                     slow_queries.append(query)
                 return outcome
 
         async with asyncio.TaskGroup() as tasks:
             running = {
-                query: tasks.create_task(outcome_of(query))
+                query: tasks.create_task(run_unless_too_slow(query))
                 for query in dict.fromkeys(queries.values())
             }
         return {index: running[query].result() for index, query in queries.items()}
 
-    async def _outcome(self, query: Query, *, of_agent: bool) -> Answer | QueryFailed:
+    async def _outcome_of(self, query: Query, *, of_agent: bool) -> Answer | QueryFailed:
         """Return the answer to a query, or why it has none.
 
         A query that is running is not run again, and a known outcome is returned at once.
@@ -380,7 +381,7 @@ class ExecutionSession:
         elif of_agent:
             allow_from = config.allow_from or config.graph is not None
             await asyncio.to_thread(
-                check_query,
+                check_sparql,
                 query.text,
                 allow_from=allow_from,
                 allow_service=config.allow_service,
@@ -394,7 +395,7 @@ class ExecutionSession:
             oldest = next(iter(self._cache))
             self._cached_bytes -= _size(oldest, self._cache.pop(oldest))
 
-    async def _check(
+    async def _parse(
         self, queries: Mapping[int, str], outcomes: Mapping[int, Answer | QueryFailed]
     ) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
         """Parse the agent's SPARQL queries that have no answer.

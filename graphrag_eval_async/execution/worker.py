@@ -106,7 +106,10 @@ def serve(load: Callable[[Setup], Callable[[Request], Reply]]) -> None:
     _limit_resources(setup.max_memory_bytes)
     _send(sink, Reply())
 
-    while (request := _receive(source, Request)) is not None:
+    while True:
+        request = _receive(source, Request)
+        if request is None:
+            return
         _set_alarm(setup.seconds + GRACE_SECONDS)
         reply = answer(request)
         _set_alarm(0)

@@ -21,7 +21,9 @@ from graphrag_eval_async.config import ExecuteConfig, secrets
 from graphrag_eval_async.config.load import wrong_with_url
 from graphrag_eval_async.config.reading import Reader, join
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
-from graphrag_eval_async.execution.endpoint import LARGE, MAX_WAIT_SECONDS, PAUSES, Connections
+from graphrag_eval_async.execution.attempts import MAX_WAIT_SECONDS, PAUSES
+from graphrag_eval_async.execution.endpoint import LARGE
+from graphrag_eval_async.execution.http_connections import Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import Scrubber

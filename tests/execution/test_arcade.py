@@ -51,7 +51,7 @@ def config(server: ArcadeServer, **keys: Any) -> dict[str, Any]:
 
 
 async def test_expected_and_actual_outputs_are_fetched(server: ArcadeServer) -> None:
-    right = "MATCH (x:Film) RETURN x.title AS title ORDER BY title"
+    right = "MATCH (x:Film) RETURN x.title AS title ORDER BY title;"
     wrong = "MATCH (x:Film) WHERE x.title = 'Playtime' RETURN x.title AS title"
     results = await results_of([queried(right), queried(wrong)], config(server), asks())
     assert [result["steps_score"] for result in results] == [1, 0]

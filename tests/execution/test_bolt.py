@@ -56,6 +56,15 @@ async def test_queries_are_sent_for_reading_with_parameters_and_a_timeout() -> N
 
 
 @without_waiting
+async def test_in_a_cluster_queries_go_to_servers_for_reading() -> None:
+    async with BoltServer(script({})) as server:
+        settings = {"execute": {"database": server.address.replace("bolt://", "neo4j://")}}
+        [result] = await results_of([queried(RIGHT)], settings, asks())
+    assert result["steps_score"] == 1
+    assert server.texts() == [TITLES, RIGHT]
+
+
+@without_waiting
 async def test_values_keep_their_types() -> None:
     ada = Structure(0x4E, [1, ["Person"], {"name": "Ada"}, "4:x:1"])
     bob = Structure(0x4E, [2, ["Person", "Author"], {}, "4:x:2"])
@@ -93,6 +102,7 @@ FAILURES = {
     "type": ("Neo.ClientError.Statement.TypeError", 1, "failed", "no such luck"),
     "execution": ("Neo.DatabaseError.Statement.ExecutionFailed", 1, "failed", "no such luck"),
     "forbidden": ("Neo.ClientError.Security.Forbidden", 1, "refused", "the database refuses it"),
+    "read access": ("Neo.ClientError.Statement.AccessMode", 1, "refused", "the database refuses"),
     "login": ("Neo.ClientError.Security.Unauthorized", 1, "unavailable", "check username and pass"),
     "database": ("Neo.ClientError.Database.DatabaseNotFound", 1, "unavailable", "database_name"),
     "timeout": ("Neo.ClientError.Transaction.TransactionTimedOut", 1, "failed", "it took too long"),
@@ -215,12 +225,24 @@ async def test_a_lost_connection_is_tried_again(count: int, score: int | None) -
         assert error_of(result).startswith("unavailable: actual_steps[0]: it cannot be reached: ")
 
 
-@without_waiting
-async def test_a_database_that_is_down_ends_the_run() -> None:
-    address = f"bolt://127.0.0.1:{free_port()}"
-    expected = r"execute\.database: bolt.*: it cannot be reached: Connection refused"
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        pytest.param(f"bolt://127.0.0.1:{free_port()}", "Connection refused", id="nobody listens"),
+        pytest.param("bolt://host.invalid", "the host is unknown", id="unknown host"),
+    ],
+)
+async def test_a_database_that_is_down_ends_the_run(address: str, reason: str) -> None:
+    expected = rf"execute\.database: {address}: it cannot be reached: {reason}"
     with pytest.raises(ExecutionUnavailable, match=expected):
         await results_of([queried(RIGHT)] * 3, {"execute": {"database": address}}, asks())
+
+
+async def test_a_server_without_tls_ends_the_run() -> None:
+    async with BoltServer() as server:
+        address = server.address.replace("bolt://", "bolt+ssc://")
+        with pytest.raises(ExecutionUnavailable, match=r"bolt\+ssc://.*: it cannot be reached: "):
+            await results_of([queried(RIGHT)], {"execute": {"database": address}}, asks())
 
 
 async def test_a_server_that_never_answers_ends_the_run() -> None:

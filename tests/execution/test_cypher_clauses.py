@@ -43,6 +43,8 @@ READING = {
     "nulls last": "MATCH (n) RETURN DISTINCT n.x AS x ORDER BY n.x ASC NULLS LAST",
     "numbers": "RETURN 0x1F, 0o17, 1.5e-3, .5, 1e5, -1, 2^3, 'caf\\u00e9'",
     "odd variables": "MATCH (start:Station), (load:Load {use: 1}) RETURN start.x, load.show",
+    "aliases": "MATCH (n) WITH n, n.x AS not, n.as AS case RETURN n.x AS set, 1 AS create",
+    "odd properties": "MATCH (n) WHERE n.x < n.ends WITH n WHERE n.y = n.as RETURN n.order AS o",
     "final semicolons": "RETURN 1 ;; ",
 }
 
@@ -82,6 +84,8 @@ NOT_SENT = {
     "after a quantifier": ("MATCH ((a)-->(b))+ CHECKPOINT", "refused: CHECKPOINT"),
     "after a number": ("MATCH (n) RETURN n LIMIT 10CHECKPOINT", "refused: CHECKPOINT"),
     "after the dot of a number": ("RETURN 1. CHECKPOINT", "refused: CHECKPOINT"),
+    "after an alias": ("RETURN 1 AS not CHECKPOINT", "refused: CHECKPOINT"),
+    "after a property": ("MATCH (n) RETURN n.as CHECKPOINT", "refused: CHECKPOINT"),
     "after DESC": ("MATCH (n) RETURN n ORDER BY n.x DESC CHECKPOINT", "refused: CHECKPOINT"),
     "after FINISH": ("MATCH (n) FINISH CHECKPOINT", "refused: CHECKPOINT"),
     "in CALL": ("MATCH (n) CALL { CREATE (m) } RETURN n", "refused: CREATE"),
@@ -91,6 +95,7 @@ NOT_SENT = {
     "too long": ("RETURN 1" + " " * 100_000, "refused: it has more than 100,000 characters"),
     "typing error": ("MATCH (n) RETRUN n", "invalid: 'RETRUN' is no clause or operator"),
     "SQL": ("SELECT name FROM films", "invalid: expected a Cypher query that begins with MATCH"),
+    "question": ("In which films?", "invalid: expected a Cypher query that begins with MATCH"),
     "words": ("Which films?", "invalid: expected a Cypher query that begins with MATCH"),
     "string without end": ("RETURN 'a", "invalid: a string, name or comment has no end"),
     "name without end": ("RETURN `a", "invalid: a string, name or comment has no end"),

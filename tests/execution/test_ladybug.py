@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,20 +45,32 @@ from tests.support.deadlines import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).parents[2]
+
 MEDIA_TYPE = "application/vnd.neo4j.query"
 
 
-def engines() -> list[str]:
-    """Return the ids of the processes that run queries, where the system tells."""
+def engines(parent: int | None = None) -> list[int]:
+    """Return the ids of the processes that run queries, where the system tells.
+
+    Args:
+        parent: the process that started them; None for this one.
+    """
     ids = []
     for folder in Path("/proc").glob("[0-9]*"):
         # It may have ended.
         with suppress(OSError):
-            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            parent_id = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             is_engine = b"execution.ladybug_engine" in (folder / "cmdline").read_bytes()
-            if parent == f"{os.getpid()}" and is_engine:
-                ids.append(folder.name)
+            if is_engine and parent_id == (parent or os.getpid()):
+                ids.append(int(folder.name))
     return ids
+
+
+def used_ticks(process: int) -> int:
+    """Return the time that a process has computed, in ticks of the system's clock."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11])
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +169,30 @@ async def test_what_has_no_result_scores_0_and_the_next_query_runs(
     assert [path.name for path in tmp_path.iterdir()] == ["films.lbug"]
 
 
+HOSTILE = {
+    "rows": "UNWIND range(1, 30000) AS x UNWIND range(1, 30000) AS y RETURN x, y",
+    "collect": "UNWIND range(1, 100000000) AS x RETURN collect(x)",
+    "text": "RETURN repeat('x', 1000000000)",
+    "order": "UNWIND range(1, 9999) AS x UNWIND range(1, 9999) AS y RETURN x ORDER BY x * y",
+    "nesting": f"RETURN {'(' * 5000}1{')' * 5000}",
+    "lists": f"RETURN {'[' * 3000}1{']' * 3000}",
+    "chain": f"RETURN {'+'.join('1' * 20000)}",
+    "endless": SLOW,
+}
+"""Queries that take all time, memory or stack there is."""
+
+
+@pytest.mark.soak
+async def test_hostile_queries_end_and_the_next_one_runs(tmp_path: Path) -> None:
+    """About 20 s."""
+    config = films(tmp_path, max_memory_bytes=300 << 20, max_rows=1000, timeout_sec=2)
+    queries = [query for bad in HOSTILE.values() for query in (bad, RIGHT)]
+    results = await results_of(map(queried, queries), config, asks())
+    for name, bad, good in zip(HOSTILE, results[::2], results[1::2], strict=True):
+        assert error_of(bad).startswith("failed: "), name
+        assert (bad["steps_score"], good["steps_score"]) == (0, 1), name
+
+
 async def test_slow_queries_of_one_response_end_it_soon(tmp_path: Path) -> None:
     steps = [
         queried(f"{SLOW} // {number}")["actual_steps"][0] | {"id": f"c{number}"}
@@ -204,6 +243,37 @@ async def test_cancelling_and_breaking_out_kill_the_queries(tmp_path: Path) -> N
     assert engines() == []
 
 
+async def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
+    async with Evaluator(asks(), config=films(tmp_path)) as evaluator:
+        assert (await evaluator.evaluate(queried(WRONG)))["steps_score"] == 0
+        [engine] = engines()
+        used_before = used_ticks(engine)
+        slow = asyncio.create_task(evaluator.evaluate(queried(SLOW)))
+        await until(lambda: used_ticks(engine) > used_before + 5)
+        os.kill(engine, signal.SIGKILL)
+        assert error_of(await slow).startswith("failed: the query engine died")
+        assert (await evaluator.evaluate(queried(RIGHT)))["steps_score"] == 1
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from tests.execution.cypher_support import SLOW, asks, films, queried
+from tests.execution.support import results_of
+
+config = films(Path(sys.argv[1]), timeout_sec=2)
+asyncio.run(results_of([queried(SLOW)], config, asks()))
+"""
+
+
+async def test_processes_end_after_the_program_was_killed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT) as program:
+        await until(lambda: engines(program.pid))
+        [engine] = engines(program.pid)
+        program.kill()
+    await until(lambda: not Path(f"/proc/{engine}").exists())
+
+
 async def test_what_slips_through_cannot_open_files(tmp_path: Path) -> None:
     """The process itself, without the checks before it."""
     setup = Setup(films(tmp_path)["execute"]["graph"], {}, 30, 99, 9999, 1 << 28)
@@ -229,7 +299,7 @@ async def test_what_slips_through_cannot_open_files(tmp_path: Path) -> None:
 
 
 async def test_several_processes_read_one_file(tmp_path: Path) -> None:
-    responses = [queried(f"{RIGHT} // {number}") for number in range(9)]
+    responses = [queried(f"{RIGHT}; // {number}") for number in range(9)]
     results = await results_of(responses, films(tmp_path, max_in_flight=3), asks())
     assert {result["steps_score"] for result in results} == {1}
 

@@ -30,6 +30,7 @@ ROLLBACK = 0x13
 DISCARD = 0x2F
 PULL = 0x3F
 TELEMETRY = 0x54
+ROUTE = 0x66
 LOGON = 0x6A
 LOGOFF = 0x6B
 
@@ -156,7 +157,9 @@ class _Connection:
     async def serve(self) -> None:
         """Shake hands, and answer requests until the driver says goodbye or goes."""
         handshake = await self._reader.readexactly(20)
-        assert handshake[:4] == MAGIC
+        if handshake[:4] != MAGIC:
+            # The driver begins with TLS, which this server does not speak.
+            return
         if self._server.is_silent:
             await self._reader.read()
             return
@@ -204,6 +207,8 @@ class _Connection:
             return await self._run(BoltQuery(*request.fields))
         elif request.tag == PULL:
             await self._pull(request.fields[0]["n"])
+        elif request.tag == ROUTE:
+            await self._send(SUCCESS, {"rt": self._routing_table()})
         elif request.tag == RESET:
             self._has_failed = False
             await self._send(SUCCESS, {})
@@ -211,6 +216,16 @@ class _Connection:
             assert request.tag in {BEGIN, COMMIT, ROLLBACK, DISCARD, TELEMETRY, LOGOFF}
             await self._send(SUCCESS, {})
         return True
+
+    def _routing_table(self) -> dict[str, Any]:
+        """Return the table of a cluster: this server, and for writing one that does not exist."""
+        host_and_port = self._server.address.removeprefix("bolt://")
+        servers = [
+            {"role": "ROUTE", "addresses": [host_and_port]},
+            {"role": "READ", "addresses": [host_and_port]},
+            {"role": "WRITE", "addresses": ["writer.invalid:7687"]},
+        ]
+        return {"ttl": 300, "db": "neo4j", "servers": servers}
 
     async def _log_on(self, credentials: dict[str, Any]) -> None:
         """Check the password."""
