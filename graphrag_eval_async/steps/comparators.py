@@ -125,7 +125,8 @@ def check_step(
     required_columns = step.get("required_columns") or ()
     # The form of a query cannot be told if its names have escapes, so it may be right.
     is_other_query = isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query
-    if is_other_query and not compares_as_cypher(step):
+    may_be_cypher = is_cypher_step(step) or compares_as_cypher(step)
+    if is_other_query and not may_be_cypher:
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
         )

@@ -107,7 +107,7 @@ async def test_results_have_types(tmp_path: Path) -> None:
 
 REFERENCES: dict[str, dict[str, Any]] = {
     "reference query": STEP,
-    "arguments": {"name": "cypher_query", "args": {"cypher": TITLES}, "output": "stale"},
+    "arguments": {"name": "cypher_query", "args": {"cypher": TITLES}, "output": [{"t": "stale"}]},
     "name of a tool": {"name": "read_neo4j_cypher", "reference_query": TITLES},
     "media type": {"name": "q", "reference_query": TITLES, "output_media_type": MEDIA_TYPE},
 }
@@ -124,7 +124,7 @@ async def test_steps_with_cypher_are_run(tmp_path: Path, step: dict[str, Any]) -
 async def test_parameters_are_those_of_the_arguments(tmp_path: Path) -> None:
     by_year = "MATCH (f:Film) WHERE f.year > $year RETURN f.title"
     args = {"query": by_year, "params": {"year": 1980}}
-    reference = {"name": "cypher_query", "args": args, "output": "stale"}
+    reference = {"name": "cypher_query", "args": args, "output": [{"t": "stale"}]}
     arguments: list[dict[str, Any]] = [
         {"query": by_year, "params": {"year": 1984}},
         {"query": by_year, "parameters": '{"year": 1984}'},
@@ -338,7 +338,7 @@ async def test_queries_in_cypher_are_not_parsed_as_sparql() -> None:
 
 
 def test_configurations_have_fingerprints(tmp_path: Path) -> None:
-    step = {**STEP, "output": "x"}
+    step = {**STEP, "output": [{"t": "stale"}]}
     configs = [
         films(tmp_path),
         {"execute": {"database": "bolt://localhost"}},

@@ -197,6 +197,11 @@ def test_steps_of_questions_without_a_response_do_not_count(
 def test_names_of_steps_with_cypher_are_synonyms(
     expected: list[str], agent: str, score: float
 ) -> None:
-    responses = [response(0, agent, output=expected[-1])]
-    [result] = run_evaluation_sync(reference(*expected, questions=1), responses)
+    [template] = reference(*expected, questions=1)
+    for question in template["questions"]:
+        [[step]] = question["reference_steps"]
+        # The name, in a table.
+        step["output"] = [{"name": step["output"]}]
+    responses = [response(0, agent, output=f'[{{"name": "{expected[-1]}"}}]')]
+    [result] = run_evaluation_sync([template], responses)
     assert result["steps_score"] == score
