@@ -27,6 +27,13 @@ _ROW_CHARACTERS = 40
 
 _has_no_bindings = re.compile(r'"bindings"\s*:\s*\[\s*\]').match
 
+_has_no_values = re.compile(
+    r'\{\s*"data"\s*:\s*\{\s*"fields"\s*:\s*\[[^\[\]]*\]\s*,\s*"values"\s*:\s*\[\s*\]'
+).match
+"""Whether text begins as results without rows of Neo4j's Query API. Each part begins with a
+character that cannot continue the part before, so that the pattern does not backtrack for long.
+"""
+
 _SPARQL_XML = "http://www.w3.org/2005/sparql-results#"
 _find_results_tag = re.compile(r"<(?:[\w.-]+:)?results(/|\s[^<>]*)?>").search
 _is_closing_tag = re.compile(r"\s*</").match
@@ -53,21 +60,30 @@ def returned_nothing(step: Mapping[str, Any]) -> bool:
 
 
 def is_empty(output: Any) -> bool:
-    """Return whether the output of a step is an empty list or SPARQL results without rows.
+    """Return whether the output of a step is an empty list or results of a query without rows.
 
     Args:
-        output: text, or a decoded JSON value. Text may be SPARQL results in JSON, XML or TSV. CSV
-            is not recognised, since its header looks like any other text.
+        output: text, or a decoded JSON value. Text may be SPARQL results in JSON, XML or TSV, or
+            results of Cypher in the JSON of Neo4j's Query API. CSV is not recognised, since its
+            header looks like any other text.
     """
     if isinstance(output, Mapping):
-        results = output.get("results")
-        return isinstance(results, Mapping) and results.get("bindings") == []
+        return _is_empty_object(output)
     if not isinstance(output, str):
         return bool(output == [])
     text = output.lstrip("\ufeff \t\r\n")
     if text.startswith("<"):
         return _is_empty_xml(text)
     return is_empty_json(text) or _is_tsv_header(text) is not None
+
+
+def _is_empty_object(output: Mapping[str, Any]) -> bool:
+    """Return whether a decoded object is results of SPARQL or Cypher without rows."""
+    results = output.get("results")
+    if isinstance(results, Mapping):
+        return results.get("bindings") == []
+    data = output.get("data")
+    return isinstance(data, Mapping) and "fields" in data and data.get("values") == []
 
 
 def _is_empty_xml(text: str) -> bool:
@@ -83,18 +99,18 @@ def _is_empty_xml(text: str) -> bool:
 
 
 def is_empty_json(text: str) -> bool:
-    """Return whether JSON text is an empty list, or SPARQL results without rows."""
+    """Return whether JSON text is an empty list, or results of SPARQL or Cypher without rows."""
     index = text.find(_BINDINGS)
     if index < 0:
-        return _is_empty_list(text) is not None
+        return _is_empty_list(text) is not None or _has_no_values(text) is not None
     return _has_no_bindings(text, index) is not None
 
 
 def has_no_rows(text: str) -> bool:
-    """Return whether a JSON object, as text, is SPARQL results without rows."""
+    """Return whether a JSON object, as text, is results of SPARQL or Cypher without rows."""
     index = text.find(_BINDINGS)
     if index < 0:
-        return False
+        return _has_no_values(text) is not None
     # The text after the key tells in nearly all cases whether there is a row. Looking at it takes a
     # tenth of the time of the pattern.
     after_key = text[index + _KEY_CHARACTERS : index + _ROW_CHARACTERS]

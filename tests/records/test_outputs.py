@@ -12,6 +12,9 @@ SPARQL_XML = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparq
 EMPTY: list[Any] = [
     *("\n[ \t]\r\n", [], {"results": {"bindings": []}}),
     '{"head":{"vars":[]},"results":{"bindings":[]}}',
+    '{"data":{"fields":["a"],"values":[]}}',
+    '{ "data": {"fields" : ["count(*)", "b"], "values": [ ] }, "bookmarks": []}',
+    {"data": {"fields": ["a"], "values": []}},
     f"\ufeff\n{SPARQL_XML}<results ordered='true'>\n</results></sparql>",
     SPARQL_XML.replace("<", "<s:").replace("xmlns", "xmlns:s") + "<s:results/>",
     *("?a\n", "?a\t$b\r\n", "?a\t?b"),
@@ -27,6 +30,9 @@ NOT_EMPTY: list[Any] = [
         "[" * 100_000 + " ]" * 100_000,
     ),
     '{"head":{"link":[]},"results":{"bindings":[{"a":{"value":"[]"}}]}}',
+    '{"data":{"fields":["a"],"values":[[[]]]}}',
+    '{"data":{"values":[]}}',
+    {"data": {"values": []}},
     f"{SPARQL_XML}<results><result/></results></sparql>",
     f"{SPARQL_XML}<boolean>false</boolean></sparql>",
     *("<results/>", "?a\n\n", "?a\t?b\n1\t\n", "? a", "a,b\n"),
@@ -57,7 +63,14 @@ def test_the_recorded_output_counts_before_that_of_the_query() -> None:
     assert not returned_nothing({})
 
 
-@each("text", [SPARQL_XML + "<a:" * 400_000 + "<results " * 100_000, '"bindings"' * 400_000 + "{"])
+@each(
+    "text",
+    [
+        SPARQL_XML + "<a:" * 400000 + "<results " * 100000,
+        '"bindings"' * 400000 + "{",
+        '{"data":{"fields":[' + " " * 400000,
+    ],
+)
 def test_hostile_text_takes_linear_time(text: str) -> None:
     with affordable(len(text)):
         assert is_empty(text) is False
