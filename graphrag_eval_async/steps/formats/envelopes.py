@@ -102,7 +102,7 @@ def _open(value: Any) -> Payload | None:
         MalformedStep: it is text of broken JSON, or has several results.
     """
     if isinstance(value, str):
-        return _open_text(value)
+        return open_text(value)
     if isinstance(value, dict):
         return _open_object(value)
     if isinstance(value, list | tuple):
@@ -110,7 +110,7 @@ def _open(value: Any) -> Payload | None:
     return None
 
 
-def _open_text(text: str) -> Payload | None:
+def open_text(text: str) -> Payload | None:
     """Return the JSON in a text, or the text in a fence or below a line that announces it.
 
     None if it is a plain text.

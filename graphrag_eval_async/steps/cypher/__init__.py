@@ -1,0 +1,1 @@
+"""Results of Cypher queries: reading them in all forms, and comparing them as tables."""

@@ -1,0 +1,127 @@
+"""Takes from values of Cypher what one of two outputs does not tell.
+
+The nodes of `record.data()`, for example, are maps of their properties. A node of another output is
+reduced to such a map before the two are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from graphrag_eval_async.steps.cypher.detail import (
+    RELATIONSHIP_PARTS,
+    Detail,
+    Form,
+    is_chain,
+)
+from graphrag_eval_async.steps.cypher.moments import duration
+from graphrag_eval_async.steps.cypher.values import (
+    PLAIN_TYPES,
+    Node,
+    Path,
+    PathEnds,
+    Point,
+    Relationship,
+    Value,
+)
+from graphrag_eval_async.steps.tables.temporal import SECONDS_PER_DAY
+
+DURATION_PARTS = 4
+"""Length of the list of months, days, seconds and nanoseconds that JSON makes of a duration."""
+
+NANOSECONDS = 1_000_000_000
+
+COORDINATES = (2, 3)
+"""How many coordinates a point has."""
+
+
+def reduce_to_detail(value: Value, detail: Detail) -> Value:
+    """Return a value without what does not count. Values inside it are not reduced.
+
+    Args:
+        value: any value of Cypher.
+        detail: what counts of it.
+    """
+    if isinstance(value, PLAIN_TYPES):
+        return value
+    if isinstance(value, Node) and not detail.labels:
+        return value.properties
+    if isinstance(value, Relationship):
+        return _reduce_relationship(value, detail)
+    if isinstance(value, Path):
+        return _reduce_path(value, detail)
+    if isinstance(value, Point) and not detail.points:
+        return list(value.coordinates)
+    if isinstance(value, list):
+        return _reduce_list(value, detail)
+    return value
+
+
+def _reduce_relationship(relationship: Relationship, detail: Detail) -> Value:
+    """Return a relationship, its properties alone, or a list of start, type and end."""
+    if detail.relationships is Form.MAPS:
+        return relationship.properties
+    if detail.relationships is Form.CHAIN:
+        start: Mapping[str, Value] = {}
+        end: Mapping[str, Value] = {}
+        if relationship.start is not None and relationship.end is not None:
+            start = relationship.start.properties
+            end = relationship.end.properties
+        return _reduce_list([start, relationship.type, end], detail)
+    return relationship
+
+
+def _reduce_path(path: Path, detail: Detail) -> Value:
+    """Return a path, its ends and its length, or a list of what is known of its parts in turns."""
+    if detail.paths is Form.FULL:
+        return path
+    if detail.paths is Form.ENDS:
+        return PathEnds(path.nodes[0], path.nodes[-1], len(path.relationships))
+    items: list[Any] = [path.nodes[0].properties]
+    for relationship, node in zip(path.relationships, path.nodes[1:], strict=True):
+        if detail.paths is Form.CHAIN:
+            items.append(relationship.type)
+        else:
+            items.append(relationship.properties)
+        items.append(node.properties)
+    return _reduce_list(items, detail)
+
+
+def _reduce_list(items: list[Any], detail: Detail) -> Value:
+    """Return a list, or the duration, path or relationship that JSON made a list of."""
+    if detail.durations_from_lists and is_duration(items):
+        months, days, seconds, nanoseconds = items
+        all_seconds = days * SECONDS_PER_DAY + seconds + Fraction(nanoseconds, NANOSECONDS)
+        return duration(months=months, seconds=all_seconds).text
+    if not is_chain(items):
+        return items
+    if detail.paths is Form.ENDS:
+        # Labels do not count where a path is such a list, so the nodes have none.
+        start = Node(frozenset(), items[0])
+        end = Node(frozenset(), items[-1])
+        return PathEnds(start, end, length=len(items) // 2)
+    if len(items) == RELATIONSHIP_PARTS and not detail.ends:
+        return [{}, items[1], {}]
+    return items
+
+
+def is_duration(items: list[Any]) -> bool:
+    """Return whether a list may be the parts of a duration, as JSON of Neo4j's driver has them."""
+    return len(items) == DURATION_PARTS and all(type(item) is int for item in items)
+
+
+def is_in_order(items: list[Any], detail: Detail) -> bool:
+    """Return whether the order of the items of a list counts.
+
+    It does if the reference step says so, and in lists that JSON makes of relationships, paths and
+    points.
+    """
+    if detail.is_ordered or is_chain(items):
+        return True
+    may_be_point = not detail.points and len(items) in COORDINATES
+    if may_be_point and all(isinstance(item, int | float) for item in items):
+        return True
+    may_be_path = detail.paths is Form.MAPS and len(items) > 1 and len(items) % 2 == 1
+    return may_be_path and all(isinstance(item, Mapping) for item in items)
