@@ -49,6 +49,9 @@ class Agreement(NamedTuple):
     shares: tuple[float, ...] = ()
     """`VALUES`, of outputs that are compared as sets of values."""
 
+    detail: str | None = None
+    """What explains a score below 1, for `failure_detail`; None if nothing does."""
+
 
 def first_of_each(*differences_by_kind: Iterable[Difference]) -> list[Difference]:
     """Return at most `MAX_DIFFERENCES` differences, in which each kind has its turn.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps import Budget
+from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.graphs.comparison import agreement, isomorphic
 from tests.steps.support import read, same, turtle
 from tests.support.cases import each
@@ -124,12 +125,8 @@ def test_agreement_is_that_of_the_best_bijection(
     total = len(left) + len(right)
     assert found.score == pytest.approx(2 * best / total if total else 1)
     named = [*triples, *((node, ":name", f'"{node}"') for node in nodes(left))]
-    assert agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget()) == (
-        1,
-        None,
-        (),
-        (),
-    )
+    renamed = agreement(as_graph(named), as_graph(rng.sample(named, len(named))), Budget())
+    assert renamed == Agreement(1.0)
 
 
 def test_named_graphs_agree_in_part() -> None:

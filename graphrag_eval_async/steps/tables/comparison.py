@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.catalogue.reference_steps import BY_NAME
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 from graphrag_eval_async.steps.tables.blank_cells import (
     PairedColumn,
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Return whether actual results have the required columns of the reference, with equal rows.
 
-    Each required column is paired with an actual column of its own, whatever the names, so that the
-    rows agree as a set, as a multiset or in order. For cells, see `classify_cells`.
+    Each required column is paired with an actual column of its own, whatever the names unless the
+    rules say otherwise, so that the rows agree as a set, as a multiset or in order. For cells, see
+    `classify_cells`.
 
     Raises:
         ComparisonBudgetExceeded: it was not decided within the budget. The message has the sizes of
@@ -39,6 +41,8 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     try:
         if agree_by_name(reference, actual, budget):
             return True
+        if reference.rules.columns == BY_NAME:
+            return _named_columns_agree(reference, actual, budget)
         for classes in classify_cells(reference.columns, actual.columns, budget):
             if columns_can_be_paired(reference, actual, classes, budget):
                 return True
@@ -74,6 +78,30 @@ def agree_by_name(reference: Reference, actual: SparqlResults, budget: Budget) -
         for expected_column, actual_column in zip(reference.columns, actual_columns, strict=True)
     ]
     return blank_nodes_correspond(pairs, rows=rows, budget=budget)
+
+
+def _named_columns_agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
+    """Return whether the columns of the required names have equal rows, in some reading of cells.
+
+    Raises:
+        ComparisonBudgetExceeded: it was not decided within the budget.
+    """
+    rows = reference.rules.rows
+    actual_columns = actual.named(column.name for column in reference.columns)
+    if len(actual_columns) < len(reference.columns):
+        return False
+    for classes in classify_cells(reference.columns, actual_columns, budget):
+        budget.spend(sum(map(len, [*classes.expected, *classes.actual])))
+        expected_rows = rows.collect(zip(*classes.expected, strict=True))
+        if rows.collect(zip(*classes.actual, strict=True)) != expected_rows:
+            continue
+        columns_and_classes = zip(
+            reference.columns, classes.expected, actual_columns, classes.actual, strict=True
+        )
+        pairs = [PairedColumn(*paired) for paired in columns_and_classes]
+        if blank_nodes_correspond(pairs, rows=rows, budget=budget):
+            return True
+    return False
 
 
 def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from graphrag_eval_async.catalogue.reference_steps import BY_CONTENTS, MATCH_COLUMNS
 from graphrag_eval_async.errors import MalformedStep
 
 if TYPE_CHECKING:
@@ -45,25 +46,35 @@ class TableRules:
         rows: how rows are compared.
         required_columns: the columns of the reference that must be in the other table. None if all
             of them must.
+        columns: which columns of both tables are paired, one of `COLUMN_RULES`.
     """
 
     rows: Rows = Rows.AS_SET
     required_columns: tuple[str, ...] | None = None
+    columns: str = BY_CONTENTS
 
     @classmethod
-    def of_step(cls, step: Mapping[str, Any]) -> TableRules:
-        """Return the rules that a reference step asks for."""
+    def of_step(cls, step: Mapping[str, Any], *, ignores_duplicates: bool = True) -> TableRules:
+        """Return the rules that a reference step asks for.
+
+        Args:
+            step: the reference step.
+            ignores_duplicates: whether equal rows count once if the step does not say it.
+        """
+        if step.get("ignore_duplicates") is not None:
+            ignores_duplicates = bool(step["ignore_duplicates"])
         if step.get("ordered"):
             # Rows in order are as many as they are, whatever the step says of duplicates.
             rows = Rows.IN_ORDER
-        elif step.get("ignore_duplicates") is False:
-            rows = Rows.AS_MULTISET
-        else:
+        elif ignores_duplicates:
             rows = Rows.AS_SET
-        required_columns = step.get("required_columns")
-        if required_columns:
-            return cls(rows, tuple(required_columns))
-        return cls(rows)
+        else:
+            rows = Rows.AS_MULTISET
+        return cls(
+            rows=rows,
+            required_columns=tuple(step.get("required_columns") or ()) or None,
+            columns=step.get(MATCH_COLUMNS) or BY_CONTENTS,
+        )
 
 
 @dataclass(frozen=True, slots=True)

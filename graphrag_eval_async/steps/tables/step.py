@@ -6,11 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import VALUES_F1
+from graphrag_eval_async.catalogue.reference_steps import BY_COUNT, BY_NAME
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep, kind_of_results, read_output
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.delimited import is_lone_header
-from graphrag_eval_async.steps.formats.json_tables import answer_below
+from graphrag_eval_async.steps.formats.json_tables import ANY_COLUMNS, answer_below
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import SparqlResults, is_same_table, results_of
 from graphrag_eval_async.steps.tables.comparison import agree, agree_but_for_order, lacks_columns
@@ -19,8 +20,9 @@ from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference
 from graphrag_eval_async.steps.tables.values import compare_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.formats.table import Table
     from graphrag_eval_async.steps.tables.rules import Reference
 
@@ -106,9 +108,13 @@ class SparqlStep:
         results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
         if reference.results.boolean is not None:
             results = _read_as_boolean(results)
-        if self._as_values:
-            return compare_values(reference.results, results, actual.budget)
-        return self._compare_rows(reference, results, actual)
+        return compare_results(
+            reference,
+            results,
+            actual.budget,
+            as_values=self._as_values,
+            is_partial=self._is_partial,
+        )
 
     def _is_same_empty_column(self, actual_output: Any) -> bool:
         """Return whether the reference is an empty table of one column, and an output its header.
@@ -121,37 +127,83 @@ class SparqlStep:
         [name] = results.variables
         return is_lone_header(actual_output, name)
 
-    def _compare_rows(
-        self, reference: Reference, results: SparqlResults, actual: ActualStep
-    ) -> Agreement:
-        """Return how far the rows of an actual step agree with the reference, and why not wholly.
 
-        Args:
-            reference: the reference.
-            results: the results of the actual step.
-            actual: the actual step, whose budget may be spent.
-        """
-        if self._is_partial:
-            agreement = compare_in_part(reference, results, actual.budget)
-        else:
-            agreement = Agreement(float(agree(reference, results, actual.budget)))
+def compare_results(
+    reference: Reference,
+    results: SparqlResults,
+    budget: Budget,
+    *,
+    as_values: bool,
+    is_partial: bool,
+) -> Agreement:
+    """Return how far the results of an actual step agree with a reference, and why not wholly.
 
-        has_boolean = reference.results.boolean is not None or results.boolean is not None
-        if agreement.score == 1 or has_boolean:
-            return agreement
-        if lacks_columns(reference, results):
-            return agreement._replace(reason="missing_columns")
-        try:
-            has_other_order = agree_but_for_order(reference, results, actual.budget)
-        except ComparisonBudgetExceeded:
-            if actual.budget.quick:
-                # The response is compared again in a thread, with a larger budget.
-                raise
-            # The score is known, and only the reason may be less exact.
-            return agreement
-        if has_other_order:
-            return agreement._replace(reason="wrong_order")
+    Args:
+        reference: the expected results, and how to compare them.
+        results: the results of the actual step.
+        budget: what may be spent.
+        as_values: whether both are compared as sets of values.
+        is_partial: whether results that agree in part score more than 0.
+
+    Raises:
+        ComparisonBudgetExceeded: it was not decided within the budget.
+    """
+    if as_values:
+        return compare_values(reference.results, results, budget)
+    has_boolean = reference.results.boolean is not None or results.boolean is not None
+    if has_boolean:
+        return Agreement(float(agree(reference, results, budget)))
+
+    # An empty list is an empty table with whatever columns are wanted.
+    may_have_any_columns = results.row_count == 0 and len(results.variables) == ANY_COLUMNS
+    if reference.rules.columns == BY_NAME and not may_have_any_columns:
+        results = _with_columns_named(results, reference.names)
+    if reference.rules.columns == BY_COUNT and not may_have_any_columns:
+        expected_count = len(reference.names)
+        actual_count = len(results.variables)
+        if actual_count != expected_count:
+            reason = "missing_columns" if actual_count < expected_count else "wrong_query_result"
+            detail = f"columns: expected {expected_count}, got {actual_count}"
+            return Agreement(0.0, reason, detail=detail)
+    return _compare_rows(reference, results, budget, is_partial=is_partial)
+
+
+def _with_columns_named(results: SparqlResults, names: Sequence[str]) -> SparqlResults:
+    """Return results without the columns of other names."""
+    variables = [name for name in names if name in results.variables]
+    return SparqlResults(variables, results.named(variables), results.row_count)
+
+
+def _compare_rows(
+    reference: Reference, results: SparqlResults, budget: Budget, *, is_partial: bool
+) -> Agreement:
+    """Return how far the rows of an actual step agree with the reference, and why not wholly.
+
+    Args:
+        reference: the reference, a table.
+        results: the results of the actual step, a table.
+        budget: what may be spent.
+        is_partial: whether results that agree in part score more than 0.
+    """
+    if is_partial:
+        agreement = compare_in_part(reference, results, budget)
+    else:
+        agreement = Agreement(float(agree(reference, results, budget)))
+    if agreement.score == 1:
         return agreement
+    if lacks_columns(reference, results):
+        return agreement._replace(reason="missing_columns")
+    try:
+        has_other_order = agree_but_for_order(reference, results, budget)
+    except ComparisonBudgetExceeded:
+        if budget.quick:
+            # The response is compared again in a thread, with a larger budget.
+            raise
+        # The score is known, and only the reason may be less exact.
+        return agreement
+    if has_other_order:
+        return agreement._replace(reason="wrong_order")
+    return agreement
 
 
 def _read_as_boolean(results: SparqlResults) -> SparqlResults:
