@@ -9,6 +9,9 @@ XML = "application/sparql-results+xml"
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
 
+CYPHER_RESULTS = "application/vnd.neo4j.query"
+"""Media type of the results of Cypher queries, as Neo4j's Query API returns them."""
+
 TABLES = (SPARQL_RESULTS, XML, CSV, TSV)
 """Media types of the results of queries."""
 
@@ -23,7 +26,7 @@ GRAPHS = (
 )
 """Media types of RDF graphs and datasets."""
 
-MEDIA_TYPES = (*TABLES, "application/json", *GRAPHS, "text/uri", "text/plain")
+MEDIA_TYPES = (*TABLES, CYPHER_RESULTS, "application/json", *GRAPHS, "text/uri", "text/plain")
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 

@@ -23,11 +23,20 @@ MAX_LISTED = 20
 UNNAMED = "unknown"
 """Name of a step of a trace that names no tool."""
 
+CYPHER_STEP = "cypher_query"
+"""The usual name of a step that runs a Cypher query."""
+
 BENCHMARK_STEP = "sparql"
 """The only step of questions of TEXT2SPARQL and QALD, and of answers to them."""
 
-_SYNONYMS = {"sparql": "sparqlquery", "sparqlquery": "sparql"}
-"""Plain names that mean the same step, unless the reference set has both."""
+CYPHER_STEPS = frozenset({"cypher", "cypherquery", "readneo4jcypher", "querygraph"})
+"""Plain names of steps that run a Cypher query.
+
+The last two are those of the MCP servers of Neo4j and FalkorDB.
+"""
+
+_SYNONYMS = (frozenset({"sparql", "sparqlquery"}), CYPHER_STEPS)
+"""Groups of plain names that mean the same step, unless the reference set has several of them."""
 
 _IGNORED = str.maketrans("", "", "-_ ")
 
@@ -90,11 +99,13 @@ def step_names(
     by_plain_name = {plain_name(name): name for name in sorted(reference_names)}
     by_plain_alias = {plain_name(alias): name for alias, name in aliases.items()}
     plain_forbidden = {plain_name(name) for name in forbidden}
-    by_synonym = {
-        synonym: by_plain_name[name]
-        for name, synonym in _SYNONYMS.items()
-        if name in by_plain_name and synonym not in plain_forbidden
-    }
+    by_synonym: dict[str, str] = {}
+    for synonyms in _SYNONYMS:
+        names_in_reference = synonyms & by_plain_name.keys()
+        if len(names_in_reference) == 1:
+            [name] = names_in_reference
+            meant_synonyms = synonyms - plain_forbidden
+            by_synonym |= dict.fromkeys(meant_synonyms, by_plain_name[name])
     return by_synonym | by_plain_alias | by_plain_name | dict(aliases)
 
 

@@ -49,6 +49,8 @@ MAX_NAME_CHARACTERS = 64
 _CHOICES = {
     "score": "exact, f1 or values_f1",
     "args_match": "exact, subset or none",
+    "match_columns": "contents, name or count",
+    "compare": "table",
     "order": "strict or any",
     "match": "exact, contains, number, regex or list",
 }

@@ -70,6 +70,7 @@ def steps_with_places(group: Any, place: str) -> list[tuple[str, dict[str, Any]]
 
 _Order: Any = Literal["strict", "any"] | None
 Score: Any = Literal["exact", "f1", "values_f1"] | None
+ColumnRule: Any = Literal["contents", "name", "count"] | None
 
 ReferenceStepShape = shape(
     "ReferenceStepShape",
@@ -96,8 +97,15 @@ ReferenceStepShape = shape(
         Score,
         "whether a match is 0 or 1, as by default, or F1 of rows and cells, or of values",
     ),
+    key(
+        "match_columns",
+        ColumnRule,
+        "which columns of tables are paired: by contents, as by default, by name, or by contents "
+        "if both tables have as many",
+    ),
+    key("compare", Literal["table"] | None, "table: output in JSON is compared as a table"),
     key("order", _Order, "of its group, where it is the first step; see there"),
-    key("reference_query", str | None, "the SPARQL query that gives the output"),
+    key("reference_query", str | None, "the query, in SPARQL or Cypher, that gives the output"),
     key(
         "ignore_graph_names",
         bool | None,

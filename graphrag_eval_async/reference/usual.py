@@ -22,6 +22,7 @@ from graphrag_eval_async.reference.contents import (
     has_usual_steps,
 )
 from graphrag_eval_async.reference.shapes import (  # msgspec reads annotations.
+    ColumnRule,  # noqa: TC001
     Score,  # noqa: TC001
     TagsShape,  # noqa: TC001
 )
@@ -54,6 +55,8 @@ class _UsualStep(Struct, forbid_unknown_fields=True, gc=False):
     required_columns: list[str] | None = None
     ignore_duplicates: bool | None = None
     score: Score = None
+    match_columns: ColumnRule = None
+    compare: Literal["table"] | None = None
     args_match: Literal["exact", "subset", "none"] | None = None
     order: Literal["strict", "any"] | None = None
     reference_query: str | None = None

@@ -10,6 +10,7 @@ from graphrag_eval_async.catalogue.media_types import plain_type
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.budget import Budget
+from graphrag_eval_async.steps.cypher.detail import CypherOutput
 from graphrag_eval_async.steps.formats.reading import read_table, steps_to_read
 from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.formats.table import Table
@@ -220,6 +221,9 @@ class ActualStep:
         table = self._cache.get(Table)
         if isinstance(table, Table):
             return table.unread
+        output = self._cache.get(CypherOutput)
+        if isinstance(output, CypherOutput):
+            return output.table.unread
         return ""
 
     def is_empty(self) -> bool:
@@ -229,6 +233,8 @@ class ActualStep:
         """
         for content in self._cache.values():
             if type(content) is Graph and not content.statements:
+                return True
+            if type(content) is CypherOutput and not content.table.rows:
                 return True
             if type(content) is Table and (content.typed or not self.budget.strict_types):
                 return is_empty(content.document)

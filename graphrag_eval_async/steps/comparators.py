@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from graphrag_eval_async.catalogue.media_types import (
+    CYPHER_RESULTS,
     GRAPHS,
     MEDIA_TYPES,
     SPARQL_RESULTS,
     TABLES,
+    XML,
     plain_type,
 )
 from graphrag_eval_async.catalogue.metrics import VALUES_F1
-from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY, STRICT_ORDER
+from graphrag_eval_async.catalogue.reference_steps import (
+    COLUMN_RULES,
+    COMPARE,
+    MATCH_COLUMNS,
+    REFERENCE_QUERY,
+    STRICT_ORDER,
+    TABLE,
+)
 from graphrag_eval_async.errors import (
     ComparatorError,
     MalformedStep,
@@ -30,6 +39,8 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.steps.arguments import args_comparator
+from graphrag_eval_async.steps.cypher.choice import compares_as_cypher
+from graphrag_eval_async.steps.cypher.step import CypherStep
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
 from graphrag_eval_async.steps.formats.results import are_plain
@@ -80,6 +91,9 @@ class PreparedStep(msgspec.Struct, frozen=True):
     as_values: bool = False
     """Whether results are compared as sets of values."""
 
+    quotes_unreadable: bool = False
+    """Whether `failure_detail` says why the output of an actual step cannot be read."""
+
     args_only: bool = False
     """Whether it has no output, so that an actual step without output may match it, too."""
 
@@ -102,10 +116,12 @@ def check_step(
     output = step.get("output")
     required_columns = step.get("required_columns") or ()
     # The form of a query cannot be told if its names have escapes, so it may be right.
-    if isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query:
+    is_other_query = isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query
+    if is_other_query and not compares_as_cypher(step):
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
         )
+    _check_table_keys(step)
 
     has_own_comparator = (
         not isinstance(name, str) or name in COMPARATORS or name in (comparators or ())
@@ -125,10 +141,39 @@ def check_step(
     if needs_execution(prepared):
         check_required(required_columns)
         return
-    media_type = prepared.get("output_media_type")
-    if media_type in _BY_CONTENTS:
+    compared_as = _class_for_contents(prepared)
+    if compared_as is not None:
         # Called for the errors that it raises if the output is not what its media type says.
-        _BY_CONTENTS[media_type](prepared, partial=False).kind()
+        compared_as(prepared, partial=False).kind()
+
+
+def _check_table_keys(step: Mapping[str, Any]) -> None:
+    """Check the keys of a reference step that are only for tables.
+
+    Raises:
+        MalformedStep: one has a wrong value, or no effect on an output of this kind.
+    """
+    if COMPARE not in step and MATCH_COLUMNS not in step:
+        return
+    media_type = plain_type(step.get("output_media_type"))
+    compare = step.get(COMPARE)
+    if compare not in (None, TABLE):
+        raise MalformedStep(f"{COMPARE}: must be absent or {TABLE}")
+    if compare == TABLE and media_type not in (CYPHER_RESULTS, *_JSON):
+        raise MalformedStep(f"{COMPARE}: only with output_media_type: application/json; remove it")
+
+    column_rule = step.get(MATCH_COLUMNS)
+    if column_rule is None:
+        return
+    if column_rule not in COLUMN_RULES:
+        raise MalformedStep(f"{MATCH_COLUMNS}: must be absent or one of {', '.join(COLUMN_RULES)}")
+    is_table = media_type in (*TABLES, *_JSON) or compares_as_cypher(step)
+    if not is_table or step.get("name") in COMPARATORS:
+        problem = "only for outputs that are compared as tables; remove it"
+        raise MalformedStep(f"{MATCH_COLUMNS}: {problem}")
+    if step.get("score") == VALUES_F1:
+        problem = f"not with score: {VALUES_F1}, which takes the values of all columns; remove it"
+        raise MalformedStep(f"{MATCH_COLUMNS}: {problem}")
 
 
 def compares_by_name(name: str) -> bool:
@@ -233,8 +278,9 @@ def _prepare_output(
     is_partial = _asks_for_partial_credit(step, media_type)
     if name in COMPARATORS:
         return PreparedStep(step, names, COMPARATORS[name](step))
-    if media_type in _BY_CONTENTS:
-        contents = _BY_CONTENTS[media_type](step, partial=is_partial)
+    compared_as = _class_for_contents(step)
+    if compared_as is not None:
+        contents = compared_as(step, partial=is_partial)
         return PreparedStep(
             step=step,
             names=names,
@@ -242,10 +288,27 @@ def _prepare_output(
             partial=is_partial,
             kind=contents.kind,
             as_values=step.get("score") == VALUES_F1,
+            quotes_unreadable=compared_as is CypherStep,
         )
     if media_type == "application/json":
         return PreparedStep(step, names, json_comparator(step))
     return PreparedStep(step, names, same_output_comparator(step))
+
+
+def _class_for_contents(
+    step: Mapping[str, Any],
+) -> type[TolerantSparqlStep | GraphStep | CypherStep] | None:
+    """Return the class that compares the output of a reference step as a table or a graph.
+
+    None if the output is compared otherwise.
+
+    Args:
+        step: the step, whose media type has no parameters.
+    """
+    media_type = step.get("output_media_type")
+    if media_type not in _TYPES_OF_RDF and compares_as_cypher(step):
+        return CypherStep
+    return _BY_CONTENTS.get(media_type)
 
 
 def _with_plain_output(step: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -260,7 +323,8 @@ def _with_plain_output(step: Mapping[str, Any]) -> Mapping[str, Any]:
     media_type = plain_type(step.get("output_media_type"))
     if not isinstance(media_type, str | None):
         raise MalformedStep(f"output_media_type: must be absent or one of {', '.join(MEDIA_TYPES)}")
-    if media_type in _JSON and step.get("name") not in COMPARATORS:
+    may_be_results = media_type in _JSON and step.get(COMPARE) is None
+    if may_be_results and step.get("name") not in COMPARATORS:
         document = results_in(step.get("output"))
         if document is not None:
             return {**step, "output": document, "output_media_type": SPARQL_RESULTS}
@@ -285,8 +349,11 @@ def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) ->
     if score not in ("f1", VALUES_F1):
         raise MalformedStep("score: must be absent, exact, f1 or values_f1")
 
-    media_types = TABLES if score == VALUES_F1 else (*TABLES, *GRAPHS)
-    if step.get("name") in COMPARATORS or media_type not in media_types:
+    media_types: tuple[str, ...] = (*TABLES, CYPHER_RESULTS)
+    if score == "f1":
+        media_types += GRAPHS
+    is_for_output = media_type in media_types or compares_as_cypher(step)
+    if step.get("name") in COMPARATORS or not is_for_output:
         problem = f"is only for outputs that are compared as {', '.join(media_types)}; leave it out"
         raise MalformedStep(f"score: {score} {problem}")
     if score == VALUES_F1:
@@ -361,6 +428,9 @@ _BY_CONTENTS: Mapping[str | None, type[TolerantSparqlStep | GraphStep]] = {
     **dict.fromkeys(GRAPHS, GraphStep),
 }
 """By media type, the comparators that also give partial credit."""
+
+_TYPES_OF_RDF = (SPARQL_RESULTS, XML, *GRAPHS)
+"""Media types that no database with Cypher writes, so that names of steps do not count."""
 
 _CHARACTERS_PER_STEP = 4
 """Characters of a reference step, copied for a user's comparator, for each step of a budget."""

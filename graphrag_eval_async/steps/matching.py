@@ -578,11 +578,17 @@ class _Matcher:
         if outcome is None or actual is None:
             return Facts("wrong_query_result", detail=self._undecided.get(pair))
         reason = None
+        detail = None
         if isinstance(outcome, Agreement):
             reason = outcome.reason
+            detail = outcome.detail
+        elif step.quotes_unreadable:
+            detail = outcome
         if reason is None:
             self._add_error_of_kind(step, pair, outcome)
-        return Facts(reason or "wrong_query_result", detail=_describe_output(step, actual))
+        if detail is None:
+            detail = _describe_output(step, actual)
+        return Facts(reason or "wrong_query_result", detail=detail)
 
     def _add_error_of_kind(self, step: PreparedStep, pair: _Pair, outcome: Agreement | str) -> None:
         """Add to `errors` that an output could not be read, or is of another kind than expected.
