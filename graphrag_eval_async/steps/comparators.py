@@ -162,6 +162,8 @@ def _check_table_keys(step: Mapping[str, Any]) -> None:
     Raises:
         MalformedStep: one has a wrong value, or no effect on an output of this kind.
     """
+    if COMPARE not in step and MATCH_COLUMNS not in step:
+        return
     media_type = plain_type(step.get("output_media_type"))
     compare = step.get(COMPARE)
     if compare not in (None, TABLE):

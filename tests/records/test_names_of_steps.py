@@ -199,9 +199,9 @@ def test_names_of_steps_with_cypher_are_synonyms(
 ) -> None:
     [template] = reference(*expected, questions=1)
     for question in template["questions"]:
-        [[step]] = question["reference_steps"]
-        # The name, in a table.
-        step["output"] = [{"name": step["output"]}]
+        for [step] in question["reference_steps"]:
+            # The name, in a table.
+            step["output"] = [{"name": step["output"]}]
     responses = [response(0, agent, output=f'[{{"name": "{expected[-1]}"}}]')]
     [result] = run_evaluation_sync([template], responses)
     assert result["steps_score"] == score

@@ -29,7 +29,7 @@ CARTESIAN = {2: 7203, 3: 9157}
 SRIDS_BY_CLASS = {"WGS84Point": WGS_84, "CartesianPoint": CARTESIAN}
 """The same by the classes of points in Neo4j's driver."""
 
-TEXT_TYPES = frozenset({"Timestamp", "UUID", "Literal", "URIRef", "str"})
+TEXT_TYPES = frozenset({"Timestamp", "Timedelta", "UUID", "Literal", "URIRef", "str"})
 """Types whose first argument is their text."""
 
 NUMBER_TYPES = frozenset(

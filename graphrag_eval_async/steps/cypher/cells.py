@@ -14,7 +14,7 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.steps.cypher.detail import STEPS_PER_VALUE, Detail, is_backward
-from graphrag_eval_async.steps.cypher.moments import read_moment
+from graphrag_eval_async.steps.cypher.moments import Moment, read_moment
 from graphrag_eval_async.steps.cypher.reduction import is_in_order, reduce_to_detail
 from graphrag_eval_async.steps.cypher.values import (
     CypherTable,
@@ -30,6 +30,7 @@ from graphrag_eval_async.steps.cypher.values import (
 from graphrag_eval_async.steps.formats.results import SparqlResults
 from graphrag_eval_async.steps.formats.terms import untyped_term
 from graphrag_eval_async.steps.tables.columns import Column, values_of
+from graphrag_eval_async.steps.tables.temporal import DATE_TIME, Temporal
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
@@ -43,6 +44,9 @@ Sums and averages of different stores differ in the last of the 16 or 17 digits 
 
 LARGE_BITS = 1000
 """Bits from which an integer is not compared with other numbers: a double has at most 1,024."""
+
+MIDNIGHT = "T00:00:00"
+"""How a time without a zone ends at midnight."""
 
 JSON_WORDS = {True: "true", False: "false", None: "null"}
 
@@ -113,12 +117,9 @@ def to_cell(whole_value: Value, detail: Detail) -> Cell:
     if isinstance(value, float):
         return _float_cell(value)
     if isinstance(value, UntypedText):
-        return _untyped_cell(value)
+        return _untyped_cell(value, detail)
     if isinstance(value, str):
-        moment = read_moment(value)
-        if moment is None:
-            return Cell(value, value)
-        return Cell(moment.text, moment.value)
+        return _text_cell(value, detail)
     text = _CanonicalWriter(detail).text(value)
     return Cell(text, text)
 
@@ -138,15 +139,36 @@ def _float_cell(number: float) -> Cell:
     return Cell(repr(number), number)
 
 
-def _untyped_cell(text: UntypedText) -> Cell:
+def _text_cell(text: str, detail: Detail) -> Cell:
+    """Return a cell with a text, or with the date, time or duration that it shows."""
+    moment = _read_moment_in(text, detail)
+    if moment is None:
+        return Cell(text, text)
+    return Cell(moment.text, moment.value)
+
+
+def _untyped_cell(text: UntypedText, detail: Detail) -> Cell:
     """Return a cell whose format has no types: the number, boolean, date or text that it seems."""
     plain_text = str(text)
-    moment = read_moment(plain_text)
-    if moment is not None:
-        return Cell(moment.text, moment.value)
     datatype = untyped_term(plain_text).get("datatype")
     [value] = values_of([plain_text], [datatype])
+    if isinstance(value, str | Temporal):
+        return _text_cell(plain_text, detail)
     return Cell(plain_text, value)
+
+
+def _read_moment_in(text: str, detail: Detail) -> Moment | None:
+    """Return the date, time or duration that a text is, in the detail that counts.
+
+    None if it is something else.
+    """
+    moment = read_moment(text)
+    if moment is None or not detail.midnights_are_dates:
+        return moment
+    is_midnight = moment.text.endswith(MIDNIGHT) and moment.value.kind == DATE_TIME
+    if is_midnight:
+        return read_moment(moment.text.removesuffix(MIDNIGHT))
+    return moment
 
 
 class _CanonicalWriter:
@@ -180,7 +202,7 @@ class _CanonicalWriter:
 
     def _string(self, text: str) -> str:
         """Return a text in quotes; a date, time or duration is written in one spelling."""
-        moment = read_moment(text)
+        moment = _read_moment_in(text, self._detail)
         if moment is None:
             return quoted(text)
         if self._detail.zones:

@@ -23,7 +23,7 @@ from graphrag_eval_async.steps.cypher.values import (
     Relationship,
     walk,
 )
-from graphrag_eval_async.steps.tables.temporal import DATE_TIME, DURATION, TIME
+from graphrag_eval_async.steps.tables.temporal import DATE, DATE_TIME, DURATION, TIME
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
@@ -65,6 +65,7 @@ class OutputTraits:
         has_chains: whether any value is a list of maps and types in turns; see `is_chain`.
         has_maps: whether any value is a map or a list.
         has_durations: whether any value is a duration.
+        has_dates: whether any value is a date without a time.
         ends: whether it holds the nodes at the ends of all its relationships outside paths.
         directions: whether it tells in which direction its paths pass all relationships.
         reference_systems: whether it tells the reference systems of all its points.
@@ -80,6 +81,7 @@ class OutputTraits:
     has_chains: bool
     has_maps: bool
     has_durations: bool
+    has_dates: bool
     ends: bool
     directions: bool
     reference_systems: bool
@@ -97,14 +99,14 @@ class OutputTraits:
 
     @property
     def relationships(self) -> Form:
-        """How much it tells of relationships."""
+        """How much the output tells of relationships."""
         if self.tells_kinds or self.has_relationships or self.has_paths:
             return Form.FULL
         return Form.CHAIN if self.has_chains else Form.MAPS
 
     @property
     def paths(self) -> Form:
-        """How much it tells of paths."""
+        """How much the output tells of paths."""
         if self.has_path_ends:
             return Form.ENDS
         if self.tells_kinds or self.has_paths:
@@ -133,6 +135,7 @@ class Detail:
         points: whether points are more than lists of coordinates.
         reference_systems: whether the reference systems of points count.
         durations_from_lists: whether a list of four integers is a duration.
+        midnights_are_dates: whether a time at midnight is a date, as pandas writes it.
         zones: whether the time zones of dates with a time count.
         is_ordered: whether the order of items in lists counts.
     """
@@ -145,6 +148,7 @@ class Detail:
     points: bool = True
     reference_systems: bool = True
     durations_from_lists: bool = False
+    midnights_are_dates: bool = False
     zones: bool = True
     is_ordered: bool = False
 
@@ -223,6 +227,7 @@ def find_traits(table: CypherTable, budget: Budget) -> OutputTraits:
         has_chains=bool(chains),
         has_maps=bool(lists) or any(isinstance(value, Mapping) for value in values),
         has_durations=any(temporal.kind == DURATION for temporal in temporals),
+        has_dates=any(temporal.kind == DATE for temporal in temporals),
         ends=not chains_without_ends and all(item.has_ends for item in relationships),
         directions=None not in passes,
         reference_systems=all(point.srid is not None for point in points),
@@ -278,8 +283,9 @@ def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: b
         actual: the traits of the agent's output.
         is_ordered: whether the order of items in lists counts.
     """
-    zones = {expected.zones, actual.zones}
-    one_lacks_zones = zones == {frozenset({True}), frozenset({False})}
+    all_have_zones = frozenset({True})
+    none_has_zones = frozenset({False})
+    only_one_has_zones = {expected.zones, actual.zones} == {all_have_zones, none_has_zones}
     return Detail(
         labels=expected.nodes and actual.nodes,
         relationships=_least(expected.relationships, actual.relationships),
@@ -289,13 +295,14 @@ def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: b
         points=expected.points and actual.points,
         reference_systems=expected.reference_systems and actual.reference_systems,
         durations_from_lists=expected.has_durations != actual.has_durations,
-        zones=not one_lacks_zones,
+        midnights_are_dates=expected.has_dates != actual.has_dates,
+        zones=not only_one_has_zones,
         is_ordered=is_ordered,
     )
 
 
 def _least(expected: Form, actual: Form) -> Form:
-    """Return the form that both outputs can be reduced to."""
+    """Return the form that both outputs can be reduced to: the one that tells least."""
     for form in (Form.ENDS, Form.MAPS, Form.CHAIN):
         if form in (expected, actual):
             return form

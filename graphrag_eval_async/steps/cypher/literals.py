@@ -189,6 +189,7 @@ class _Parser:
         if name in _WORDS:
             return _WORDS[name]
         if name.endswith("timezone.utc"):
+            # Python shows this time zone without a call.
             return value_of_call(name, [], {})
         raise MalformedStep(f"no value: {name[:20]!r}")
 

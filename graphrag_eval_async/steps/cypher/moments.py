@@ -157,6 +157,7 @@ def _in_utc(date: str, clock: str, fraction: str, value: Temporal) -> str | None
 
 
 def _read_iso_duration(text: str) -> Moment | None:
+    """Return a duration in ISO 8601, whose parts may have signs; None if the text is none."""
     match = _is_iso_duration(text)
     if match is None or text.endswith(("P", "T")):
         return None
@@ -179,19 +180,20 @@ def _read_iso_duration(text: str) -> Moment | None:
 
 
 def _read_python_duration(text: str) -> Moment | None:
-    """Return a duration such as ``3 days, 2:00:00`` or, of pandas, ``-1 days +23:00:00``."""
+    """Return a duration such as ``3 days, 2:00:00`` or, of pandas, ``-1 days +23:00:00``.
+
+    None if the text is none.
+    """
     match = _is_python_duration(text)
     if match is None:
         return None
     days, sign, hours, minutes, seconds = match.groups()
-    clock = Fraction(0)
-    if hours is not None:
-        clock = (
-            int(hours) * SECONDS_PER_HOUR + int(minutes) * SECONDS_PER_MINUTE + Fraction(seconds)
-        )
+    clock_seconds = Fraction(seconds or 0)
+    clock_seconds += int(hours or 0) * SECONDS_PER_HOUR
+    clock_seconds += int(minutes or 0) * SECONDS_PER_MINUTE
     if sign == "-":
-        clock = -clock
-    return duration(months=0, seconds=int(days) * SECONDS_PER_DAY + clock)
+        clock_seconds = -clock_seconds
+    return duration(months=0, seconds=int(days) * SECONDS_PER_DAY + clock_seconds)
 
 
 def _duration_text(months: int, seconds: Fraction) -> str:

@@ -114,7 +114,7 @@ def _entities_by_id(items: Any, kind: type[T]) -> dict[str, T]:
 
     Args:
         items: a list of them in JSON; None if there are none.
-        kind: `Node` or `Relationship`; what is something else is left out.
+        kind: `Node` or `Relationship`. Items that are not of this class are left out.
     """
     entities: dict[str, T] = {}
     for item in items if isinstance(items, list) else ():

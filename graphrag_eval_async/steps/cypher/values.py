@@ -171,7 +171,12 @@ def with_ends(value: Value, nodes: Mapping[str, Node]) -> Value:
 
 
 def _relationship_with_ends(relationship: Relationship, nodes: Mapping[str, Node]) -> Relationship:
-    """Return a relationship with the nodes that its internal ids name."""
+    """Return a relationship with the nodes that its internal ids name, if they are known.
+
+    Args:
+        relationship: the relationship; nodes that it has already stay.
+        nodes: nodes by their internal ids.
+    """
     start = relationship.start
     end = relationship.end
     if start is None and relationship.start_id is not None:

@@ -217,6 +217,9 @@ def test_differences_show_nested_cells() -> None:
         pytest.param(["PT1.50S"], ["PT1.5S"], {}, True, id="durations_in_lists"),
         pytest.param("P1DT-1H", "PT23H", {}, True, id="signs_in_durations"),
         pytest.param("3 days, 2:00:00", "P3DT2H", {}, True, id="a_duration_of_python"),
+        pytest.param("2020-01-02", "2020-01-02T00:00:00.000", {}, True, id="a_date_of_pandas"),
+        pytest.param(["2020-01-02"], ["2020-01-02 00:00:00"], {}, True, id="in_a_list_of_dates"),
+        pytest.param("2020-01-02", "2020-01-02T00:00:01", {}, False, id="no_date"),
         pytest.param("Playtime", "playtime", {}, False, id="text"),
         pytest.param(10**400, 10**400 + 1, {}, False, id="long_integers"),
         pytest.param(9007199254740993, 9007199254740992, {}, False, id="exact_integers"),
@@ -242,6 +245,14 @@ def test_strict_types_refuse_cells_without_types() -> None:
     assert score_of(step, [{"b": 1}], config=strict) == 1
     assert score_of(step, "b\n1\n", config=strict) == 0
     assert score_of(step, "b\n1\n") == 1
+
+
+@pytest.mark.parametrize("form", ["typed", "record_lines", "records_text"])
+def test_large_results_are_compared_in_a_thread(form: str) -> None:
+    rows = [[type(PLAYTIME)(("Film",), {"number": n}, id=n), n] for n in range(2_000)]
+    expected = FORMS["typed"](table(*rows))
+    assert score(expected, FORMS[form](table(*rows[::-1]))) == 1
+    assert score(expected, FORMS[form](table(*rows[:-1], rows[0]))) == 0
 
 
 # What cannot be read, and references.
