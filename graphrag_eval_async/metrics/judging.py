@@ -169,7 +169,7 @@ class Judging:
         self._panels = _panels_by_metric(config)
         given = GivenJudges(judge)
         if not given.has_own:
-            _check_models(config, self._ragas_metrics)
+            _check_models(config, self._ragas_metrics, given.alternatives)
         ragas_embeds = any(metric.asks_embeddings for metric in self._ragas_metrics)
         self._embeds = ragas_embeds or bool(config.embedding_metrics)
         self._setups = set_up_judges(
@@ -377,8 +377,16 @@ def _panels_by_metric(config: Config) -> dict[str, Panel]:
     return panels
 
 
-def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
+def _check_models(
+    config: Config, metrics: Sequence[RagasMetric], alternatives: Mapping[str, str]
+) -> None:
     """Check that the configuration has the models that metrics of ragas ask.
+
+    Args:
+        config: the configuration.
+        metrics: the metrics of ragas.
+        alternatives: what the caller can give in code instead of a model, by the section of the
+            model, such as "llm.embedding".
 
     Raises:
         ConfigError: `llm.generation` or `llm.embedding` is missing.
@@ -386,11 +394,17 @@ def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
     problems = []
     for metric in metrics:
         judges = config.ragas_metrics[metric.name].judges
+        missing_sections = []
         asks_generation = metric.asks_llm and GENERATION in judges
         if asks_generation and not has_model(config, GENERATION):
-            problems.append(f"ragas.{metric.name}: needs llm.{GENERATION}")
+            missing_sections.append(f"llm.{GENERATION}")
         if metric.asks_embeddings and not has_model(config, "embedding"):
-            problems.append(f"ragas.{metric.name}: needs llm.embedding")
+            missing_sections.append("llm.embedding")
+        for section in missing_sections:
+            problem = f"ragas.{metric.name}: needs {section}"
+            if section in alternatives:
+                problem += f" or {alternatives[section]}"
+            problems.append(problem)
     if problems:
         raise ConfigError(problems)
 
