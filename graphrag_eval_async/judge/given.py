@@ -70,7 +70,7 @@ class GivenJudges(NamedTuple):
 
     @property
     def by_name(self) -> Mapping[str, object]:
-        """What the user gives for each judge, by name; a single value stands for the first judge."""
+        """What the user gives for each judge, by name; a single value is for the first judge."""
         if isinstance(self.judge, Mapping):
             return self.judge
         return {GENERATION: self.judge}
