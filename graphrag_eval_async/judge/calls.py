@@ -60,6 +60,7 @@ class Calls:
         """Total cost of the calls in US dollars; None if a price or a token count is unknown."""
         known_costs = [cost for cost in self._costs if cost is not None]
         has_unknown_cost = len(known_costs) < len(self._costs)
+        # Without a price, the cost is unknown even if there was no call.
         if has_unknown_cost or self.sender.prices.input is None:
             return None
         return fsum(known_costs)

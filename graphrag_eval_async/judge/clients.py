@@ -265,7 +265,7 @@ def import_openai() -> Any:
     """Return the package openai, which takes half a second to import.
 
     Raises:
-        ConfigError: it cannot be imported.
+        ConfigError: the package cannot be imported.
     """
     try:
         import openai
@@ -368,8 +368,7 @@ def _make_stream_class(base: type[Any]) -> type[Any]:
     """Return a class of streams whose objects yield given pieces in place of an original stream.
 
     Args:
-        base: the base class, such as `httpx.AsyncByteStream`. It is made into a new class only
-            once.
+        base: the base class, such as `httpx.AsyncByteStream`. The result is cached for each base.
     """
 
     class ChangedStream(base):  # type: ignore[misc]

@@ -234,6 +234,7 @@ class ServerError(NamedTuple):
     @property
     def names_format(self) -> bool:
         """Whether the error says that the server refuses the requested format of replies."""
+        # Some servers answer 501 (not implemented) to a format that they do not support.
         is_about_request = 400 <= self.status <= 501 and self.status not in ACCOUNT_STATUSES
         if not is_about_request or self.has_other_cause:
             return False

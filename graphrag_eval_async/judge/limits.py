@@ -71,7 +71,7 @@ class TokenBucket:
         seconds_before_full = 0.0
         is_limited = self._seconds_per_unit > 0
         if is_limited:
-            # The bucket holds the amount some time before it is full, as it need not be full.
+            # If the bucket has room for more than the amount, it need not be full.
             spare = max(0.0, self._capacity - amount)
             seconds_before_full = spare * self._seconds_per_unit
         return self._full_at - now - seconds_before_full - ROUNDING_SECONDS
@@ -81,7 +81,9 @@ class TokenBucket:
 
         An amount that exceeds what the bucket holds becomes a debt.
         """
-        self._full_at = max(self._full_at, now) + amount * self._seconds_per_unit
+        # A bucket that has become full has not filled further since.
+        full_before = max(self._full_at, now)
+        self._full_at = full_before + amount * self._seconds_per_unit
 
 
 class Waiting(NamedTuple):
@@ -365,6 +367,7 @@ class Breaker:
                 await self._change.wait()
         finally:
             self._waiting_denied -= 1
+        # If the server has answered any request, only many denials in a row count as all.
         return self._replies == 0 or self._denied_in_a_row >= MAX_DENIED_IN_A_ROW
 
     def attempt_failed(self, requested_pause: float) -> str | None:

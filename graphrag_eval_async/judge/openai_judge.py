@@ -78,14 +78,15 @@ class OpenAIJudge:
         max_tokens: int | UnsetType | None = UNSET,
         **parameters: Any,
     ) -> None:
-        """Prepare a judge; sends nothing.
+        """Prepare a judge, without sending a request.
 
         Args:
             client: an asynchronous client. If it retries failed requests itself, as it does by
                 default, a warning says so: these attempts are neither counted nor priced.
             model: name of the model that judges; for Azure, of the deployment.
             embedding_model: name of the embedding model, for metrics that need one.
-            embedding_parameters: arguments or fields of each request for embeddings.
+            embedding_parameters: arguments of ``embeddings.create`` for each request, or fields to
+                add to the body.
             temperature: from 0 to 2; None leaves it to the server. Default: 0, unless the server
                 refuses it.
             max_tokens: limit of one reply, in tokens; None leaves it to the server. Default: 4096,
@@ -99,6 +100,7 @@ class OpenAIJudge:
         check_client(client)
         if not isinstance(model, str) or not model:
             raise UsageError(f"OpenAIJudge: model: expected the name of a model, got {model!r}")
+        # The type of the argument may be wrong, since not every caller checks types.
         candidate: object = embedding_parameters
         if not isinstance(candidate, Mapping | None):
             problem = f"expected a mapping, got {candidate!r}"
@@ -129,11 +131,11 @@ class OpenAIJudge:
             self._embedding_parameters = Parameters.of_embeddings(
                 embedding_model, self.embedding_settings["parameters"]
             )
-        # Whether a reply in the format of the dialect was usable.
+        # Whether the server has given a usable reply in the format of `dialect`.
         self._is_format_proven = False
-        # Whether a refusal without a reason may be about the format.
+        # Whether to take a refusal that names no reason for a refusal of the format.
         self._may_guess_format = True
-        # Why the dialect has changed, until a warning has said it.
+        # The reasons why the dialect has changed. A warning that says them removes them.
         self._reasons_by_parameter: dict[str, str] = {}
         self._reason_of_format: str | None = None
 

@@ -79,7 +79,7 @@ def prices_of(llm: LLMConfig, name: str = GENERATION) -> Prices:
     """Return the prices of a judge: the configured ones, and list prices for those not configured.
 
     If the price of input is configured and that of cached input is not, cached input costs as much
-    as other input: a list price would not fit a price that was agreed upon.
+    as other input: a list price would not fit the configured price.
 
     Args:
         llm: the models and their configured prices.
@@ -117,11 +117,11 @@ def _first_known(configured: float | None, listed: float | None) -> float | None
 def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices:
     """Return the list prices of a configured model; `UNLISTED` if no list has the model.
 
-    The model is looked up three times, and the first list that has the model counts:
+    The model is looked up in these lists, and the first list that has the model counts:
 
-    - in the list of the server at the configured address
-    - in the list of the configured provider
-    - if its name has a provider, as "openai/gpt-4o-mini" has, in the list of that provider
+    - the list of the server at the configured address
+    - the list of the configured provider
+    - the list of the provider in the name of the model, such as "openai/gpt-4o-mini"
     """
     if model is None:
         return UNLISTED

@@ -68,7 +68,7 @@ class Judge(Protocol):
         """Return one vector for each text, in order, and the tokens used; None if unknown.
 
         Raises:
-            JudgeError: as for `complete`.
+            JudgeError: there are no vectors. Other exceptions count as for `complete`.
         """
         ...
 

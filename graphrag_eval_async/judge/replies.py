@@ -223,9 +223,9 @@ def extract_json(text: str) -> tuple[Any, bool]:
     except InvalidRecord as error:
         problem = error
     else:
-        # A repeated key is lost in decoding, and its quotes are missing when the value is encoded
-        # again. Escaped quotes make a difference, too, so `DECODER` looks once more: it refuses
-        # repeated keys only. Counting is fast, and most replies need nothing more.
+        # A repeated key is lost in decoding, so its quotes are missing when the value is encoded
+        # again. A quote that is written as \u0022 makes a difference, too, so `DECODER` decides:
+        # it refuses repeated keys. Counting is fast, and most replies need nothing more.
         has_same_quotes = orjson.dumps(value).count(b'"') == text.count('"')
         if not has_same_quotes:
             DECODER.decode(text)

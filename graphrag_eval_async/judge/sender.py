@@ -553,7 +553,7 @@ class Sender:
             raise fatal from error
 
     def _last_failure(self, error: JudgeError, attempts: int) -> JudgeError:
-        """Return the error of a call whose last attempt has failed."""
+        """Return the error of a call whose last attempt has failed, with the number of attempts."""
         text = error.message
         if attempts > 1:
             text += f" ({attempts} attempts)"
@@ -599,7 +599,7 @@ class Sender:
         self._check_budget()
 
     def _check_budget(self) -> None:
-        """End all calls if the budget is spent."""
+        """End all calls of the stream if the budget is spent."""
         budget = self._limits.budget_usd
         if budget is None:
             return

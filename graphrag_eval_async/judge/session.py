@@ -70,8 +70,8 @@ class JudgeSession:
         self.embedder = Sender(
             session=self, setup=first, kind="embedding", limiter=self._limiters[0]
         )
-        # If embeddings that do not work end the run, completions wait until it is clear that
-        # embeddings work: they would be paid for in vain.
+        # If embeddings that do not work end the run, completions wait while embeddings fail: they
+        # might be paid for in vain.
         prerequisite = None
         if is_ended_by_one:
             prerequisite = self.embedder

@@ -81,7 +81,7 @@ def set_up_judges(
         is_first = not setups
         setups.append(set_up_judge(llm, name, judge, prepare, embeds=embeds and is_first))
 
-    # By id, as several judges may share a client, which need not be hashable.
+    # Several judges may share a client. The keys are ids, since a client may not be hashable.
     clients_by_id = {}
     for setup in setups:
         client = setup.user_client
