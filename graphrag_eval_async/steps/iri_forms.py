@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
 from graphrag_eval_async.steps.formats.reading import describe_ambiguity
+from graphrag_eval_async.steps.graphs.reading import describe_wrong_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,10 +72,13 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
     Its table cannot be read for sure or, if it can, one of its IRIs differs only in its form from
     one of the reference step.
     """
-    if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
-        return None
     output = actual.get("output")
-    if not isinstance(output, str) or len(output) <= MAX_CHARACTERS:
+    # What is wrong with a longer text would take too long to find.
+    is_short = not isinstance(output, str) or len(output) <= MAX_CHARACTERS
+    if expected.get("output_media_type") in GRAPHS:
+        # Prefixes are part of the formats of graphs, so their IRIs are not looked at.
+        return describe_wrong_statement(output) if is_short else None
+    if is_short:
         ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
         if ambiguity is not None:
             return ambiguity

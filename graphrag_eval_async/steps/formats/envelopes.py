@@ -15,6 +15,7 @@ from graphrag_eval_async.steps.formats.json_tables import (
 from graphrag_eval_async.steps.formats.json_text import decode_json, looks_like_json
 from graphrag_eval_async.steps.formats.pipes import has_pipes
 from graphrag_eval_async.steps.formats.prose import find_json, find_xml
+from graphrag_eval_async.steps.formats.terms import is_rdf_json
 
 MOST_ENVELOPES = 10
 """How many envelopes may stand one in another, JSON in text included."""
@@ -212,6 +213,8 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
         return None  # JSON-LD, or no result.
     if value and all(is_term_object(term) and "type" in term for term in value.values()):
         return None  # A row of terms.
+    if is_rdf_json(value):
+        return None
     keys: tuple[str, ...] = PAYLOAD_KEYS
     if len(value) == 1:
         keys = tuple(value)

@@ -47,6 +47,28 @@ is_iri = re.compile(_IRI).fullmatch
 """Whether text is an absolute IRI in angle brackets."""
 
 
+def is_rdf_json(value: Any) -> bool:
+    """Return whether a value is a graph in RDF/JSON: lists of terms by subject and predicate.
+
+    https://www.w3.org/TR/rdf-json/
+    """
+    if not isinstance(value, dict) or not value:
+        return False
+    for subject, predicates in value.items():
+        # Subjects are IRIs or blank nodes. The keys of other objects have no colon.
+        if ":" not in subject or not isinstance(predicates, dict) or not predicates:
+            return False
+        for terms in predicates.values():
+            if not isinstance(terms, list) or not terms or not all(map(_is_typed_term, terms)):
+                return False
+    return True
+
+
+def _is_typed_term(value: Any) -> bool:
+    """Return whether a value is an RDF term as RDF/JSON and SPARQL results write it."""
+    return isinstance(value, dict) and {"type", "value"} <= value.keys()
+
+
 def read_term(text: str) -> Term | None:
     """Return the term that a text is in Turtle's syntax; None if it is none.
 
