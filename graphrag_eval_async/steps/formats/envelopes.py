@@ -79,8 +79,8 @@ def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
         allow_broken_json: whether text that begins like JSON may be something else.
 
     Raises:
-        MalformedStep: JSON is broken, or there are several results, unless
-            `allow_broken_json` is set.
+        MalformedStep: JSON is broken, or several parts may be the result. Never raised with
+            `allow_broken_json`.
     """
     payload = Payload(output)
     for _ in range(MOST_ENVELOPES):

@@ -93,7 +93,7 @@ def read_json_table(value: Any) -> Table:
     """Read the table, or the answer to ASK, in decoded JSON.
 
     Raises:
-        MalformedStep: it is none, or has cells that are no terms and no plain values.
+        MalformedStep: the value is no table, or has cells that are neither terms nor plain values.
     """
     if isinstance(value, bool):
         return Table(answer(value), typed=True)
@@ -173,10 +173,10 @@ def _bindings_in(value: dict[str, Any]) -> list[Any] | None:
 
 
 def _read_bindings(bindings: list[dict[str, Any]]) -> Table:
-    """Read rows of SPARQL results without the names of their variables."""
-    names = dict.fromkeys(name for row in bindings for name in row)
+    """Read rows of SPARQL results that lack the list of variables, so the rows name them."""
     if not bindings:
         return _empty_table()
+    names = dict.fromkeys(name for row in bindings for name in row)
     return _read_objects(bindings, list(names))
 
 
@@ -281,7 +281,7 @@ def _is_header(names: Row, rows: list[Row]) -> bool:
     """Return whether the first row of a table holds the names of the columns.
 
     All its cells must be texts, and none an IRI. The rows of a database cursor are tuples without a
-    header, so a tuple is a header only if a cell below it is no text.
+    header, so a tuple is a header only if some cell below it is neither text nor null.
 
     Args:
         names: the first row.
@@ -406,7 +406,8 @@ def _read_term_object(value: dict[str, Any]) -> Term | None:
         raise MalformedStep("a list of objects that are not flat")
     inner = value["value"]
     if isinstance(inner, dict | list):
-        return value  # A triple, which is checked later.
+        # The value of a triple is an object, which is checked later.
+        return value
     datatype = value.get("datatype")
     if isinstance(datatype, dict):  # RDF/JS writes the datatype as a term of its own.
         datatype = datatype.get("value")

@@ -130,8 +130,8 @@ def _decode_lines(first_rows: list[Any], rest: str) -> DecodedText:
 
     Args:
         first_rows: the rows that were decoded before.
-        rest: the text after them, which begins with another object or array. Of arrays, the items
-            are rows.
+        rest: the text after these rows, which begins with another object or array. An object is a
+            row; an array holds rows.
     """
     rows = [*first_rows]
     opening_bracket = rest[0]

@@ -209,7 +209,7 @@ def check_all_rows_shown(cells: Sequence[str]) -> None:
     """Check that a row holds values, not the dots by which tools shorten tables.
 
     Raises:
-        AmbiguousStep: it consists of dots.
+        AmbiguousStep: the row consists of dots.
     """
     if len(cells) > 0 and _ELLIPSES.issuperset(cells):
         raise AmbiguousStep("the table is shortened: some rows are not shown")

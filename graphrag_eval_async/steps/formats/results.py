@@ -155,7 +155,7 @@ class TypedTable(msgspec.Struct, gc=False):
     boolean: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # Even null makes it no table.
 
     def is_same(self, other: TypedTable) -> bool:
-        """Return whether two tables have the same variables, and equal rows in the same order.
+        """Return whether two tables have the same variables, in any order, and equal rows in order.
 
         False if one of them is an answer to ASK.
         """
@@ -205,9 +205,11 @@ def read_results_alone(text: str) -> dict[str, Any] | None:
 
 
 def is_same_table(table: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two documents are tables with the same variables and equal rows in order.
+    """Return whether two documents are tables with the same variables, and equal rows in order.
 
-    The first is known to be SPARQL results, the second may be anything.
+    Args:
+        table: SPARQL results that were checked.
+        other: a document that may hold anything.
     """
     if "results" not in table or "boolean" in other:
         return False
@@ -217,7 +219,7 @@ def is_same_table(table: dict[str, Any], other: dict[str, Any]) -> bool:
         variables = table["head"]["vars"]
         other_variables = other["head"]["vars"]
         return variables == other_variables or sorted(variables) == sorted(other_variables)
-    except (KeyError, TypeError):  # The second is not SPARQL results.
+    except (KeyError, TypeError):  # The other document is not SPARQL results.
         return False
 
 

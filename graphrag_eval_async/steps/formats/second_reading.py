@@ -41,7 +41,7 @@ _MARKS = ("`", "**", "__", "*")
 
 
 def read_again(document: Document, reference: Document) -> Document | None:
-    """Return a table without types in which the terms that texts may stand for replace the texts.
+    """Return an untyped table with its texts replaced by the terms that they may stand for.
 
     None if no text is replaced. A text that the reference has, too, stays as it is.
 
@@ -63,6 +63,7 @@ def read_again(document: Document, reference: Document) -> Document | None:
             if not isinstance(text, str) or text in expected_texts:
                 terms[name] = term
             elif may_be_unbound and text.strip().lower() in WORDS_FOR_UNBOUND:
+                # The cell is unbound, so the row gets no term for it.
                 is_changed = True
             else:
                 meant = _meant_term(text, expected_texts)

@@ -62,7 +62,7 @@ def _boolean(element: Element) -> bool:
 
 
 def _root(text: str) -> Element:
-    """Return the root of an XML document, in which all tags have lost their namespaces.
+    """Return the root of an XML document, after removing the namespaces from all tags.
 
     Raises:
         MalformedStep: the text is not well-formed, declares a document type, has too many tags, or

@@ -95,7 +95,10 @@ def _column_names_by_role(names: list[str]) -> dict[str, str] | None:
 
 
 def _write_statement(term_by_role: dict[str, dict[str, Any]]) -> str:
-    """Return a line of N-Quads with a statement, whose terms are given by their role in `ROLES`.
+    """Return the line of N-Quads for a statement.
+
+    Args:
+        term_by_role: the terms of the statement, by their part in it as named in `ROLES`.
 
     Raises:
         MalformedStep: the subject, predicate or object is missing, or a term is no absolute IRI
@@ -110,7 +113,7 @@ def _write_statement(term_by_role: dict[str, dict[str, Any]]) -> str:
         _write_object(term_by_role[OBJECT]),
     ]
     graph_name = term_by_role.get(GRAPH_NAME)
-    # A statement of the default graph has no name of a graph, or an empty cell of CSV.
+    # In the default graph, the name is missing, or empty where a table is CSV.
     if graph_name is not None and graph_name["value"] != "":
         parts.append(_write_resource(graph_name, GRAPH_NAME))
     return f"{' '.join(parts)} .\n"
