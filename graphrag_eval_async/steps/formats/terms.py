@@ -58,15 +58,16 @@ def is_rdf_json(value: Any) -> bool:
         # Subjects are IRIs or blank nodes. The keys of other objects have no colon.
         if ":" not in subject or not isinstance(predicates, dict) or not predicates:
             return False
-        for terms in predicates.values():
-            if not isinstance(terms, list) or not terms or not all(map(_is_typed_term, terms)):
-                return False
+        if not all(map(_is_list_of_terms, predicates.values())):
+            return False
     return True
 
 
-def _is_typed_term(value: Any) -> bool:
-    """Return whether a value is an RDF term as RDF/JSON and SPARQL results write it."""
-    return isinstance(value, dict) and {"type", "value"} <= value.keys()
+def _is_list_of_terms(value: Any) -> bool:
+    """Return whether a value is a list of one or more RDF terms, as RDF/JSON writes them."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(term, dict) and {"type", "value"} <= term.keys() for term in value)
 
 
 def read_term(text: str) -> Term | None:

@@ -319,7 +319,7 @@ def _power_at(tokens: Sequence[_Token], index: int | None) -> int:
 
 
 def _read_phrase(tokens: Sequence[_Token], first: int) -> _Phrase | None:
-    """Return the longest number whose first word is `tokens[first]`; None if it begins none."""
+    """Return the longest number that begins at `tokens[first]`; None if none begins there."""
     word = tokens[first].word
     if word in _HALVES:
         return _read_half(tokens, first)
