@@ -39,7 +39,7 @@ APPLICATION_ID_BYTES = slice(68, 72)
 
 
 def digest(*parts: Any) -> bytes:
-    """Return a hash of JSON-like values, which ignores the order of object keys."""
+    """Return a hash of JSON values, which does not depend on the order of keys in objects."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
@@ -55,7 +55,12 @@ class CallCache:
     """
 
     def __init__(self, db: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
-        """See `open`; all work on `db` runs in `thread`, in submission order."""
+        """Wrap a connection to the file; `open` makes the connection and calls this.
+
+        Args:
+            db: the connection.
+            thread: the one thread in which all work on `db` runs, in the order of submission.
+        """
         self.failures = 0
         self._db = db
         self._thread = thread
@@ -76,36 +81,39 @@ class CallCache:
         return cls(db, thread)
 
     async def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key; None if the cache has no such key, or cannot be read."""
         return await self._run("SELECT value FROM calls WHERE key = ?", key)
 
     async def put(self, key: bytes, value: bytes) -> None:
-        """Store a value; once this returns, the value outlives the process.
+        """Store a value under a key. When this returns, the value is in the file.
 
-        A cancelled call stores the value, too.
+        The value is stored even if the task that calls this is cancelled.
         """
         await self._run("INSERT OR REPLACE INTO calls VALUES (?, ?)", key, value)
 
     async def aclose(self) -> None:
-        """Finish queued calls and close the file; call only once."""
+        """Wait for queued work, and close the file; may be called only once."""
         closed = asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
+        # Take no more work, let the loop run until the file is closed, then join the thread.
         self._thread.shutdown(wait=False)
         await asyncio.wait([closed])
         self._thread.shutdown()
 
     async def _run(self, statement: str, *values: bytes) -> bytes | None:
-        """Run a statement in the thread of the cache, and return the first value of its result.
+        """Run a statement in the thread of the cache; return the first value of the first row.
 
-        If the task is cancelled, the statement is run all the same.
+        The statement runs even if the current task is cancelled. None is returned if there is no
+        such value, or if the statement fails.
         """
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._execute, statement, values)
         return await asyncio.shield(running)
 
     def _execute(self, statement: str, values: tuple[bytes, ...]) -> bytes | None:
-        """Run a statement, and return the first value of its result.
+        """Run a statement, and return the first value of the first row.
 
-        The result is None if there is no value, or if the statement fails, which is counted.
+        The result is None if there is no such value, or if the statement fails. Failures are
+        counted in `failures`.
         """
         import sqlite3
 
@@ -114,7 +122,7 @@ class CallCache:
         except sqlite3.Error as error:
             self.failures += 1
             if isinstance(error, sqlite3.OperationalError):
-                # Wait for a locked file once, not for every key.
+                # The file may be locked. Wait for it only this time, not again for every key.
                 self._db.execute("PRAGMA busy_timeout = 0")
             return None
         if row is None or not isinstance(row[0], bytes):
@@ -123,7 +131,7 @@ class CallCache:
 
 
 def check_cache(path: str | os.PathLike[str]) -> None:
-    """Check that a file is a cache or could be created as one; creates nothing.
+    """Check that a file is a cache, or that a cache could be created there. Creates nothing.
 
     Raises:
         ConfigError: the file is something else, or cannot be written.
@@ -150,8 +158,8 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA:
                     db.execute(statement)
-            # Readers do not wait for a writer. Some file systems lack it, and the file may be
-            # locked.
+            # With this mode, readers do not wait for a writer. It is no error if a file system
+            # does not support the mode, or if the file is locked just now.
             with suppress(sqlite3.OperationalError):
                 db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
@@ -163,7 +171,7 @@ def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
 
 @contextmanager
 def _errors_of_configuration(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors of a file into a `ConfigError` that shows its path as configured."""
+    """Turn errors of the file system or of SQLite into a `ConfigError` with the configured path."""
     import sqlite3
 
     key = f"llm.cache: {os.fspath(path)!r}"
@@ -177,14 +185,14 @@ def _errors_of_configuration(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _check_file(path: Path) -> None:
-    """Check that SQLite may open a file as a cache, or create it.
+    """Check that a file is a cache that SQLite can write, or that a cache can be created there.
 
-    SQLite opens a foreign database without a word; it could repair, and so change it.
+    This reads the file itself: SQLite would open any database, and might change it to repair it.
 
     Raises:
         ValueError: the file is something else, or cannot be written.
     """
-    # SQLite creates more files beside the database.
+    # The directory must be writable, since SQLite creates more files beside the database.
     if not path.parent.is_dir():
         raise ValueError("its directory does not exist")
     if not os.access(path.parent, os.W_OK | os.X_OK):

@@ -41,13 +41,13 @@ class Call:
     """A call of a model: for a completion, or for the vectors of texts.
 
     Attributes:
-        key: equal for equal calls; the cache uses it.
+        key: the hash under which the cache keeps the reply; equal calls have equal keys.
         inputs: the messages, or the texts to embed.
         schema: the JSON Schema of the reply to messages; None for texts to embed.
-        check: reads a reply; raises `JudgeError` if it is unusable.
+        check: reads a reply; raises `JudgeError` if the reply is unusable.
         clock: the clock of the result, which the first request starts.
-        costs: gets the cost of each reply in US dollars; None if it is unknown.
-        repeat: above 0 for another reply to the same messages.
+        costs: gets the cost of each reply in US dollars, or None for an unknown cost.
+        repeat: 0; a higher number asks for another reply to the same messages.
         outages_at_admission: the number of outages of the model when the `Breaker` admitted the
             call; None before it is admitted.
     """
@@ -62,15 +62,16 @@ class Call:
     outages_at_admission: int | None = None
 
     def estimate_tokens(self) -> int:
-        """Estimate the tokens of a request."""
+        """Return an estimate of the input tokens of a request for this call."""
         if self.schema is None:
+            # The inputs are texts to embed.
             return sum(map(estimate_tokens, self.inputs))
         return estimate_prompt(self.inputs, self.schema)
 
     def quote_reply(self, error: JudgeError) -> None:
-        """Add an unusable reply to the messages, with the request to correct it.
+        """Add an unusable reply to the messages, and ask the judge to correct the reply.
 
-        Nothing is added if the error has no text of a reply, or if the call is for vectors.
+        Nothing is added if `error` has no text of a reply, or if the call is for vectors.
         """
         is_for_vectors = self.schema is None
         if is_for_vectors or not error.reply:

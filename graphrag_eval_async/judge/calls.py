@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 @dataclass(eq=False, slots=True)
 class Calls:
-    """What a metric calls judges with, for one result.
+    """The means by which a metric calls a judge, for one result.
 
-    All calls for a result have one deadline, and equal ones are made once. The calls of one metric
-    to one judge, from `to`, have a cost of their own.
+    All calls for a result have the same deadline, and equal calls are made only once. `to` returns
+    an object for the calls of one metric to one judge, whose cost is counted separately.
 
     Attributes:
-        session: the judges.
-        sender: sends the completions.
+        session: the judges of the stream.
+        sender: sends the completions to one judge.
         clock: the time for the result.
         departures: how requests for the result differed from the default.
     """
@@ -48,18 +48,19 @@ class Calls:
 
     @classmethod
     def for_result(cls, session: JudgeSession) -> Calls:
-        """Return calls for a new result, to the first judge."""
+        """Return an object for calls to the first judge, for a new result."""
         return cls(session, session.first, Clock(session.clocks))
 
     def to(self, sender: Sender) -> Calls:
-        """Return calls of a metric to a judge, for the same result."""
+        """Return an object for calls to any judge for the same result, with a cost of its own."""
         return Calls(self.session, sender, self.clock, self.departures, self._answers_by_key)
 
     @property
     def cost(self) -> float | None:
-        """Total cost in US dollars; None if a price or a count of tokens is unknown."""
+        """Total cost of the calls in US dollars; None if a price or a token count is unknown."""
         known_costs = [cost for cost in self._costs if cost is not None]
         has_unknown_cost = len(known_costs) < len(self._costs)
+        # Without a price, the cost is unknown even if there was no call.
         if has_unknown_cost or self.sender.prices.input is None:
             return None
         return fsum(known_costs)
@@ -70,11 +71,11 @@ class Calls:
         """Return the parsed reply of the judge.
 
         Args:
-            prompt: makes the messages. It is called when it is its turn, since long prompts take
-                time.
+            prompt: makes the messages. This is called only when it is this call's turn, since long
+                prompts take time to make.
             form: the format of the reply.
-            repeat: above 0 for another reply to the same messages. Equal calls with the same number
-                are made once.
+            repeat: 0; a higher number asks for another reply to the same messages. Equal calls with
+                the same number are made once.
 
         Raises:
             JudgeError: there is no usable reply.
@@ -97,7 +98,7 @@ class Calls:
         return value
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text: finite, nonzero, all of the same length.
+        """Return one vector for each text, in order: finite, nonzero, all of the same length.
 
         Raises:
             JudgeError: there are no usable vectors.
@@ -116,9 +117,9 @@ class Calls:
         return vectors
 
     async def _answer(self, sender: Sender, call: Call) -> Any:
-        """Return the value of the reply to a call; an equal call for the result shares its reply.
+        """Return the value of the reply to a call, which is sent unless an equal call was sent.
 
-        Adds to `departures` how its request differed from the default.
+        Adds to `departures` how the request for the reply differed from the default.
 
         Raises:
             JudgeError: there is no usable reply.
@@ -136,7 +137,7 @@ class Calls:
             answer = pending.result()
         except JudgeError as error:
             self.departures.update(sender.departures())
-            # Several metrics may raise this error, and each would add to its traceback.
+            # Several metrics may raise this same error, and each would lengthen its traceback.
             raise error.with_traceback(None) from error.__cause__
         self.departures.update(answer.departures)
         return answer.value
@@ -151,12 +152,16 @@ class Calls:
         except JudgeError as error:
             pending.set_exception(error)
         finally:
-            # This has no effect on a future that has a result.
+            # A future that has a result or an error by now is not changed by this.
             pending.cancel()
 
 
 def check_reply(form: ResponseFormat[Any], reply: Any) -> UsableReply:
-    """Return a judge's reply together with the value that its format reads from it.
+    """Return a judge's reply together with the value that the metric uses.
+
+    Args:
+        form: the format of the reply, which reads the value.
+        reply: the decoded reply.
 
     Raises:
         JudgeError: the reply is not JSON, is too large, or does not fit the format.
@@ -173,11 +178,15 @@ def check_reply(form: ResponseFormat[Any], reply: Any) -> UsableReply:
 
 
 def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> UsableReply:
-    """Return `count` vectors as lists of floats.
+    """Return vectors as lists of floats, after checking that they can be compared.
+
+    Args:
+        count: the expected number of vectors.
+        vectors: the vectors, as the judge returned them.
 
     Raises:
-        JudgeError: there are more or fewer vectors, their lengths differ, or one is zero or has a
-            value that is no finite number.
+        JudgeError: there are more or fewer vectors than `count`, their lengths differ, or a vector
+            is zero or has a value that is not a finite number.
     """
     try:
         lengths = {len(vector) for vector in vectors}
@@ -188,7 +197,7 @@ def check_vectors(count: int, vectors: Sequence[Sequence[float]]) -> UsableReply
         raise JudgeError("invalid_reply", f"the reply has no vectors: {error}") from None
 
     for vector in checked:
-        # A vector of zeros has no cosine. If a number is NaN or infinite, the length is, too.
+        # A vector of zeros has no cosine. One NaN or infinite number makes the length so, too.
         is_usable = 0 < hypot(*vector) < inf
         if not is_usable:
             problem = "a vector is zero or has a number that is not finite"

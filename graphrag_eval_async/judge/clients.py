@@ -39,8 +39,9 @@ GZIP_OR_ZLIB = 47
 
 
 class Connection(NamedTuple):
-    """How to reach the server of a model, from the configuration and the environment; "" for a
-    missing value.
+    """How to reach the server of a model, from the configuration and the environment.
+
+    A missing value is "".
     """
 
     provider: Literal["openai", "azure"]
@@ -54,21 +55,23 @@ class Connection(NamedTuple):
     def __repr__(self) -> str:
         return f"{self.provider} at {self.base_url}"
 
-    def find_problems(self, section: str) -> Iterator[str]:
-        """Yield what prevents requests to the server, with the setting to change.
+    def find_problems(self, section: str, *, is_given_by_name: bool) -> Iterator[str]:
+        """Yield each problem that prevents requests to the server, with the setting to change.
 
         Args:
             section: where the model is configured, such as "llm.generation".
+            is_given_by_name: whether the user gives only the name of the model, in code: then there
+                is no section to change.
         """
+        place = "here or in the environment variable"
+        if is_given_by_name:
+            place = "in the environment variable"
         is_azure = self.provider == "azure"
-        key_variable = "OPENAI_API_KEY"
-        if is_azure:
-            key_variable = "AZURE_OPENAI_API_KEY"
 
         # The address: only Azure has no default.
         if not self.base_url:
             yield (
-                f"{section}.base_url: missing: set the endpoint of the Azure resource, here or in "
+                f"{section}.base_url: missing: set the endpoint of the Azure resource {place} "
                 f"{AZURE_URL_VARIABLE}"
             )
         else:
@@ -78,34 +81,34 @@ class Connection(NamedTuple):
 
         if is_azure and not self.api_version:
             yield (
-                f"{section}.api_version: missing: Azure requires it; set it here or in "
+                f"{section}.api_version: missing: Azure requires it; set it {place} "
                 "OPENAI_API_VERSION"
             )
 
-        # The key, which goes into a header.
+        # The key goes into a header, so it may only have characters that headers can hold.
+        key_variable = "OPENAI_API_KEY"
+        if is_azure:
+            key_variable = "AZURE_OPENAI_API_KEY"
         if not self.api_key:
-            yield (
-                f"{section}.api_key: missing: set it here or in the environment variable "
-                f"{key_variable}"
-            )
+            yield f"{section}.api_key: missing: set it {place} {key_variable}"
         elif not re.fullmatch("[!-~]+", self.api_key):
             yield (
-                f"{section}.api_key: expected ASCII characters without white space, here or in "
+                f"{section}.api_key: expected ASCII characters without white space, {place} "
                 f"{key_variable}"
             )
 
     def open_client(self, max_reply_bytes: int) -> Any:
-        """Return a client of the SDK that retries nothing and has no timeouts, as `Sender` does.
+        """Return a client of the SDK without retries and timeouts, since `Sender` has both.
 
-        Proxies and certificates, and the organization and the project of the account, come from the
-        SDK's environment variables.
+        The SDK reads proxies, certificates, and the organization and project of the account from
+        environment variables.
 
         Args:
             max_reply_bytes: maximum bytes of a reply, compressed and decompressed.
 
         Raises:
-            ConfigError: the SDK is missing, or the environment names a file or a proxy that is
-                none.
+            ConfigError: the SDK is missing, or an environment variable names an unusable
+                certificate file or proxy.
         """
         openai = import_openai()
         try:
@@ -134,9 +137,9 @@ class Connection(NamedTuple):
 def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Connection:
     """Return how to reach the server of a configured model.
 
-    A model takes missing settings from `llm.generation` if both have the same provider and base
-    URL, so that no key goes to another server. Settings still missing come from the SDK's
-    environment variables.
+    Settings that the model lacks are taken from `llm.generation` if both have the same provider and
+    base URL, so that no key goes to another server. Settings that are then still missing come from
+    the SDK's environment variables.
 
     Args:
         llm: the whole section `llm`.
@@ -152,22 +155,25 @@ def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> 
 
 
 def _share_server(model: GenerationConfig | EmbeddingConfig, generation: GenerationConfig) -> bool:
-    """Return whether a model has the same server as `llm.generation`, or names no server."""
+    """Return whether a model has the provider of `llm.generation`, and its base URL or none."""
     if model.provider != generation.provider:
         return False
     return model.base_url is None or model.base_url == generation.base_url
 
 
 def _openai_connection(sections: Sequence[GenerationConfig | EmbeddingConfig]) -> Connection:
-    """Return how to reach OpenAI, or another server with its protocol.
+    """Return how to reach OpenAI, or another server that speaks the protocol of OpenAI.
+
+    Without an address, the server is OpenAI's. Other servers get a placeholder if there is no key,
+    since most need none, but the SDK does.
 
     Args:
-        sections: the sections of the configuration to take each setting from, the first first.
+        sections: the sections of the configuration; the first that has a setting counts.
     """
     base_url = _find_setting("base_url", sections, "OPENAI_BASE_URL")
     api_key = _find_setting("api_key", sections, "OPENAI_API_KEY")
-    is_openai = base_url == ""
-    if is_openai:
+    has_no_address = base_url == ""
+    if has_no_address:
         base_url = OPENAI_URL
     elif not api_key:
         api_key = NO_KEY
@@ -181,14 +187,15 @@ def _openai_connection(sections: Sequence[GenerationConfig | EmbeddingConfig]) -
 
 
 def _azure_connection(sections: Sequence[GenerationConfig | EmbeddingConfig]) -> Connection:
-    """Return how to reach an Azure resource, with a key or else a token of Microsoft Entra ID.
+    """Return how to reach an Azure resource, by a key or, if there is none, by a token.
 
     Args:
-        sections: the sections of the configuration to take each setting from, the first first.
+        sections: the sections of the configuration; the first that has a setting counts.
     """
     api_key = _find_setting("api_key", sections, "AZURE_OPENAI_API_KEY")
     token = ""
     if not api_key:
+        # A token of Microsoft Entra ID.
         token = os.environ.get("AZURE_OPENAI_AD_TOKEN", "")
     return Connection(
         provider="azure",
@@ -203,7 +210,10 @@ def _azure_connection(sections: Sequence[GenerationConfig | EmbeddingConfig]) ->
 def _find_setting(
     name: str, sections: Sequence[GenerationConfig | EmbeddingConfig], variable: str
 ) -> str:
-    """Return a setting from the first section that has it, else from the environment, else ""."""
+    """Return a setting from the first section that has it.
+
+    If no section has the setting, return the environment variable `variable`; "" if it is not set.
+    """
     for section in sections:
         value: str | None = getattr(section, name)
         if value:
@@ -214,30 +224,39 @@ def _find_setting(
 def _find_headers(
     sections: Sequence[GenerationConfig | EmbeddingConfig],
 ) -> tuple[tuple[str, str], ...]:
-    """Return the names and values of the extra headers in the first section that has any."""
+    """Return the names and values of the extra headers in the first section that has any.
+
+    They are a tuple of pairs, since connections are used as keys of a dict.
+    """
     for section in sections:
         if section.extra_headers:
             return tuple((name, str(value)) for name, value in section.extra_headers.items())
     return ()
 
 
-def check_connections(llm: LLMConfig, judge: str) -> None:
-    """Check that the models of a judge can be called, as far as possible without a request.
+def check_connections(llm: LLMConfig, judge: str, *, is_given_by_name: bool) -> None:
+    """Check, without a request, that the package openai and the settings of a judge are there.
+
+    These are the settings of the judge's own model and of the embedding model.
 
     Args:
         llm: the section `llm` of the configuration.
         judge: the name of the judge.
+        is_given_by_name: whether the user gives only the name of the judge's model, in code.
 
     Raises:
-        ConfigError: the extra is missing, or a key, or the address of a server.
+        ConfigError: the package, a key, or the address of a server is missing or invalid.
     """
     if find_spec("openai") is None:
         raise ConfigError([f"llm: {needs('llm')}"])
     problems: list[str] = []
-    models = {llm.key(judge): llm.model(judge), "llm.embedding": llm.embedding}
-    for section, model in models.items():
-        if model is not None:
-            problems += connection_of(llm, model).find_problems(section)
+    generation = llm.model(judge)
+    if generation is not None:
+        connection = connection_of(llm, generation)
+        problems += connection.find_problems(llm.key(judge), is_given_by_name=is_given_by_name)
+    if llm.embedding is not None:
+        connection = connection_of(llm, llm.embedding)
+        problems += connection.find_problems("llm.embedding", is_given_by_name=False)
     if problems:
         raise ConfigError(problems)
 
@@ -246,7 +265,7 @@ def import_openai() -> Any:
     """Return the package openai, which takes half a second to import.
 
     Raises:
-        ConfigError: it cannot be imported.
+        ConfigError: the package cannot be imported.
     """
     try:
         import openai
@@ -259,21 +278,25 @@ def import_openai() -> Any:
 def _ignore_deprecations() -> None:
     """Ignore the deprecation warnings that the SDK's transport causes, for the whole process.
 
-    One is aiohttp's for the password of a proxy. A user who turns warnings into errors cannot mend
-    them. They come with requests, so no context can hold them.
+    Aiohttp warns of the password of a proxy, for example. Users who turn warnings into errors
+    cannot avoid these. They appear with later requests, so `catch_warnings` around the creation of
+    the client would not be enough.
     """
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=TRANSPORTS)
 
 
 def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
-    """Return an HTTP client for the SDK, over aiohttp if that is installed, with bounded replies.
+    """Return an HTTP client for the SDK, which limits the length of replies.
+
+    The client uses aiohttp if the SDK was installed with this extra, otherwise httpx.
 
     Args:
-        openai: the SDK.
+        openai: the SDK, a module.
         max_reply_bytes: reading a longer reply raises a `JudgeError`.
     """
 
     async def bound_long_body(response: Any) -> None:
+        """Replace the stream of a response by one of limited length, unless the body is short."""
         if not _is_short(response, max_reply_bytes):
             response.stream = _bound_body(response, max_reply_bytes)
 
@@ -284,7 +307,7 @@ def _open_http_client(openai: Any, max_reply_bytes: int) -> Any:
         "timeout": None,
         # A redirected request would arrive without its body.
         "follow_redirects": False,
-        # `_bound_body` decompresses it.
+        # `_bound_body` decompresses gzip itself, and knows no newer compressions.
         "headers": {"Accept-Encoding": "gzip"},
         "event_hooks": {"response": [bound_long_body]},
     }
@@ -308,45 +331,48 @@ def _is_short(response: Any, max_reply_bytes: int) -> bool:
 
 
 def _bound_body(response: Any, max_reply_bytes: int) -> Any:
-    """Return the body of a response as a stream of bounded length, decompressed.
+    """Return the body of a response as a decompressed stream of limited length.
 
-    Reading the stream raises a `JudgeError` as soon as the body is too long, compressed or not. Of
-    the body of an error, it only yields the beginning.
+    Reading the stream raises a `JudgeError` as soon as the body is too long, compressed or
+    decompressed. If the response is an error, the stream yields only the beginning of the body.
 
     Args:
-        response: the response; its header for compression is removed, or the client would
-            decompress the body once more.
+        response: the response. If the body is compressed, the header that says so is removed, or
+            the client would decompress the body again.
         max_reply_bytes: maximum bytes of a body.
     """
-    read: Callable[[Any, int], AsyncIterator[bytes]] = _read_bounded
+    limit: Callable[[Any, int], AsyncIterator[bytes]] = _read_bounded
     is_error = response.status_code >= 300
     if is_error:
-        read = _read_beginning
-    pieces = read(response.stream, max_reply_bytes)
+        limit = _read_beginning
+    pieces = limit(response.stream, max_reply_bytes)
 
     coding = response.headers.get("Content-Encoding", "").lower()
     is_compressed = coding in {"gzip", "x-gzip", "deflate"}
     if is_compressed:
         del response.headers["Content-Encoding"]
-        pieces = read(_decompress(pieces, max_reply_bytes), max_reply_bytes)
+        decompressed = _decompress(pieces, max_reply_bytes)
+        # A short compressed body may become a long one, so that the limit is for both.
+        pieces = limit(decompressed, max_reply_bytes)
 
-    # The stream must be of the SDK's HTTP package, which differs by version.
+    # The client takes only streams of its own HTTP package. That depends on the SDK's version, so
+    # the package is found by the class of the response.
     package_name = type(response).__module__.partition(".")[0]
     package = sys.modules[package_name]
-    changed_stream = _make_stream_class(package.AsyncByteStream)
-    return changed_stream(response.stream, pieces)
+    stream_class = _make_stream_class(package.AsyncByteStream)
+    return stream_class(response.stream, pieces)
 
 
 @cache
 def _make_stream_class(base: type[Any]) -> type[Any]:
-    """Return a subclass of an HTTP package's class of streams that yields changed pieces.
+    """Return a class of streams whose objects yield given pieces in place of an original stream.
 
     Args:
-        base: the class of streams, such as `httpx.AsyncByteStream`.
+        base: the base class, such as `httpx.AsyncByteStream`. The result is cached for each base.
     """
 
     class ChangedStream(base):  # type: ignore[misc]
-        """A stream that yields the pieces that it is given, and closes the original stream."""
+        """A stream that yields `pieces`, and closes the stream `original` when it is closed."""
 
         def __init__(self, original: Any, pieces: AsyncIterator[bytes]) -> None:
             self._original = original
@@ -362,16 +388,17 @@ def _make_stream_class(base: type[Any]) -> type[Any]:
 
 
 async def _decompress(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the decompressed pieces of a body, and stop once they have more than `max_bytes`.
+    """Yield the decompressed pieces of a body; stop when they have more than `max_bytes` together.
 
     Raises:
         JudgeError: the body cannot be decompressed.
     """
     decompressor = zlib.decompressobj(GZIP_OR_ZLIB)
+    # One byte more than allowed lets the reader notice that the body is too long.
     remaining = max_bytes + 1
     async for piece in pieces:
         try:
-            # A small piece may decompress to gigabytes.
+            # A small piece may decompress to gigabytes, so the output is limited.
             decompressed = decompressor.decompress(piece, remaining)
         except zlib.error as error:
             problem = f"the reply cannot be decompressed: {error}"
@@ -386,7 +413,7 @@ async def _read_bounded(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIt
     """Yield the pieces of a reply.
 
     Raises:
-        JudgeError: they have more than `max_bytes`.
+        JudgeError: the pieces have more than `max_bytes` together.
     """
     size = 0
     async for piece in pieces:
@@ -400,9 +427,10 @@ async def _read_bounded(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIt
 
 
 async def _read_beginning(pieces: AsyncIterator[bytes], _: int) -> AsyncIterator[bytes]:
-    """Yield the first pieces of the body of an error, up to `MAX_ERROR_BYTES` and one piece more.
+    """Yield the pieces of an error's body until they have more than `MAX_ERROR_BYTES` together.
 
-    If the body cannot be decompressed, it ends: the status says enough.
+    The second argument is ignored; `_read_bounded` takes a limit there. If the body cannot be
+    decompressed, this stops without an error, since the status of the response says enough.
     """
     size = 0
     try:
@@ -424,7 +452,7 @@ def check_client(client: Any) -> None:
     """Check that an object is an asynchronous client of the package openai, or wraps one.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the object is no such client, or the client is synchronous.
     """
     name = type(client).__name__
     if not is_client(client):
@@ -438,7 +466,7 @@ def check_client(client: Any) -> None:
 
 
 def warn_of_retries(client: Any) -> None:
-    """Warn if a client of the user's retries failed requests itself."""
+    """Warn if the user's client itself repeats failed requests, as it does by default."""
     retries = getattr(client, "max_retries", 0)
     if isinstance(retries, int) and retries > 0:
         warn_caller(
@@ -449,15 +477,17 @@ def warn_of_retries(client: Any) -> None:
 
 
 def address_of(client: Any) -> str:
-    """Return the address that a client sends requests to."""
+    """Return the address that a client sends requests to, without a slash at the end.
+
+    A wrapper that hides the address gets "the client's server".
+    """
     return str(getattr(client, "base_url", "the client's server")).rstrip("/")
 
 
 def provider_of(client: Any) -> Literal["openai", "azure"]:
-    """Return the provider that a configuration would have for a client.
+    """Return "azure" for the SDK's client for Azure, or a wrapper of it, otherwise "openai".
 
-    A wrapper hides the class of the SDK's client for Azure, but not its API version, which no other
-    client has.
+    A wrapper hides the client's class, but not its API version, which no other client has.
     """
     api_version = getattr(client, "_api_version", None)
     if isinstance(api_version, str):

@@ -43,16 +43,16 @@ class Format(Enum):
 
     @property
     def next(self) -> Format | None:
-        """The format to try if the server refuses this one; None after the last."""
+        """The format to try if the server refuses this one; None if this is the last format."""
         formats: list[Format] = [*Format]
-        following = formats[formats.index(self) + 1 :]
-        if not following:
+        if self is formats[-1]:
             return None
-        return following[0]
+        index_of_next = formats.index(self) + 1
+        return formats[index_of_next]
 
     @property
     def is_in_words(self) -> bool:
-        """Whether the messages describe the layout of the reply."""
+        """Whether the messages describe the layout of the reply in words."""
         return self in {Format.JSON_OBJECT, Format.TEXT}
 
 
@@ -79,7 +79,10 @@ class Dialect:
 
     @property
     def departures(self) -> list[str]:
-        """How requests differ from the default, such as "temperature as None"."""
+        """The ways in which requests differ from the default, such as "temperature as None".
+
+        None stands for a parameter that is left out.
+        """
         departures = [f"{name} as {sent_name}" for name, sent_name in sorted(self.names.items())]
         if self.format is not Format.STRICT_SCHEMA:
             departures.append(self.format.value)
@@ -113,13 +116,13 @@ class Parameters:
 
         Args:
             model: the name of the model.
-            temperature: a number; None leaves it to the server, UNSET to our default.
-            max_tokens: a number; None leaves it to the server, UNSET to our default. It is not sent
-                if `others` limits the reply.
+            temperature: a number; None for the server's default, UNSET for our default.
+            max_tokens: a number; None for the server's default, UNSET for our default. Not sent if
+                `others` limits the length of the reply.
             others: fields to add to the body of each request.
         """
         defaults: dict[str, Any] = {}
-        # A seed is sent only with requests for another reply to the same messages.
+        # A seed has no default: it is only sent with requests for another reply to equal messages.
         optional = {"seed"}
 
         if temperature is UNSET:
@@ -144,13 +147,13 @@ class Parameters:
     @classmethod
     def of_embeddings(cls, model: str, others: Mapping[str, Any]) -> Parameters:
         """Return the parameters of requests for embeddings."""
-        # The SDK asks for base64 by default, which not every server knows.
+        # By default, the SDK asks for vectors in base64, which not every server supports.
         fixed = {"model": model, "encoding_format": "float", **others}
         return cls(defaults={}, optional=set(), fixed=fixed)
 
     @property
     def reply_limit(self) -> str:
-        """The parameter that limits the length of a reply, as the user knows it."""
+        """The name of the parameter that limits the length of a reply, as the user writes it."""
         if MAX_COMPLETION_TOKENS in self.fixed:
             return MAX_COMPLETION_TOKENS
         return MAX_TOKENS
@@ -161,10 +164,11 @@ class Parameters:
         """Return the parameters of one request, by the names under which they are sent.
 
         Args:
-            dialect: which parameters the server wants under other names, or not at all.
-            variation: above 0 for another reply to the same messages, which gets a seed and a
-                higher temperature.
-            prompt_characters: the length of the prompt.
+            dialect: which parameters are renamed or left out for the server.
+            variation: 0; a higher number asks for another reply to the same messages, by a seed
+                and a higher temperature.
+            prompt_characters: the length of the prompt in characters. With a prompt that is too
+                long, the default `max_tokens` is left out.
         """
         values = dict(self.defaults)
         if variation and "seed" in self.optional:
@@ -182,20 +186,24 @@ class Parameters:
         request |= self.fixed
         has_user_seed = type(self.fixed.get("seed")) is int
         if has_user_seed:
-            # The first reply gets the user's seed, and each further one the next.
+            # The first reply gets the user's seed, and each further reply the next number.
             request["seed"] += variation
         return request
 
-    def shorten(self, request: Mapping[str, Any], dialect: Dialect, prompt_characters: int) -> bool:
-        """Leave the default `max_tokens` out of requests with prompts of this length, from now on.
+    def try_to_shorten(
+        self, request: Mapping[str, Any], dialect: Dialect, prompt_characters: int
+    ) -> bool:
+        """Leave the default `max_tokens` out of later requests whose prompts are as long or longer.
+
+        Nothing changes if the request was too long without the default.
 
         Args:
             request: the request that was too long.
-            dialect: how it was written.
-            prompt_characters: the length of its prompt.
+            dialect: how the request was written.
+            prompt_characters: the length of the request's prompt in characters.
 
         Returns:
-            whether the refused request had the default, so that another may succeed without it.
+            whether the request had the default, so that it may fit without.
         """
         had_default = MAX_TOKENS in self.optional and dialect.sent_name(MAX_TOKENS) in request
         if had_default:
@@ -205,19 +213,18 @@ class Parameters:
     def find_refused(
         self, error: ServerError, request: Mapping[str, Any], dialect: Dialect
     ) -> str | None:
-        """Return the name of the parameter that a server refuses.
+        """Return the name of the parameter that a server refuses; None if the error names none.
+
+        If the parameter was sent under a newer name, the result is the original name.
 
         Args:
             error: the server's error.
             request: the refused request.
-            dialect: how it was written.
-
-        Returns:
-            the name of the parameter before it was renamed; None if the error is about no
-            parameter.
+            dialect: how the request was written.
         """
         if not error.may_name_parameter:
             return None
+        # Parameters with default values. Any mention counts, as their names are no everyday words.
         for name in sorted(self.optional | self.defaults.keys()):
             sent_name = dialect.sent_name(name)
             if sent_name is None or sent_name not in request:
@@ -225,28 +232,34 @@ class Parameters:
             if error.mentions(sent_name) or error.mentions(name):
                 return name
 
+        # Parameters that the user added. The name of the model is in many errors.
         for name in sorted(self.fixed.keys() - {"model"}):
-            older_names = [older for older, newer in RENAMED.items() if newer == name]
-            if any(error.is_about_parameter(alias) for alias in (name, *older_names)):
+            names = [name]
+            # The server may name the parameter by its older name.
+            names += [older for older, newer in RENAMED.items() if newer == name]
+            if any(error.is_about_parameter(any_name) for any_name in names):
                 return name
         return None
 
     def rename(self, parameter: str, dialect: Dialect) -> Dialect | None:
         """Return a dialect in which a refused parameter has its newer name, or is left out.
 
-        The result is None if neither is possible: the parameter has no newer name, and the user
-        configured it.
+        The result is None if neither is possible, because the parameter has no newer name and the
+        user configured it.
 
         Args:
             parameter: the name of the parameter.
             dialect: how the refused request was written.
         """
-        newer_name = RENAMED.get(dialect.sent_name(parameter) or "")
+        newer_name = None
+        sent_name = dialect.sent_name(parameter)
+        if sent_name is not None:
+            newer_name = RENAMED.get(sent_name)
         can_be_renamed = parameter in self.defaults and newer_name is not None
         can_be_left_out = parameter in self.optional
         if not can_be_renamed and not can_be_left_out:
             return None
-        # Without a newer name, None leaves the parameter out.
+        # If there is no newer name, the name None leaves the parameter out.
         return Dialect(dialect.format, {**dialect.names, parameter: newer_name})
 
 
@@ -255,10 +268,10 @@ def write_messages(
     messages: Sequence[Message],
     schema: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the fields of a request that hold its messages and ask for a reply of a format.
+    """Return the fields of a request that hold its messages and ask for a reply in a format.
 
     Args:
-        format: how to ask for the reply.
+        format: the way to ask for a reply that fits the schema.
         messages: the conversation.
         schema: the JSON Schema that the reply must fit.
     """
@@ -289,9 +302,10 @@ def write_messages(
 
 
 def _add_layout(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
-    """Return the messages with the JSON Schema of the reply in the first message.
+    """Return the messages with the JSON Schema of the reply added to the first message.
 
-    It joins the first message because not every model knows system messages, or two of them.
+    The schema is no message of its own, since not every model accepts system messages, or several
+    of them.
     """
     schema_text = orjson.dumps(schema).decode()
     layout = f"Reply with a JSON object that fits this JSON Schema:\n{schema_text}"

@@ -27,16 +27,14 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 class DryJudge:
-    """A `Judge` that replies at once with a small value that fits the schema, and estimates
-    tokens.
-    """
+    """A `Judge` that sends nothing: it replies with small made-up values and estimates tokens."""
 
     async def complete(self, messages: Sequence[Message], schema: Schema) -> tuple[Any, TokenUsage]:
-        """Return a value that fits the schema, and an estimate of the tokens.
+        """Return a made-up value that fits the schema, and an estimate of the tokens.
 
-        The input tokens are those of the messages and the schema; the output tokens are
-        `ASSUMED_OUTPUT_TOKENS`. Lists of objects with an "id" get the ids of the documents that
-        the messages hold.
+        The input tokens are estimated from the messages and the schema; the output tokens are
+        `ASSUMED_OUTPUT_TOKENS`. A list of objects with an "id" has one object for each document in
+        the messages.
         """
         usage = TokenUsage(estimate_prompt(messages, schema), ASSUMED_OUTPUT_TOKENS)
         document_ids: list[int] = []
@@ -51,16 +49,16 @@ class DryJudge:
 
 
 def fitting(schema: Schema, root: Schema, document_ids: Sequence[int] = ()) -> Any:
-    """Return a small value that fits a schema.
+    """Return a small made-up value that fits a JSON Schema.
 
     Args:
-        schema: the schema, a part of `root`.
-        root: the whole schema, to which references point.
-        document_ids: a list of objects with an "id" has one for each of these; another list has one
-            item.
+        schema: the schema of the value, a part of `root`.
+        root: the whole schema, in which references are looked up.
+        document_ids: the ids for lists of objects with an "id", which have one object for each of
+            these ids. Any other list has at most one item.
     """
     if "$ref" in schema:
-        # Such as "#/$defs/Claim".
+        # A reference is a path from the root, such as "#/$defs/Claim".
         path = schema["$ref"].split("/")[1:]
         target = reduce(getitem, path, root)
         return fitting(target, root, document_ids)
@@ -79,7 +77,7 @@ def fitting(schema: Schema, root: Schema, document_ids: Sequence[int] = ()) -> A
         if isinstance(item, dict) and "id" in item:
             return [{**item, "id": number} for number in document_ids]
         if item == 0:
-            # Numbers in lists are ids, and there may be nothing with this one.
+            # Lists of numbers are lists of ids, and 0 may be the id of nothing.
             return []
         return [item]
     return VALUES_BY_TYPE[schema["type"]]

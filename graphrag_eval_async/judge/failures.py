@@ -88,17 +88,22 @@ OTHER_LOOP_WORDS = re.compile("Event loop is closed|attached to a different loop
 
 
 class DialectChanged(JudgeError):  # noqa: N818
-    """The server refused how a request was written, and the judge now writes requests in another
-    way: sent once more, it may succeed. It does not count as a failed attempt.
+    """The server refused the format or a parameter of a request, which the judge has changed since.
+
+    The request may succeed if it is written anew and sent again. It does not count as a failed
+    attempt.
     """
 
 
 class ConnectionLost(JudgeError):  # noqa: N818
-    """A connection was closed while a request was answered, which may be billed."""
+    """The connection was lost while the server answered a request, which may be billed."""
 
 
 class Denied(JudgeError):  # noqa: N818
-    """The server refuses the key or does not know the model, of all requests or of this one."""
+    """The server refuses the key or does not know the model.
+
+    This may concern a single request or all requests.
+    """
 
 
 class ServerError(NamedTuple):
@@ -106,20 +111,21 @@ class ServerError(NamedTuple):
 
     status: int
     details: Mapping[str, Any]
-    """The object that describes the error, wherever the server puts it; empty without one."""
+    """The JSON object that describes the error; empty if the reply has no such object."""
     body: str
     headers: Mapping[str, str]
 
     @classmethod
     def of_exception(cls, error: openai.APIStatusError) -> ServerError:
-        """Return the server's error from the exception that the SDK raises for its status."""
-        # The SDK has decoded the body, and has taken the object `error` out of it if there is one.
-        # Each pattern that matches sets `details`.
+        """Return the server's error that an exception of the SDK describes."""
+        # The SDK has decoded the body. If the body has an object `error`, the SDK keeps only that
+        # object. Each pattern that matches sets `details`.
         match error.body:
             case [{"error": {} as details}, *_] | {"error": {} as details}:
-                # Gemini puts the error into a list.
+                # Gemini sends a list of one object, which the SDK keeps as it is.
                 pass
             case [{} as details, *_] | ({} as details):
+                # The object describes the error itself.
                 pass
             case _:
                 details = {}
@@ -127,13 +133,13 @@ class ServerError(NamedTuple):
 
     @classmethod
     def in_reply(cls, reply: Any) -> ServerError | None:
-        """Return the error that a reply with status 200 holds; None if it holds none.
+        """Return the error in a reply with status 200; None if the reply is not an error.
 
-        The error has the status that its code says or its words mean.
+        The status of the result is guessed from the code and the type of the error.
         """
         choices = get_field(reply, "choices")
         if choices and isinstance(choices, list):
-            # Some routers answer with a choice that holds the error.
+            # Some routers put the error into the first choice.
             error = get_field(choices[0], "error")
             if not isinstance(error, Mapping):
                 return None
@@ -160,7 +166,7 @@ class ServerError(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The message of the error; if there is none, the body."""
+        """The message of the error; if the error has no message, the whole body."""
         message = self.details.get("message")
         if isinstance(message, str):
             return message
@@ -168,7 +174,10 @@ class ServerError(NamedTuple):
 
     @property
     def moderation_reasons(self) -> str:
-        """Why moderation refused the input, as OpenRouter says it; "" if it did not."""
+        """The reasons why OpenRouter's moderation refused the input, in parentheses.
+
+        "" if the error has no such reasons.
+        """
         match self.details:
             case {"metadata": {"reasons": [_, *_] as reasons}}:
                 return f" ({', '.join(map(str, reasons))})"
@@ -176,7 +185,7 @@ class ServerError(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What happened, in words, not yet scrubbed."""
+        """The error in words, in which secrets are not hidden yet."""
         if self.status < 400:
             place = self.headers.get("location", "nowhere")
             return f"HTTP {self.status}: redirected to {place}"
@@ -184,7 +193,7 @@ class ServerError(NamedTuple):
 
     @property
     def has_no_quota(self) -> bool:
-        """Whether the account has no quota, or no money, left."""
+        """Whether the account has used up its quota or its money."""
         if self.status >= 500:
             return False
         if self.status == 402:
@@ -200,7 +209,7 @@ class ServerError(NamedTuple):
 
     @property
     def is_about_model(self) -> bool:
-        """Whether the server does not know the model, or nothing at its address."""
+        """Whether the server does not know the model, or serves nothing at the address."""
         if self.status == 404:
             return True
         return self.status < 500 and NO_MODEL_CODE in self.codes
@@ -216,12 +225,16 @@ class ServerError(NamedTuple):
 
     @property
     def has_other_cause(self) -> bool:
-        """Whether moderation, the name of the model or the quota is the reason of the error."""
+        """Whether moderation, the name of the model or the quota caused the error.
+
+        Then the format of replies did not.
+        """
         return self.is_moderated or NO_MODEL_CODE in self.codes or self.has_no_quota
 
     @property
     def names_format(self) -> bool:
-        """Whether the server says that it refuses the requested format of replies."""
+        """Whether the error says that the server refuses the requested format of replies."""
+        # Some servers answer 501 (not implemented) to a format that they do not support.
         is_about_request = 400 <= self.status <= 501 and self.status not in ACCOUNT_STATUSES
         if not is_about_request or self.has_other_cause:
             return False
@@ -230,25 +243,25 @@ class ServerError(NamedTuple):
 
     @property
     def may_refuse_format(self) -> bool:
-        """Whether the server may refuse the format of replies, without saying so."""
+        """Whether the server may have refused the format of replies, without saying so."""
         return self.status in UNCLEAR_STATUSES and not self.has_other_cause
 
     @property
     def may_name_parameter(self) -> bool:
-        """Whether the error may be about a parameter."""
+        """Whether the error may be about a parameter, judging by the status."""
         return self.status in {400, 404, 422} and not self.is_too_long
 
     def mentions(self, parameter: str) -> bool:
-        """Return whether the error has the name of a parameter, as a whole word."""
+        """Return whether the error names a parameter: in its field `param`, or as a whole word."""
         if self.details.get("param") == parameter:
             return True
         return re.search(rf"(?<!\w){re.escape(parameter)}(?!\w)", self.message) is not None
 
     def is_about_parameter(self, parameter: str) -> bool:
-        """Return whether the error is about a parameter whose name may be an everyday word.
+        """Return whether the error is about a parameter, whose name may be an everyday word.
 
-        A name such as "stop" counts only in quotes or after a noun such as "parameter". A name with
-        an underscore counts anywhere.
+        An everyday word such as "stop" counts only in quotes or after a noun such as "parameter". A
+        name with an underscore counts anywhere in the message.
         """
         if "_" in parameter or self.details.get("param") == parameter:
             return self.mentions(parameter)
@@ -256,19 +269,19 @@ class ServerError(NamedTuple):
         return re.search(pattern, self.message) is not None
 
     def failure(self, names: SettingNames, where: str, scrub: Scrubber) -> JudgeError:
-        """Return this error as a `JudgeError`, with advice what to check.
+        """Return this error as a `JudgeError`, with advice on the settings to check.
 
         Args:
-            names: what to call the settings of the model.
-            where: the model and its server, as messages name them.
-            scrub: hides the secrets in what the server says.
+            names: the names of the model's settings, for the advice.
+            where: the name of the model and the address of its server, for the message.
+            scrub: hides secrets in the server's text.
         """
         text = scrub(self.text)
-        # What concerns this request alone.
+        # Errors that concern this request alone.
         if self.is_moderated:
             return JudgeError("refused", text)
 
-        # What concerns the account or the model, and so perhaps all requests.
+        # Errors that concern the account or the model, and so perhaps all requests.
         if self.has_no_quota:
             advice = "check the quota and billing of the account"
             return JudgeUnavailable(f"{where}: {text}; {advice}")
@@ -279,7 +292,7 @@ class ServerError(NamedTuple):
             advice = f"check {names.api_key} and its permissions"
             return Denied("invalid_request", f"{where}: {text}; {advice}", final=True)
 
-        # What another attempt may mend, and other errors.
+        # Errors that may not happen again in another attempt, and all others.
         kind: Failure
         if self.status in KIND_BY_STATUS:
             kind = KIND_BY_STATUS[self.status]
@@ -296,9 +309,10 @@ class ServerError(NamedTuple):
 def connection_failure(
     error: openai.APIConnectionError, address: str, scrub: Scrubber
 ) -> JudgeError:
-    """Return the error for a request without a response, worded by its first cause.
+    """Return the error for a request that got no response, with the text of its first cause.
 
-    The SDK's own words mislead: over aiohttp, it calls a refused connection a timeout.
+    The text of the SDK's own exception may mislead: over aiohttp, the SDK calls a refused
+    connection a timeout.
 
     Args:
         error: the SDK's exception.
@@ -307,15 +321,17 @@ def connection_failure(
     """
     causes = [*_chain_of(error)]
     for cause in causes:
-        # Raised while our client read a reply that is too long; older SDKs wrap it.
+        # Our client raises this if a reply is too long. Older versions of the SDK wrap it.
         if isinstance(cause, JudgeError):
             return cause
 
+    # Each exception is the cause of the one before, so the first cause comes last.
     first_cause = causes[-1]
     if isinstance(first_cause, RuntimeError) and is_from_other_loop(first_cause):
         return other_loop_failure()
 
     name = type(first_cause).__name__
+    # Some exceptions have no text.
     text = scrub(f"{address}: {name}: {first_cause}".removesuffix(": "))
     kind: Failure = "unavailable"
     if isinstance(first_cause, TimeoutError) or name.endswith("Timeout"):
@@ -339,7 +355,7 @@ def other_loop_failure() -> JudgeUnavailable:
 
 
 def _chain_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, its cause, and so on to the first cause."""
+    """Yield an error, its cause, the cause of that, and so on; the first cause comes last."""
     link: BaseException | None = error
     while link is not None:
         yield link
@@ -347,14 +363,14 @@ def _chain_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def _was_not_connected(causes: list[BaseException]) -> bool:
-    """Return whether there was no connection to the server, so that nothing is billed.
+    """Return whether no connection to the server was made, so that nothing is billed.
 
     Args:
         causes: the error of the request and its causes, the first cause last.
     """
     if isinstance(causes[-1], ConnectionRefusedError | gaierror | SSLError):
         return True
-    # The classes are of packages that need not be installed, so that they are told by their names.
+    # These classes are of packages that may not be installed, so that they are known by name.
     for cause in causes:
         for base in type(cause).__mro__:
             if base.__name__ in UNCONNECTED:
@@ -363,10 +379,10 @@ def _was_not_connected(causes: list[BaseException]) -> bool:
 
 
 def _guess_status(error: Mapping[str, Any]) -> int:
-    """Return the HTTP status that fits an error which a server sent with status 200.
+    """Return the HTTP status that would fit an error which a server sent with status 200.
 
-    Takes the status from a field of the error, else from words in its code and type; without
-    either, it is 502 (bad gateway).
+    The status comes from a field of the error, or else from words in the error's code and type. If
+    neither gives a status, the result is 502 (bad gateway).
     """
     for name in ("code", "status", "status_code"):
         with suppress(KeyError, ValueError, TypeError):
@@ -382,11 +398,11 @@ def _guess_status(error: Mapping[str, Any]) -> int:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the wait that the server asks for, in seconds; None if it gives no usable value.
+    """Return how long the server asks to wait, in seconds; None if no header says so.
 
-    ``Retry-After`` holds seconds or a date:
-    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after; OpenAI and Azure also send
-    ``retry-after-ms``, which is more exact.
+    The header ``Retry-After`` holds seconds or a date, see
+    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after. OpenAI and Azure also send
+    ``retry-after-ms``, which is more exact and so is read first.
     """
     header = headers.get("retry-after", "")
     milliseconds = headers.get("retry-after-ms", "")
@@ -399,6 +415,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     with suppress(ValueError, OverflowError):
         date = parsedate_to_datetime(header)
         if date.tzinfo is None:
+            # HTTP dates are in UTC.
             date = date.replace(tzinfo=UTC)
         return max(0.0, (date - datetime.now(UTC)).total_seconds())
     return None

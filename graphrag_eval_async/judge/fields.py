@@ -7,9 +7,10 @@ from typing import Any
 
 
 def get_field(value: Any, *path: str) -> Any:
-    """Return the field of an object or a mapping to which `path` leads, name by name.
+    """Return a field of an object or a mapping, or a field of a field, and so on.
 
-    The result is None if there is no such field.
+    The names in `path` are followed from the outermost to the innermost. The result is None if
+    there is no such field.
     """
     for name in path:
         is_mapping = isinstance(value, Mapping)
@@ -18,12 +19,12 @@ def get_field(value: Any, *path: str) -> Any:
 
 
 def all_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of an object of the SDK, or the items of a mapping, as plain JSON data.
+    """Return the fields of an object of the SDK, or of a mapping, as a dict of JSON data.
 
-    Any other value has no fields.
+    The result is empty for any other value.
     """
     if hasattr(value, "to_dict"):
-        # Servers send fields of unexpected types, which is no reason to warn.
+        # The SDK would warn of fields that have unexpected types, which servers do send.
         value = value.to_dict(warnings=False)
     if isinstance(value, Mapping):
         return dict(value)

@@ -34,54 +34,54 @@ EMBEDDING = "embedding"
 
 
 class GivenJudges(NamedTuple):
-    """The judges of the argument `judge`.
+    """The judges that the user gives by the argument `judge`.
 
-    A judge on the package openai configures the same as the sections of `llm` with its settings, so
-    that keys in the cache, prices, names and hashes are the same however it is given.
+    Their settings are written into the section `llm` of the configuration. So cache keys, prices,
+    names and hashes are the same whether a model is configured or given in code.
     """
 
     judge: object
-    """A judge, a client, or the name of a model; for all judges of the configuration, or a mapping
-    with one for each name.
+    """A judge, a client, or the name of a model, for all judges of the configuration; or a mapping
+    with such a value for each judge, by its name.
     """
 
     def find(self, name: str) -> object:
-        """Return the judge or client that the user gives for a judge of the configuration.
+        """Return what the user gives for the judge `name` of the configuration.
 
-        The result is None if the configured model is to be called: the user gives only the name of
-        a model, or an `OpenAIJudge`, which stands for the first judge alone.
+        The result is a judge, a client or the name of a model; None if the configured model is to
+        be called.
 
         Raises:
-            UsageError: judges were given by name, and none has this one.
+            UsageError: the user gives judges by name, but none with this name.
         """
-        judge = self.judge
-        if isinstance(judge, Mapping):
-            if name not in judge:
+        if isinstance(self.judge, Mapping):
+            if name not in self.judge:
                 raise UsageError(f"judge: none is named {name!r}, which the configuration uses")
-            judge = judge[name]
-        elif isinstance(judge, OpenAIJudge) and name != GENERATION:
+            return self.judge[name]
+        # Without a mapping, an `OpenAIJudge` or the name of a model replaces the first judge alone.
+        is_model = isinstance(self.judge, OpenAIJudge | str)
+        if is_model and name != GENERATION:
             return None
-        if isinstance(judge, str):
-            return None
-        return judge
+        return self.judge
 
     def find_all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the judges and clients for the judges of the configuration, by name."""
+        """Return what the user gives for each of these judges of the configuration, by name."""
         return {name: self.find(name) for name in names}
 
     @property
     def by_name(self) -> Mapping[str, object]:
-        """The judges by the names of those that they replace; one for all stands for the first."""
+        """What the user gives for each judge, by name; a single value is for the first judge."""
         if isinstance(self.judge, Mapping):
             return self.judge
         return {GENERATION: self.judge}
 
     @property
     def has_own(self) -> bool:
-        """Whether a judge is of a class of the user's, so that its model is not known."""
-        return any(
-            judge is not None and not _names_a_model(judge) for judge in self.by_name.values()
-        )
+        """Whether any judge is an object of the user's own class, so that its model is unknown."""
+        for judge in self.by_name.values():
+            if judge is not None and not _names_a_model(judge):
+                return True
+        return False
 
     def load_config(
         self,
@@ -95,7 +95,7 @@ class GivenJudges(NamedTuple):
             ragas: metrics of ragas that the caller gives, by name.
 
         Raises:
-            ConfigError: it cannot be read, or is invalid.
+            ConfigError: the configuration cannot be read, or is invalid.
         """
         path = None
         values: Any = config
@@ -105,14 +105,14 @@ class GivenJudges(NamedTuple):
         if isinstance(values, Mapping | Config):
             values = self._add_models(values)
         return check_config(
-            values, path, judge=self.has_own, ragas=ragas, alternatives=self._alternatives
+            values, path, judge=self.has_own, ragas=ragas, alternatives=self.alternatives
         )
 
     @property
-    def _alternatives(self) -> dict[str, str]:
-        """What the user can give in code in place of a model of the configuration.
+    def alternatives(self) -> dict[str, str]:
+        """What the user can write in code instead of configuring a model, by the model's section.
 
-        The keys are those of the models, such as "llm.embedding".
+        For example, "OpenAIJudge.embedding_model" can stand for the section "llm.embedding".
         """
         alternatives = {}
         if isinstance(self.judge, Mapping):
@@ -125,15 +125,16 @@ class GivenJudges(NamedTuple):
         """Return a configuration with the models of these judges in its section `llm`.
 
         Args:
-            values: the configuration, not checked yet. If its `llm` is no section, nothing is
-                added: checking it says so.
+            values: the configuration, not checked yet. If `llm` has a wrong type, nothing is
+                added; the later check of the configuration reports this.
         """
         judges = {name: judge for name, judge in self.by_name.items() if _names_a_model(judge)}
         if isinstance(values, Config):
             llm: Any = values.llm
         else:
             llm = values.get("llm")
-        if not judges or not isinstance(llm, Mapping | LLMConfig | None):
+        is_section = isinstance(llm, Mapping | LLMConfig | None)
+        if not judges or not is_section:
             return values
 
         models = Models(llm or {})
@@ -145,6 +146,7 @@ class GivenJudges(NamedTuple):
             else:
                 models.put_client(name, judge)
         if is_client(self.judge):
+            # A single client sends the requests of all models.
             models.put_client_everywhere(self.judge)
 
         if isinstance(values, Config):
@@ -153,7 +155,10 @@ class GivenJudges(NamedTuple):
 
 
 def _names_a_model(judge: object) -> bool:
-    """Return whether a judge stands for a model of `llm`, and is not of a class of the user's."""
+    """Return whether a value is an `OpenAIJudge`, a client, or the name of a model.
+
+    Otherwise, it is an object of the user's own class, or None.
+    """
     return isinstance(judge, OpenAIJudge | str) or is_client(judge)
 
 
@@ -165,15 +170,22 @@ class Models:
     """
 
     def __init__(self, llm: Mapping[str, Any] | LLMConfig) -> None:
-        """Read the section; it is not changed."""
+        """Copy the members of the section, which is not changed."""
         self.sections = members_of(llm)
 
     def _other_judges(self) -> dict[str, Any]:
-        """Return the sections of `llm.judges`, by the names of the judges."""
+        """Return the sections of `llm.judges`: those of all judges but the first, by name."""
         return members_of(self.sections.get("judges") or {})
 
     def put(self, name: str, section: dict[str, Any]) -> None:
-        """Replace the section of a judge's model."""
+        """Replace the section of a judge's model, or add the section if there is none.
+
+        Args:
+            name: the name of the judge.
+            section: the settings of the model.
+        """
+        # The section of the first judge is `llm.generation`, and that of another one is
+        # `llm.judges.<name>`.
         if name == GENERATION:
             self.sections[GENERATION] = section
         else:
@@ -182,16 +194,23 @@ class Models:
     def put_judge(self, name: str, judge: OpenAIJudge) -> None:
         """Replace the section of a judge's model by the settings of an `OpenAIJudge`.
 
-        If it is the first judge and has an embedding model, that is replaced, too.
+        If the judge is the first, its embedding model also replaces that of the configuration.
+
+        Args:
+            name: the name of the judge in the configuration.
+            judge: the judge that the user gives.
 
         Raises:
-            UsageError: a setting is not valid.
+            UsageError: a setting of `judge` is not valid.
         """
         connection = _connection_settings(judge.client)
         generation = {**connection, "model": judge.model, **judge.settings}
         check_settings(GenerationConfig, generation, OF_JUDGE)
         self.put(name, generation)
-        if name == GENERATION and judge.embedding_model is not None:
+
+        # Only the first judge embeds texts.
+        is_first = name == GENERATION
+        if is_first and judge.embedding_model is not None:
             embedding = {
                 **connection,
                 "model": judge.embedding_model,
@@ -201,7 +220,7 @@ class Models:
             self.sections[EMBEDDING] = embedding
 
     def put_client(self, name: str, client: Any) -> None:
-        """Set the provider and address of a judge's model to those of a client.
+        """Set the provider and address of a judge's configured model to those of the user's client.
 
         Raises:
             UsageError: no model is configured for the judge.
@@ -226,7 +245,10 @@ class Models:
         self.put(name, {**members_of(section), **_connection_settings(client)})
 
     def put_client_everywhere(self, client: Any) -> None:
-        """Set the provider and address of all further judges and of embeddings to a client's."""
+        """Set the provider and address of all models but the first judge's to those of a client.
+
+        These are the models of the other judges, and the embedding model.
+        """
         for name in self._other_judges():
             self.put_client(name, client)
         embedding = self.sections.get(EMBEDDING)
@@ -238,18 +260,18 @@ class Models:
 def check_settings(
     kind: type[ModelConfig], section: Mapping[str, Any], names: SettingNames
 ) -> None:
-    """Check the settings of an `OpenAIJudge` as those of the configuration are checked.
+    """Check the settings of an `OpenAIJudge` in the same way as those of a configuration.
 
     Args:
-        kind: the class of the section that has the same settings.
-        section: the settings, as that section has them.
-        names: what to call the settings in the error.
+        kind: the class of the configuration's section that has the same settings.
+        section: the settings, by their names in this section.
+        names: what the error calls the settings.
 
     Raises:
-        UsageError: a setting is not valid.
+        UsageError: a setting is not valid. The error is about the first such setting.
     """
     reader = Reader()
-    # At this key, texts may be secrets, which errors do not quote.
+    # The reader does not quote texts at this key in errors, since they may be secrets.
     reader.section(kind, section, key="llm.generation")
     for parameter in OF_THE_REQUEST:
         if parameter in section["parameters"]:
@@ -257,19 +279,19 @@ def check_settings(
             reader.problem(f"llm.generation.parameters.{parameter}", problem)
 
     for key, problem in reader.problems.items():
-        # The first problem is enough.
+        # The first problem is raised, in the words of the user's call.
         setting = key.removeprefix("llm.generation.")
         if setting == "model":
             raise UsageError(f"{names.model}: {problem}")
-        # The parameters are arguments beside the other settings.
+        # `OpenAIJudge` takes parameters as arguments, beside the other settings.
         argument = names.parameter(setting.removeprefix("parameters."))
         raise UsageError(f"{argument}: {problem}")
 
 
 def _connection_settings(client: Any) -> dict[str, Any]:
-    """Return the provider and the address of a client, as a section of the configuration has them.
+    """Return the settings `provider` and `base_url` that a configuration would have for a client.
 
-    An address that a section may not have, such as one with a query, is left out.
+    The address is left out if a configuration may not have it, such as one with a query.
     """
     settings: dict[str, Any] = {"provider": provider_of(client)}
     address = address_of(client)

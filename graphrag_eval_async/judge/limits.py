@@ -37,37 +37,53 @@ ROUNDING_SECONDS = 1e-9
 
 
 class TokenBucket:
-    """Limits a rate. The bucket holds what one second allows, so that no minute exceeds
-    `per_minute` by much; debts are paid off.
+    """Limits a rate, as a bucket that fills steadily and from which amounts are taken.
+
+    The bucket holds as much as one second allows, so that no minute exceeds the limit by much. More
+    may be taken out than the bucket holds; then the debt must be filled up first.
     """
 
     def __init__(self, per_minute: float | None) -> None:
-        """Fill the bucket; None is no limit."""
+        """Fill the bucket.
+
+        Args:
+            per_minute: the amount that may be taken in a minute; None for no limit.
+        """
         if per_minute is None:
             self._capacity = inf
             self._seconds_per_unit = 0.0
         else:
             self._capacity = max(1.0, per_minute / 60)
             self._seconds_per_unit = 60 / per_minute
-        # The time when the bucket will be full again, or was.
+        # The time at which the bucket will be full again, or has become full. This one number is
+        # the whole state of the bucket.
         self._full_at = -inf
 
     def wait(self, now: float, amount: float) -> float:
-        """Return the seconds until the bucket holds `amount` or is full; 0 or less if it does.
+        """Return the seconds until the bucket holds `amount`, or is full.
 
-        The bucket fills steadily, and is full at the time `_full_at`.
+        The result is 0 or negative if the bucket holds the amount now.
+
+        Args:
+            now: the time of the event loop.
+            amount: the amount to take out. If the bucket cannot hold that much, it must be full.
         """
         seconds_before_full = 0.0
         is_limited = self._seconds_per_unit > 0
         if is_limited:
-            # The bucket holds the amount this long before it is full.
+            # If the bucket has room for more than the amount, it need not be full.
             spare = max(0.0, self._capacity - amount)
             seconds_before_full = spare * self._seconds_per_unit
         return self._full_at - now - seconds_before_full - ROUNDING_SECONDS
 
     def take(self, now: float, amount: float) -> None:
-        """Take an amount out; put it back if negative. More than the bucket holds is a debt."""
-        self._full_at = max(self._full_at, now) + amount * self._seconds_per_unit
+        """Take an amount out of the bucket at the time `now`; put it back if it is negative.
+
+        An amount that exceeds what the bucket holds becomes a debt.
+        """
+        # A bucket that has become full has not filled further since.
+        full_before = max(self._full_at, now)
+        self._full_at = full_before + amount * self._seconds_per_unit
 
 
 class Waiting(NamedTuple):
@@ -75,7 +91,7 @@ class Waiting(NamedTuple):
 
     order: int
     number: int
-    """Makes two of the same order comparable, the first to wait first."""
+    """Counts up, so that requests of the same order are sorted by when they began to wait."""
     tokens: float
     admitted: asyncio.Future[None]
 
@@ -83,18 +99,24 @@ class Waiting(NamedTuple):
 class RateLimiter:
     """Admits the requests to a judge, those of the earliest result first.
 
-    The concurrency starts at the configured limit. It halves when the server reports overload, once
-    for all requests in flight at that time, and grows by one after as many successes in a row as it
-    admits requests.
+    The concurrency is the number of requests that may be in flight. It starts at the configured
+    limit. It halves when the server reports overload, but only once for all requests that are in
+    flight at that time. After as many successes in a row as the concurrency, it grows by one.
 
-    `acquire` returns the number of overloads until then. `succeeded` and `slow_down` take it back,
-    to tell the requests sent since the last overload from earlier ones.
+    `acquire` returns the number of overloads until now. The caller passes this number to
+    `succeeded` or `slow_down`, which so know whether the request was sent before the last overload.
     """
 
     def __init__(
         self, limits: LimitsConfig, usage: JudgeUsage, clocks: Clocks | None = None
     ) -> None:
-        """Limit requests; a long pause also stops `clocks`."""
+        """Prepare to limit requests.
+
+        Args:
+            limits: the configured limits.
+            usage: shows the current concurrency and pause.
+            clocks: the clocks of results, which long pauses stop; None if there are none.
+        """
         self._max_concurrency = limits.max_concurrency
         self._concurrency = limits.max_concurrency
         self._requests = TokenBucket(limits.requests_per_minute)
@@ -105,13 +127,15 @@ class RateLimiter:
         self._in_flight = 0
         self._successes = 0
         self._overloads = 0
+        # A heap of the requests that wait for a slot, and the numbers that they get.
         self._waiting: list[Waiting] = []
-        self._numbers = count()
+        self._waiting_numbers = count()
         self._paused_until = -inf
+        # Admits waiting requests when a rate limit or a pause allows the next one.
         self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, order: int, tokens: float) -> int:
-        """Wait until a request may be sent, and take its slot.
+        """Wait until a request may be sent, and take a slot for it.
 
         Args:
             order: the number of the request's result; requests of the lowest number go first.
@@ -121,11 +145,12 @@ class RateLimiter:
             the number of times that the server has reported overload until now.
         """
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, Waiting(order, next(self._numbers), tokens, admitted))
+        heappush(self._waiting, Waiting(order, next(self._waiting_numbers), tokens, admitted))
         self._admit_waiting()
         try:
             await admitted
         except asyncio.CancelledError:
+            # The request may have been admitted just before it was cancelled.
             has_slot = admitted.done() and not admitted.cancelled()
             if has_slot:
                 self.release()
@@ -138,18 +163,18 @@ class RateLimiter:
         self._admit_waiting()
 
     def correct(self, tokens: float) -> None:
-        """Charge the difference between actual and estimated tokens, which may be negative."""
+        """Charge tokens that the estimate at `acquire` lacked; negative if it was too high."""
         self._tokens.take(asyncio.get_running_loop().time(), tokens)
 
     def succeeded(self, overloads_when_sent: int) -> None:
-        """Count a success; raise the concurrency by one after as many successes as it allows.
+        """Count a success; after as many as the concurrency, raise the concurrency by one.
 
         Args:
-            overloads_when_sent: what `acquire` returned. A success from before the last overload
-                does not count.
+            overloads_when_sent: the result of `acquire` for the request. If the server has reported
+                overload since, the success does not count.
         """
-        is_from_before = overloads_when_sent != self._overloads
-        if is_from_before or self._concurrency >= self._max_concurrency:
+        was_sent_before_overload = overloads_when_sent != self._overloads
+        if was_sent_before_overload or self._concurrency >= self._max_concurrency:
             return
         self._successes += 1
         if self._successes >= self._concurrency:
@@ -160,24 +185,25 @@ class RateLimiter:
         """Halve the concurrency, since the server reports overload.
 
         Args:
-            overloads_when_sent: what `acquire` returned. Requests that were in flight at the same
-                time halve the concurrency only once.
+            overloads_when_sent: the result of `acquire` for the request. Requests that were in
+                flight at the same time halve the concurrency only once.
         """
         if overloads_when_sent == self._overloads:
             self._overloads += 1
             self._set_concurrency(max(1, self._concurrency // 2))
 
     def _set_concurrency(self, concurrency: int) -> None:
-        """Limit the requests in flight, and count successes anew."""
+        """Set the number of requests that may be in flight, and count successes from 0 again."""
         self._concurrency = concurrency
         self._usage.concurrency = concurrency
         self._successes = 0
 
     def pause(self, seconds: float) -> None:
-        """Send no request for `seconds`; a longer pause that was set before stays.
+        """Send no request for `seconds`, or until the end of an earlier pause if that is later.
 
-        A pause above `SHORT_PAUSE` is logged unless it is about the same as the one before. A pause
-        above `LONG_PAUSE` also stops the clocks of results, which would time out.
+        A pause of more than `SHORT_PAUSE` is logged, unless an earlier pause ends at about the same
+        time. A pause of more than `LONG_PAUSE` also stops the clocks of results, which would
+        otherwise time out.
         """
         until = asyncio.get_running_loop().time() + seconds
         is_much_longer = until > self._paused_until + SHORT_PAUSE
@@ -200,7 +226,7 @@ class RateLimiter:
             self._timer = None
 
     def _admit_waiting(self) -> None:
-        """Admit the requests that may be sent now; set a timer for the next one."""
+        """Admit the waiting requests that may be sent now; set a timer for the next request."""
         while self._waiting and self._in_flight < self._concurrency:
             first = self._waiting[0]
             is_cancelled = first.admitted.done()
@@ -208,6 +234,7 @@ class RateLimiter:
                 heappop(self._waiting)
                 continue
 
+            # The pause and both rates must allow the request.
             loop = asyncio.get_running_loop()
             now = loop.time()
             seconds = max(
@@ -216,6 +243,7 @@ class RateLimiter:
                 self._tokens.wait(now, first.tokens),
             )
             if seconds > 0:
+                # Replace the timer, which may be for another request.
                 self.close()
                 delay = max(seconds, MIN_TIMER_SECONDS)
                 self._timer = loop.call_later(delay, self._admit_waiting)
@@ -229,11 +257,13 @@ class RateLimiter:
 
 
 class Breaker:
-    """Admits the calls of a model, and tells when no more are worth a try.
+    """Admits the calls of a model, and decides when the model does not work.
 
-    Until a call succeeds, `max_failed_calls` may be in progress or have failed; if all fail, the
-    run ends. Later, all calls are admitted. After `max_failed_calls` failures in a row, there is an
-    outage: calls are admitted one at a time, until one succeeds.
+    - Until a call has succeeded, at most `max_failed_calls` calls may be in progress or have
+      failed. If so many fail, the run ends.
+    - Later, all calls are admitted.
+    - After `max_failed_calls` failures in a row, there is an outage: calls are admitted one at a
+      time, until one succeeds.
 
     Attributes:
         outages: the number of outages until now. A call that was admitted before the last of them
@@ -241,7 +271,7 @@ class Breaker:
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
-        """Admit the first calls."""
+        """Prepare to admit the first calls, under the configured limits."""
         self.outages = 0
         self._limits = limits
         self._max_failed = limits.max_failed_calls or inf
@@ -252,7 +282,7 @@ class Breaker:
         self._longest_pause = 0.0
         self._replies = 0
         self._denied_in_a_row = 0
-        # Calls that were denied, and wait for what becomes of the others.
+        # The number of denied calls that wait until other calls get a reply or fail.
         self._waiting_denied = 0
         self._change = asyncio.Event()
 
@@ -270,14 +300,14 @@ class Breaker:
         return has_failed and not self._has_succeeded and self._is_full()
 
     async def wait_while_doubtful(self) -> None:
-        """Wait while the first calls fail and none has succeeded."""
+        """Wait while the first calls fail and none has succeeded; see `is_doubtful`."""
         while self.is_doubtful:
             await self._change.wait()
 
     async def admit(self) -> int:
-        """Wait until a call may send requests; return the number of outages until then.
+        """Wait until a call may send requests, and return the number of outages until then.
 
-        Each admitted call must call `leave` when it ends.
+        The caller must call `leave` when the admitted call ends.
         """
         while self._is_full():
             await self._change.wait()
@@ -285,13 +315,14 @@ class Breaker:
         return self.outages
 
     def leave(self) -> None:
-        """End an admitted call, and wake the calls that wait for a change."""
+        """End an admitted call, and wake all calls that wait for a change."""
         self._in_progress -= 1
+        # Setting the event wakes the calls; clearing it lets them wait again.
         self._change.set()
         self._change.clear()
 
     def call_succeeded(self) -> None:
-        """Record a call with a usable reply; an outage ends."""
+        """Record that a call got a usable reply, which ends an outage."""
         self._has_succeeded = True
         self._failed_in_a_row = 0
         self._failing_since = None
@@ -301,7 +332,7 @@ class Breaker:
         """Record a call that failed after all its attempts.
 
         Returns:
-            why the run must end: all of the first calls failed; None if it goes on.
+            the reason to end the run, if all of the first calls have failed; None to continue.
         """
         self._failed_in_a_row += 1
         if self._has_succeeded:
@@ -319,10 +350,10 @@ class Breaker:
         self._denied_in_a_row = 0
 
     async def are_all_denied(self) -> bool:
-        """Return whether the server would deny all calls, after it refused a key or a model.
+        """Return whether the server would deny all calls, after it denied one.
 
-        Waits while calls in progress may still get a reply, so that one denied request does not end
-        the run.
+        To deny is to refuse the key or the model. This waits while other calls in progress may
+        still get a reply, so that a single denied request does not end the run.
         """
         replies_before = self._replies
         self._denied_in_a_row += 1
@@ -336,17 +367,18 @@ class Breaker:
                 await self._change.wait()
         finally:
             self._waiting_denied -= 1
+        # If the server has answered any request, only many denials in a row count as all.
         return self._replies == 0 or self._denied_in_a_row >= MAX_DENIED_IN_A_ROW
 
     def attempt_failed(self, requested_pause: float) -> str | None:
         """Record a failed attempt.
 
         Args:
-            requested_pause: the seconds that the server asks to wait.
+            requested_pause: the seconds that the server asks to wait; 0 if it does not ask.
 
         Returns:
-            why the run must end: that pause is too long, or no call has succeeded for too long;
-            None if it goes on.
+            the reason to end the run, if this pause is too long or no call has succeeded for too
+            long; None to continue.
         """
         if requested_pause > self._limits.max_pause_sec:
             limit = f"{self._limits.max_pause_sec:g} s that llm.limits.max_pause_sec allows"
@@ -357,7 +389,7 @@ class Breaker:
             self._failing_since = now
         self._longest_pause = max(self._longest_pause, requested_pause)
         max_outage = self._limits.max_outage_sec
-        # A pause that the server asked for is no outage.
+        # The time of a pause that the server asked for does not count.
         seconds_failing = now - self._failing_since - self._longest_pause
         if max_outage is None or seconds_failing <= max_outage:
             return None
@@ -368,19 +400,19 @@ class Clocks:
     """The clocks of the results in progress."""
 
     def __init__(self, seconds: float) -> None:
-        """Give each result so many seconds."""
+        """Prepare clocks that give each result `seconds`."""
         self.seconds = seconds
         self.running: set[Clock] = set()
         self.stopped_until = -inf
         self.orders = count(1)
 
     def stop(self, until: float) -> None:
-        """Move the deadlines of all results, as if their clocks stood still until a time.
+        """Move the deadlines of all results, as if their clocks were stopped until a time.
 
-        If they stand still already, only the time after that is added.
+        If the clocks are stopped already, deadlines move only by the time that this adds.
 
         Args:
-            until: a time of the event loop.
+            until: the time of the event loop at which the clocks go on.
         """
         now = asyncio.get_running_loop().time()
         seconds = until - max(now, self.stopped_until)
@@ -390,25 +422,26 @@ class Clocks:
                 clock.scope.deadline += seconds
 
     def drop_unsent(self) -> None:
-        """Cancel all results for which no request has been sent."""
+        """Cancel all results for which no request has been sent yet."""
         for clock in self.running:
             if not clock.is_sent:
                 clock.scope.cancel()
 
 
 class Clock:
-    """The time for one result, from its first request on; the context is cancelled when it is
-    over.
+    """Limits the time for one result, which is counted from the first request.
+
+    As a context manager, it cancels the code in its body when the time is over.
 
     Attributes:
-        order: requests of the earliest result, with the lowest order, go first.
+        order: the number of the result; requests of the result with the lowest number go first.
         scope: the cancel scope, which has the deadline.
         is_sent: whether a request was sent.
         is_dropped: whether the result was cancelled before a request was sent.
     """
 
     def __init__(self, clocks: Clocks) -> None:
-        """Take the next order; the clock does not run yet."""
+        """Prepare a clock for the next result; `start` starts it."""
         self.order = next(clocks.orders)
         self.scope = CancelScope()
         self.is_sent = False
@@ -425,7 +458,7 @@ class Clock:
         return self.scope.__exit__(*exc_info)
 
     def start(self) -> None:
-        """Start the clock when the first request of its result is sent; later calls do nothing."""
+        """Set the deadline, as the first request of the result is sent; later calls do nothing."""
         if self.is_sent:
             return
         self.is_sent = True
@@ -447,19 +480,23 @@ class Shared(Protocol):
 
 
 class Throttle:
-    """Lets a few tasks go per iteration of the event loop, at most twice as many."""
+    """Lets about `per_iteration` tasks continue in each iteration of the event loop.
+
+    At most twice as many continue in one iteration.
+    """
 
     def __init__(self, per_iteration: int) -> None:
-        """Let so many tasks go."""
+        """Prepare to let this number of tasks continue in an iteration."""
         self._per_iteration = per_iteration
         self._free = per_iteration
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Wait until this task is among the few that may go in an iteration of the event loop."""
+        """Wait until this task is among the few that may continue in an iteration."""
         loop = asyncio.get_running_loop()
-        is_first = self._free == self._per_iteration
-        if is_first:
+        is_first_turn = self._free == self._per_iteration
+        if is_first_turn:
+            # From now on, turns are counted in each iteration, until nobody takes one.
             loop.call_soon(self._start_iteration)
         if self._free:
             self._free -= 1
@@ -469,7 +506,7 @@ class Throttle:
         await turn
 
     def _start_iteration(self) -> None:
-        """Wake the next waiting tasks; if any took a turn, do so in the next iteration, too."""
+        """Wake the next waiting tasks; if any take a turn, run again in the next iteration."""
         self._free = self._per_iteration
         while self._waiting and self._free:
             turn = self._waiting.popleft()

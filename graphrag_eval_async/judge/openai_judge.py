@@ -78,14 +78,15 @@ class OpenAIJudge:
         max_tokens: int | UnsetType | None = UNSET,
         **parameters: Any,
     ) -> None:
-        """Prepare a judge; sends nothing.
+        """Prepare a judge, without sending a request.
 
         Args:
             client: an asynchronous client. If it retries failed requests itself, as it does by
                 default, a warning says so: these attempts are neither counted nor priced.
             model: name of the model that judges; for Azure, of the deployment.
             embedding_model: name of the embedding model, for metrics that need one.
-            embedding_parameters: arguments or fields of each request for embeddings.
+            embedding_parameters: arguments of ``embeddings.create`` for each request, or fields to
+                add to the body.
             temperature: from 0 to 2; None leaves it to the server. Default: 0, unless the server
                 refuses it.
             max_tokens: limit of one reply, in tokens; None leaves it to the server. Default: 4096,
@@ -99,6 +100,7 @@ class OpenAIJudge:
         check_client(client)
         if not isinstance(model, str) or not model:
             raise UsageError(f"OpenAIJudge: model: expected the name of a model, got {model!r}")
+        # The type of the argument may be wrong, since not every caller checks types.
         candidate: object = embedding_parameters
         if not isinstance(candidate, Mapping | None):
             problem = f"expected a mapping, got {candidate!r}"
@@ -129,20 +131,20 @@ class OpenAIJudge:
             self._embedding_parameters = Parameters.of_embeddings(
                 embedding_model, self.embedding_settings["parameters"]
             )
-        # Whether a reply in the format of the dialect was usable.
+        # Whether the server has given a usable reply in the format of `dialect`.
         self._is_format_proven = False
-        # Whether a refusal without a reason may be about the format.
+        # Whether to take a refusal that names no reason for a refusal of the format.
         self._may_guess_format = True
-        # Why the dialect has changed, until a warning has said it.
+        # The reasons why the dialect has changed. A warning that says them removes them.
         self._reasons_by_parameter: dict[str, str] = {}
         self._reason_of_format: str | None = None
 
     def name_settings(self, names: SettingNames, secrets: set[str]) -> None:
-        """Set what errors call the settings of the model, and which texts they hide.
+        """Set the names of the model's settings in errors, and the texts that errors hide.
 
         Args:
             names: the names of the settings, such as those of a section of the configuration.
-            secrets: texts to hide in what the server says, besides the client's key.
+            secrets: texts to hide in the server's messages, besides the client's key.
         """
         self.names = names
         self.embedding_names = names
@@ -150,12 +152,12 @@ class OpenAIJudge:
 
     @property
     def where(self) -> str:
-        """The model and its server, as messages name them."""
+        """The name of the model and the address of its server, for messages."""
         return self._scrub(f"{self.model} at {self._address}")
 
     @property
     def where_embedding(self) -> str:
-        """The embedding model and its server, as messages name them."""
+        """The name of the embedding model and the address of its server, for messages."""
         return self._scrub(f"{self.embedding_model} at {self._address}")
 
     async def complete(
@@ -168,18 +170,19 @@ class OpenAIJudge:
     async def request_completion(
         self, messages: Sequence[Message], schema: Mapping[str, Any], *, variation: int = 0
     ) -> Completion:
-        """Send one request for a completion; return the JSON in the reply.
+        """Send one request for a completion, and return the JSON in the reply.
 
         Args:
             messages: the conversation.
             schema: the JSON Schema that the reply must fit.
-            variation: above 0 for another reply to the same messages.
+            variation: 0; a higher number asks for another reply to the same messages.
 
         Raises:
-            DialectChanged: the server refuses how the request was written; the next request will be
-                written in another way.
+            DialectChanged: the server refuses the format or a parameter of the request; the next
+                request will be written in another way.
             JudgeError: there is no usable reply.
         """
+        # Other requests may change `self.dialect` while this one waits for its reply.
         dialect = self.dialect
         prompt_characters = sum(len(message["content"]) for message in messages)
         request = self._parameters.write(
@@ -196,13 +199,14 @@ class OpenAIJudge:
         return self._read(reply, schema, dialect)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[Any], TokenUsage | None]:
-        """Return one vector per text, in order, and the tokens used; see `Judge`."""
+        """Return one vector for each text, in order, and the tokens used; see `Judge`."""
         if self._embedding_parameters is None:
             problem = f"{self.names.section} has no embedding_model, which this metric needs"
             raise JudgeError("invalid_request", problem, final=True)
         request = self._embedding_parameters.write(self.dialect)
         request["input"] = [*texts]
 
+        # The method is looked up for each request, since tracers replace it.
         create = self.client.embeddings.create
         reply = await self._send(create, _embedding_arguments(), request)
         if isinstance(reply, ServerError):
@@ -219,16 +223,18 @@ class OpenAIJudge:
         arguments: frozenset[str],
         request: Mapping[str, Any],
     ) -> Any:
-        """Send a request by a method of the client; return its reply, or a `ServerError`.
+        """Send a request by a method of the client, and return the reply.
+
+        The result is a `ServerError` if the server replies with an error.
 
         Args:
-            create: the method.
-            arguments: the names of its arguments.
-            request: the arguments, and fields that the method does not know, for the body.
+            create: the method of the client, such as `chat.completions.create`.
+            arguments: the names of the method's arguments.
+            request: the arguments, by name, and fields of the body that are not arguments.
 
         Raises:
-            JudgeError: there is no reply. It does not chain the SDK's exception, whose request has
-                the key.
+            JudgeError: there is no reply. The SDK's exception is not chained, since the request in
+                that exception holds the key.
         """
         import openai
 
@@ -241,12 +247,12 @@ class OpenAIJudge:
         except openai.APIConnectionError as error:
             raise connection_failure(error, self._address, self._scrub) from None
         except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-            # The SDK cannot decode the reply.
+            # The SDK could not decode the reply as JSON.
             excerpt = self._scrub(str(getattr(error, "doc", "")), EXCERPT)
             problem = f"not a JSON object: {error}: {excerpt}"
             raise JudgeError("invalid_reply", problem) from None
         except RuntimeError as error:
-            # Newer versions of the SDK do not wrap it.
+            # Newer versions of the SDK do not turn this error into an `APIConnectionError`.
             if is_from_other_loop(error):
                 raise other_loop_failure() from None
             raise
@@ -256,10 +262,13 @@ class OpenAIJudge:
 
         check_object(reply, self._scrub)
         # Some servers send errors with status 200.
-        return ServerError.in_reply(reply) or reply
+        server_error = ServerError.in_reply(reply)
+        if server_error is not None:
+            return server_error
+        return reply
 
     def _read(self, reply: Any, schema: Mapping[str, Any], dialect: Dialect) -> Completion:
-        """Return the JSON in a reply, and learn whether the server honours the requested format.
+        """Return the JSON in a reply, and record whether the server honours the requested format.
 
         Args:
             reply: what the SDK returned.
@@ -267,8 +276,8 @@ class OpenAIJudge:
             dialect: how the request was written.
 
         Raises:
-            DialectChanged: the server ignored the format; the next request will describe it in
-                words.
+            DialectChanged: the server ignored the requested format; the next request will describe
+                the layout of the reply in words.
             JudgeError: there is no usable reply.
         """
         limit_name = self.names.parameter(self._parameters.reply_limit)
@@ -276,8 +285,9 @@ class OpenAIJudge:
             completion = read_completion(reply, self._scrub, limit_name)
         except JudgeError as error:
             text = error.reply or ""
+            # A text without any brace shows that the model does not know of the format.
             is_prose = error.kind == "invalid_reply" and text != "" and "{" not in text
-            if is_prose and self._ask_in_words(dialect, error.message):
+            if is_prose and self._try_to_ask_in_words(dialect, error.message):
                 raise _ask_again(error) from None
             raise
         completion = completion._replace(dialect=dialect)
@@ -287,8 +297,9 @@ class OpenAIJudge:
             missing = set(schema.get("required", ())) - keys
             if missing:
                 problem = f"the reply lacks {', '.join(sorted(missing))}"
-                if self._ask_in_words(dialect, problem):
+                if self._try_to_ask_in_words(dialect, problem):
                     raise DialectChanged("invalid_reply", problem, usage=completion.usage, reply="")
+                # The caller finds the same problem, and asks the model to correct the reply.
                 return completion
             has_unknown_keys = not keys <= schema["properties"].keys()
             if has_unknown_keys:
@@ -296,60 +307,66 @@ class OpenAIJudge:
         self._accept(dialect)
         return completion
 
-    def _ask_in_words(self, sent: Dialect, reason: str) -> bool:
-        """Describe the layout of replies in words from now on, since the server ignored a format.
+    def _try_to_ask_in_words(self, sent: Dialect, reason: str) -> bool:
+        """Try to describe the layout of replies in words from now on, since a reply ignored it.
 
-        Nothing changes if an earlier reply proved that the server honours the format.
+        Nothing changes if the request described the layout already, or if an earlier reply proved
+        that the server honours the format.
 
         Args:
-            sent: how the request was written whose reply does not fit.
-            reason: what is wrong with the reply.
+            sent: how the request was written whose reply ignored the layout.
+            reason: what is wrong with the reply, for a warning.
 
         Returns:
-            whether the request is to be sent again.
+            whether to send the request again, as it will be written differently.
         """
         if sent.format.is_in_words:
             return False
         has_changed_since = self.dialect.format is not sent.format
         if has_changed_since:
+            # Another reply has changed the format already.
             return True
         if self._is_format_proven:
             return False
+        # With this format, the messages describe the layout.
         self._change_format(Format.JSON_OBJECT, reason)
         return True
 
     def _learn_from_refusal(self, error: ServerError, sent: SentCompletion) -> JudgeError:
-        """Return the exception for a refused request, and learn how to write the next one.
+        """Return the exception for a refused request, and change how later requests are written.
 
-        The exception is `DialectChanged` if the server may accept the request in another form.
+        The exception is a `DialectChanged` if the server may accept the request in its new form.
 
         Args:
             error: the refusal.
             sent: the request, and how it was written.
         """
         failure = error.failure(self.names, self.where, self._scrub)
+        # Was the request too long? It may fit without the default `max_tokens`.
         if error.is_too_long:
-            may_fit_now = self._parameters.shorten(
+            may_fit_now = self._parameters.try_to_shorten(
                 sent.request, sent.dialect, sent.prompt_characters
             )
             if may_fit_now:
                 return _ask_again(failure)
             return failure
 
+        # Does the server refuse a parameter?
         parameter = self._parameters.find_refused(error, sent.request, sent.dialect)
         if parameter is not None:
-            if self._change_parameter(parameter, sent.dialect, error):
+            if self._try_to_change_parameter(parameter, sent.dialect, error):
                 return _ask_again(failure)
             return _blame_parameter(failure, self.names.parameter(parameter))
 
-        if self._change_refused_format(sent.dialect, error):
+        # Does the server refuse the format of replies?
+        if self._try_to_change_format(sent.dialect, error):
             return _ask_again(failure)
         return failure
 
-    def _change_parameter(self, parameter: str, sent: Dialect, error: ServerError) -> bool:
-        """Rename a refused parameter in further requests, or leave it out.
+    def _try_to_change_parameter(self, parameter: str, sent: Dialect, error: ServerError) -> bool:
+        """Try to rename a refused parameter in later requests, or to leave it out.
 
-        Nothing changes if another refusal has changed the parameter since the request.
+        Nothing changes if the user configured the parameter and it has no newer name.
 
         Args:
             parameter: the name of the parameter.
@@ -357,11 +374,12 @@ class OpenAIJudge:
             error: the refusal.
 
         Returns:
-            whether to send the request again; not if the parameter is the user's.
+            whether to send the request again, as it will be written differently.
         """
         changed = self._parameters.rename(parameter, sent)
         if changed is None:
             return False
+        # Another refusal may have changed the parameter already.
         has_changed_since = self.dialect.sent_name(parameter) != sent.sent_name(parameter)
         if not has_changed_since:
             names = {**self.dialect.names, parameter: changed.names[parameter]}
@@ -369,19 +387,19 @@ class OpenAIJudge:
             self._reasons_by_parameter[parameter] = self._scrub(error.text)
         return True
 
-    def _change_refused_format(self, sent: Dialect, error: ServerError) -> bool:
-        """Request replies in the next format, if a server refuses the format of a request.
+    def _try_to_change_format(self, sent: Dialect, error: ServerError) -> bool:
+        """Try to ask for the next format of replies from now on, if a server refuses the format.
 
-        A server that does not name the format may refuse something else. If it refuses every
-        format in this way, the first format is used again, and such errors are no longer taken for
-        refusals of a format.
+        An error that does not mention the format may have another cause. If a server refuses every
+        format with such errors, the first format is used again, and these errors no longer change
+        the format.
 
         Args:
             sent: how the refused request was written.
             error: the refusal.
 
         Returns:
-            whether to send the request again.
+            whether to send the request again, as it will be written differently.
         """
         is_guess = not error.names_format
         may_guess = error.may_refuse_format and self._may_guess_format
@@ -389,6 +407,7 @@ class OpenAIJudge:
             return False
         has_changed_since = self.dialect.format is not sent.format
         if has_changed_since:
+            # Another refusal has changed the format already.
             return True
         if is_guess and self._is_format_proven:
             return False
@@ -398,26 +417,27 @@ class OpenAIJudge:
             self._change_format(next_format, self._scrub(error.text))
             return True
         if is_guess:
+            # The server refused all formats, so the format is not the cause.
             self._may_guess_format = False
             self._change_format(Format.STRICT_SCHEMA, "")
         return False
 
     def _change_format(self, format: Format, reason: str) -> None:  # noqa: A002
-        """Request replies in a format from now on, and keep the reason for a warning."""
+        """Ask for replies in `format` from now on, and keep `reason` for a later warning."""
         self.dialect = Dialect(format, self.dialect.names)
         self._is_format_proven = False
         self._reason_of_format = reason
 
     def _accept(self, sent: Dialect) -> None:
-        """Learn from a usable reply that the server accepts how its request was written.
+        """Record that the server gave a usable reply to a request written in the dialect `sent`.
 
-        Once requests as they are written now are accepted, warnings say how they differ from the
-        default, and why.
+        If requests are still written in this dialect, warn how it differs from the default, and
+        why. Each difference is said once.
         """
         if sent.format is self.dialect.format:
             self._is_format_proven = True
         if sent != self.dialect:
-            # The server may not accept what has changed since the request.
+            # The dialect has changed since the request, and may not be accepted.
             return
 
         for parameter, reason in self._reasons_by_parameter.items():
@@ -436,17 +456,20 @@ class OpenAIJudge:
         self._reason_of_format = None
 
     def _warn(self, change: str, reason: str) -> None:
-        """Warn that requests to the model are written differently."""
+        """Warn how requests to the model are written differently, and for what reason."""
         text = f"judge {self.where}: {change} ({reason})"
         warn(text, GraphragEvalWarning, stacklevel=2)
 
 
 def _move_into_extra_body(request: Mapping[str, Any], arguments: frozenset[str]) -> dict[str, Any]:
-    """Return a request in which the SDK's argument `extra_body` holds the fields that it lacks.
+    """Return a request as arguments of the SDK's method.
+
+    The argument `extra_body` gets all fields that are not arguments of their own; the SDK adds them
+    to the body of the request.
 
     Args:
         request: the fields of the request, by name.
-        arguments: the names of the SDK's arguments.
+        arguments: the names of the method's arguments.
     """
     named = {name: value for name, value in request.items() if name in arguments}
     unnamed = {name: value for name, value in request.items() if name not in arguments}
@@ -455,18 +478,26 @@ def _move_into_extra_body(request: Mapping[str, Any], arguments: frozenset[str])
 
 
 def _ask_again(error: JudgeError) -> DialectChanged:
-    """Return an error after which the request is written in another way and sent again."""
+    """Return an error as a `DialectChanged`: the request is to be written anew and sent again."""
     return DialectChanged(error.kind, error.message, reply=error.reply, usage=error.usage)
 
 
 def _blame_parameter(failure: JudgeError, parameter: str) -> JudgeError:
-    """Return an error that says which parameter of the user the server refuses."""
+    """Return `failure` with the advice to change or remove the refused parameter.
+
+    Args:
+        failure: the error of the server.
+        parameter: the name of the parameter, as the user wrote it.
+    """
     text = f"{failure.message}; change or remove {parameter}"
     return JudgeError(failure.kind, text, final=failure.final)
 
 
 def _key_of(client: Any) -> str:
-    """Return the key of a client, to hide it; "" if it has none that is a text."""
+    """Return the API key of a client, to hide it in messages; "" if the client has no key.
+
+    A key that is not a text, such as a function that returns keys, counts as none.
+    """
     key = getattr(client, "api_key", "")
     if not isinstance(key, str):
         return ""

@@ -22,8 +22,14 @@ PER_MILLION = 1e6
 
 
 class Prices(NamedTuple):
-    """US dollars per million tokens; None for an unknown price. `cached` is the price of input that
-    the server has in its cache.
+    """Prices in US dollars per million tokens; None for an unknown price.
+
+    Attributes:
+        input: the price of the prompt of a completion.
+        output: the price of the reply.
+        embedding: the price of a text to embed.
+        cached: the price of input that the server has in its cache; None if it costs as much as
+            other input.
     """
 
     input: float | None
@@ -32,10 +38,10 @@ class Prices(NamedTuple):
     cached: float | None = None
 
     def cost(self, kind: str, usage: TokenUsage) -> float | None:
-        """Return the cost of tokens in US dollars; None if a price is unknown.
+        """Return the cost of tokens in US dollars; None if a price that it needs is unknown.
 
         Args:
-            kind: "completion" or "embedding".
+            kind: the kind of the call, "completion" or "embedding".
             usage: the numbers of tokens.
         """
         if kind == "embedding":
@@ -50,7 +56,7 @@ class Prices(NamedTuple):
             discount = usage.cached_tokens * (self.input - self.cached)
         input_price = usage.input_tokens * self.input - discount
         output_price = usage.output_tokens * self.output
-        # The prices are those of a million tokens.
+        # The prices are per million tokens.
         return (input_price + output_price) / PER_MILLION
 
 
@@ -59,7 +65,7 @@ FREE = Prices(0.0, 0.0, 0.0)
 
 
 class ListPrices(NamedTuple):
-    """The list prices of a model in US dollars per million tokens."""
+    """The list prices of a model in US dollars per million tokens; None for an unknown price."""
 
     input: float | None
     output: float | None
@@ -70,10 +76,10 @@ UNLISTED = ListPrices(None, None, None)
 
 
 def prices_of(llm: LLMConfig, name: str = GENERATION) -> Prices:
-    """Return the prices of a judge: those configured, else the list prices.
+    """Return the prices of a judge: the configured ones, and list prices for those not configured.
 
-    Cached input costs as much as other input if its price is unknown, or if only that of input is
-    configured.
+    If the price of input is configured and that of cached input is not, cached input costs as much
+    as other input: a list price would not fit the configured price.
 
     Args:
         llm: the models and their configured prices.
@@ -84,7 +90,7 @@ def prices_of(llm: LLMConfig, name: str = GENERATION) -> Prices:
         pricing = llm.judges[name].pricing
     embedding_price = llm.pricing.embedding_usd_per_million
 
-    # List prices are looked up only if they are needed.
+    # List prices are looked up only if they are needed: importing the package takes half a second.
     generation_list = UNLISTED
     if pricing.input_usd_per_million is None or pricing.output_usd_per_million is None:
         generation_list = _list_prices(llm.model(name))
@@ -104,15 +110,18 @@ def prices_of(llm: LLMConfig, name: str = GENERATION) -> Prices:
 
 
 def _first_known(configured: float | None, listed: float | None) -> float | None:
-    """Return the configured price, which may be 0; without one, the list price."""
+    """Return the configured price, which may be 0; the list price if none is configured."""
     return listed if configured is None else configured
 
 
 def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices:
-    """Return the list prices of a configured model; they are unknown if no list has it.
+    """Return the list prices of a configured model; `UNLISTED` if no list has the model.
 
-    The model is looked up by the address of its server, by its provider, and, if its name is such
-    as "openai/gpt-4o-mini", by the provider in the name. The first list that has it counts.
+    The model is looked up in these lists, and the first list that has the model counts:
+
+    - the list of the server at the configured address
+    - the list of the configured provider
+    - the list of the provider in the name of the model, such as "openai/gpt-4o-mini"
     """
     if model is None:
         return UNLISTED
@@ -134,7 +143,7 @@ def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices
     output = Usage(output_tokens=FEW_TOKENS)
     cached_input = Usage(input_tokens=FEW_TOKENS, cache_read_tokens=FEW_TOKENS)
     for lookup in lookups:
-        # A list without the model raises a `LookupError`.
+        # A lookup in a list that lacks the model raises a `LookupError`.
         with suppress(LookupError):
             return ListPrices(
                 input=_per_million(lookup(new_input)),
@@ -145,7 +154,7 @@ def _list_prices(model: GenerationConfig | EmbeddingConfig | None) -> ListPrices
 
 
 def _per_million(price: Any) -> float:
-    """Return the price of a million tokens from that of `FEW_TOKENS`."""
+    """Return the price of a million tokens, from the package's price of `FEW_TOKENS` tokens."""
     return float(price.total_price) / FEW_TOKENS * PER_MILLION
 
 
@@ -155,10 +164,10 @@ def check_budget(llm: LLMConfig, name: str = GENERATION, *, embeds: bool) -> Non
     Args:
         llm: the models, their prices and the budget.
         name: the name of the judge.
-        embeds: whether a metric needs embeddings, whose price must be known, too.
+        embeds: whether a metric needs embeddings, whose price must then be known, too.
 
     Raises:
-        ConfigError: there is a budget, and a price is unknown.
+        ConfigError: there is a budget, and a price is unknown. Names the settings to add.
     """
     if llm.limits.budget_usd is None:
         return
@@ -174,17 +183,21 @@ def check_budget(llm: LLMConfig, name: str = GENERATION, *, embeds: bool) -> Non
     if prices.output is None:
         unknown.append(f"{section}.output_usd_per_million")
     if unknown:
+        model = "the judge"
         generation = llm.model(name)
-        model = "the judge" if generation is None else repr(generation.model)
-        problems.append(_unknown_price(model, " and ".join(unknown)))
+        if generation is not None:
+            model = repr(generation.model)
+        problems.append(_describe_unknown_price(model, " and ".join(unknown)))
 
     if embeds and prices.embedding is None:
-        model = "embeddings" if llm.embedding is None else repr(llm.embedding.model)
-        problems.append(_unknown_price(model, "llm.pricing.embedding_usd_per_million"))
+        model = "embeddings"
+        if llm.embedding is not None:
+            model = repr(llm.embedding.model)
+        problems.append(_describe_unknown_price(model, "llm.pricing.embedding_usd_per_million"))
     if problems:
         raise ConfigError(problems)
 
 
-def _unknown_price(model: str, keys: str) -> str:
-    """Return the problem of a budget that lacks the price of a model."""
-    return f"llm.limits.budget_usd: the price of {model} is unknown; set {keys}"
+def _describe_unknown_price(model: str, settings: str) -> str:
+    """Return the message that a budget needs the price of a model, with the settings to add."""
+    return f"llm.limits.budget_usd: the price of {model} is unknown; set {settings}"

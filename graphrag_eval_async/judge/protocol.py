@@ -65,10 +65,10 @@ class Judge(Protocol):
     async def embed(
         self, texts: Sequence[str]
     ) -> tuple[Sequence[Sequence[float]], TokenUsage | None]:
-        """Return one vector per text, in order, and the tokens used (None if unknown).
+        """Return one vector for each text, in order, and the tokens used; None if unknown.
 
         Raises:
-            JudgeError: as for `complete`.
+            JudgeError: there are no vectors. Other exceptions count as for `complete`.
         """
         ...
 
@@ -80,7 +80,11 @@ or the name of a model, such as "openai/gpt-4o-mini".
 
 
 def check_size(text: bytes) -> None:
-    """Check that the JSON text of a reply holds at most `MAX_VALUES` values."""
+    """Check that the JSON text of a reply holds at most `MAX_VALUES` values.
+
+    Raises:
+        ValueError: the text holds more values.
+    """
     if count_values(text) > MAX_VALUES:
         raise ValueError(f"the reply has more than {MAX_VALUES} values")
 
@@ -95,32 +99,35 @@ class ResponseFormat(NamedTuple, Generic[T]):
 
 
 def format_of(kind: type[T]) -> ResponseFormat[T]:
-    """Return the format of replies that hold a msgspec struct.
+    """Return the format of replies that hold an object of a msgspec struct.
 
     Args:
-        kind: the class of the struct; its name is the title of the schema.
+        kind: the class of the struct. The name of the class is the title of the schema.
     """
 
     def read_struct(reply: Any) -> T:
+        """Return a decoded reply as a `kind`; raise a `ValueError` if the reply does not fit."""
         try:
             return msgspec.convert(reply, kind)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
 
-    # msgspec puts the schema of each class into `$defs`, and refers to that of `kind`.
+    # Msgspec puts the schema of every class into `$defs`, and refers to the one of `kind`, such as
+    # "#/$defs/AnswerClaims". Servers want that schema itself at the top.
     schema = msgspec.json.schema(kind)
     definitions = schema["$defs"]
     name = schema["$ref"].rpartition("/")[2]
-    own_schema = definitions.pop(name)
+    schema_of_kind = definitions.pop(name)
     if definitions:
-        own_schema = own_schema | {"$defs": definitions}
-    return ResponseFormat(strict(own_schema), read_struct)
+        schema_of_kind = schema_of_kind | {"$defs": definitions}
+    return ResponseFormat(strict(schema_of_kind), read_struct)
 
 
 def strict(schema: Any) -> Any:
-    """Return a JSON Schema in which objects require all their properties and allow no others.
+    """Return a copy of a JSON Schema in which objects require all properties and allow no others.
 
-    Default values are dropped, since strict structured outputs allow none:
+    This applies to objects at any depth. Default values are dropped, since strict structured
+    outputs do not allow them:
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
     if isinstance(schema, list):
@@ -128,6 +135,7 @@ def strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
 
+    # Properties are copied below: their names may be any text, even "default".
     result = {}
     for key, value in schema.items():
         if key not in {"default", "properties"}:

@@ -49,7 +49,11 @@ one: a whole JSON string, or a comma before the first item.
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object with these keys and values, unless it has the same key twice."""
+    """Return the keys and values of a JSON object as a dict.
+
+    Raises:
+        ValueError: the object has the same key twice.
+    """
     json_object = dict(pairs)
     if len(json_object) < len(pairs):
         raise ValueError("ambiguous: an object has the same key twice")
@@ -57,7 +61,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 DECODER = JSONDecoder(object_pairs_hook=_unique_keys, strict=False)
-"""Accepts line breaks and other control characters in strings."""
+"""Accepts line breaks and other control characters in strings, and refuses repeated keys."""
 
 
 class Completion(NamedTuple):
@@ -67,7 +71,7 @@ class Completion(NamedTuple):
     """The decoded JSON."""
     usage: TokenUsage | None
     is_repaired: bool = False
-    """Whether other text was removed, or broken JSON mended."""
+    """Whether the JSON was taken out of other text, or was broken and repaired."""
     dialect: Dialect = Dialect()
     """How the request was written."""
 
@@ -78,16 +82,17 @@ class Content(NamedTuple):
     text: Any
     """The text; None or something else if the message has no text."""
     is_repaired: bool = False
-    """Whether it was in parts, or where reasoning belongs."""
+    """Whether the text is not where it belongs: in parts, or in the field for reasoning."""
     is_reasoning: bool = False
-    """Whether it stands where reasoning belongs."""
+    """Whether the text is in the field for reasoning."""
 
 
 def check_object(reply: Any, scrub: Scrubber) -> None:
-    """Check that a reply of the SDK, or of a client that wraps it, is an object.
+    """Check that a reply of the SDK, or of a client that wraps the SDK, is an object.
 
     Raises:
-        JudgeError: it is not. Of an HTML page, for example, the SDK returns the text.
+        JudgeError: the reply is another value. If the server sent an HTML page, for example, the
+            SDK returns its text.
     """
     if reply is None or isinstance(reply, str | bytes | list | int | float):
         excerpt = scrub(str(reply), EXCERPT)
@@ -99,12 +104,12 @@ def read_completion(reply: Any, scrub: Scrubber, limit_name: str) -> Completion:
 
     Args:
         reply: the completion, as an object of the SDK or a mapping.
-        scrub: hides secrets in what is quoted.
+        scrub: hides secrets in quoted text.
         limit_name: the setting that limits the length of replies, such as
             "llm.generation.max_tokens".
 
     Raises:
-        JudgeError: there is no JSON value; with the text of the reply and the tokens used.
+        JudgeError: there is no JSON value. The error has the text of the reply and the tokens used.
     """
     usage = read_token_usage(get_field(reply, "usage"))
     choices = get_field(reply, "choices")
@@ -120,7 +125,7 @@ def read_completion(reply: Any, scrub: Scrubber, limit_name: str) -> Completion:
     if isinstance(content.text, str):
         text = scrub.hide(content.text, MIN_HIDDEN)
 
-    # Refused, cut off or empty?
+    # Was the reply refused, cut off or empty?
     finish_reason = get_field(choices[0], "finish_reason")
     refusal = get_field(message, "refusal")
     if refusal or finish_reason == "content_filter":
@@ -132,6 +137,7 @@ def read_completion(reply: Any, scrub: Scrubber, limit_name: str) -> Completion:
     if text is None:
         raise JudgeError("invalid_reply", "the reply has no text content", reply="", usage=usage)
 
+    # Read the JSON. Reasoning only counts as the reply if it is nothing but one whole object.
     try:
         check_size(text.encode())
         value, is_extracted = extract_json(text)
@@ -150,8 +156,9 @@ def read_completion(reply: Any, scrub: Scrubber, limit_name: str) -> Completion:
 def _read_content(message: Any) -> Content:
     """Return the text of a message, wherever the server has put it.
 
-    The text is the arguments of a tool call, the content as a text or in parts, or, if there is
-    neither, the reasoning: some servers put the whole reply there.
+    The text is the arguments of the only tool call; without such a call, the content, as a text or
+    as a list of parts. If that is blank, it is the reasoning, where some servers put the reply.
+    Parts and reasoning are marked as repaired, since a reply does not belong there.
     """
     arguments = _tool_arguments(message)
     parts = get_field(message, "content")
@@ -173,20 +180,21 @@ def _read_content(message: Any) -> Content:
 def _tool_arguments(message: Any) -> Any:
     """Return the arguments of the only tool call in a message, as a JSON text.
 
-    The result is None, or no text, unless there is exactly one call with arguments.
+    The result is None if there is no call, or several. Arguments of a wrong type are returned as
+    they are.
     """
     tool_calls = get_field(message, "tool_calls")
     if not isinstance(tool_calls, list) or len(tool_calls) != 1:
         return None
     arguments = get_field(tool_calls[0], "function", "arguments")
     if isinstance(arguments, Mapping):
-        # Some servers send an object instead of its text.
+        # Some servers send an object instead of the JSON text of the object.
         return orjson.dumps(arguments).decode()
     return arguments
 
 
 def _join_parts(parts: list[Any]) -> str | None:
-    """Return the joined texts of a message that comes in parts; None without a text."""
+    """Return the joined texts of the parts of a message; None if no part has a text."""
     texts = []
     for part in parts:
         match part:
@@ -198,23 +206,28 @@ def _join_parts(parts: list[Any]) -> str | None:
 
 
 def extract_json(text: str) -> tuple[Any, bool]:
-    """Return the JSON value in the text of a reply, and whether other text had to be removed.
+    """Return the JSON value in the text of a reply, and whether the text had to be repaired.
 
-    Models put reasoning between ``<think>`` and ``</think>`` before an object, a Markdown fence
-    around it, or sentences before and after it. They end a list or an object with a comma, or break
-    lines within a text.
+    These mistakes of models are repaired:
+
+    - reasoning before the object, between ``<think>`` and ``</think>``
+    - a Markdown fence around the object, or sentences before and after it
+    - a comma after the last item of a list or an object
+    - line breaks within a string
 
     Raises:
-        ValueError: there is no value, or there are several.
+        ValueError: the text has no JSON value, or several.
     """
     try:
         value = decode(text.encode())
     except InvalidRecord as error:
         problem = error
     else:
+        # A repeated key is lost in decoding, so its quotes are missing when the value is encoded
+        # again. A quote that is written as \u0022 makes a difference, too, so `DECODER` decides:
+        # it refuses repeated keys. Counting is fast, and most replies need nothing more.
         has_same_quotes = orjson.dumps(value).count(b'"') == text.count('"')
         if not has_same_quotes:
-            # A quote was escaped, or a key was given twice, which `DECODER` refuses.
             DECODER.decode(text)
         return value, False
 
@@ -230,12 +243,12 @@ def extract_json(text: str) -> tuple[Any, bool]:
 
 
 def _find_objects(text: str) -> Iterator[Any]:
-    """Yield the JSON objects in a text, without commas after their last items.
+    """Yield the decoded JSON objects in a text, after removing commas after last items.
 
-    An object within other braces is skipped: it may be a part of a broken object.
+    An object inside other braces is skipped, since it may be a part of a broken object.
 
     Raises:
-        ValueError: there are too many braces to look at each.
+        ValueError: there are more than `MAX_BRACES` places where an object could begin.
     """
     braces = 0
     start = text.find("{")
@@ -249,20 +262,23 @@ def _find_objects(text: str) -> Iterator[Any]:
         candidate = TRAILING_COMMA.sub(_keep_all_but_comma, text[start:end])
         with suppress(JSONDecodeError, RecursionError, InvalidRecord):
             value = DECODER.decode(candidate)
-            # `decode` refuses what no record may hold, such as NaN.
+            # `decode` refuses values that results cannot hold, such as NaN.
             yield decode(dumps(value).encode())
         start = text.find("{", end)
 
 
 def _keep_all_but_comma(match: re.Match[str]) -> str:
-    """Return a match of `TRAILING_COMMA` as it is, or a space in place of the comma."""
+    """Return the text to put in place of a match of `TRAILING_COMMA`.
+
+    This is a space for a comma after a last item. Other matches, such as whole strings, are kept.
+    """
     return match["kept"] or " "
 
 
 def _end_of_object(text: str, start: int) -> int:
     """Return the index after the closing brace of the object that begins at `start`.
 
-    If the object is not closed, it is the end of the text.
+    If the object is not closed, the result is the length of the text.
     """
     depth = 0
     for token in BRACE_OR_STRING.finditer(text, start):
@@ -282,10 +298,10 @@ def read_embeddings(reply: Any, scrub: Scrubber) -> tuple[list[Any], TokenUsage 
 
     Args:
         reply: what the SDK returned, as an object or a mapping.
-        scrub: hides secrets in what errors quote.
+        scrub: hides secrets in quoted text.
 
     Raises:
-        JudgeError: there are no vectors, or it is not clear to which text each belongs.
+        JudgeError: there are no vectors, or their indexes do not match the texts.
     """
     usage = read_token_usage(get_field(reply, "usage"))
     data = get_field(reply, "data")
@@ -296,6 +312,7 @@ def read_embeddings(reply: Any, scrub: Scrubber) -> tuple[list[Any], TokenUsage 
     vectors = [get_field(item, "embedding") for item in data]
     indexes: list[Any] = [get_field(item, "index") for item in data]
     if all(index is None for index in indexes):
+        # Without indexes, the vectors are in the order of the texts.
         return vectors, usage
 
     are_integers = all(type(index) is int for index in indexes)

@@ -43,7 +43,7 @@ class Scrubber:
     """Prepares texts from servers for display: hides secrets, joins lines, truncates."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Prepare to hide `secrets`, except texts that are too short to be secrets."""
+        """Prepare to hide `secrets`, except texts shorter than `MIN_SECRET_CHARACTERS`."""
         # Longest first: hiding a secret that begins another would leave the rest visible.
         self._secrets = [
             _compile_secret(text)
@@ -55,7 +55,8 @@ class Scrubber:
         """Return at most `limit` characters of a text, on one line and without secrets."""
         shown = self.hide(text[:MAX_SCRUBBED])
         if len(text) > MAX_SCRUBBED and self._secrets:
-            # The cut may have split a secret: drop as much as the longest one can take, escaped.
+            # The cut may have split a secret, whose beginning is not hidden then. Drop as many
+            # characters as the longest secret can take if each of its characters is escaped.
             longest_secret = self._secrets[0]
             max_characters = LONGEST_ESCAPE * longest_secret.length
             shown = shown[:-max_characters]
@@ -66,28 +67,28 @@ class Scrubber:
         return shown
 
     def hide(self, text: str, min_characters: int = 0) -> str:
-        """Return a text with the secrets of at least `min_characters` replaced by asterisks."""
+        """Return a text in which asterisks replace secrets of at least `min_characters`."""
         for secret in self._secrets:
-            # Looking for a part is fast, and most texts have none.
+            # Looking for the longest part is fast, and most texts do not have it.
             if secret.length >= min_characters and secret.longest_part in text:
                 text = secret.pattern.sub(HIDDEN, text)
         return text
 
 
 def _compile_secret(text: str) -> Secret:
-    """Return how to look for a secret."""
+    """Return a secret with the pattern that finds it, however it is escaped."""
     longest_part = max(SPECIAL.split(text), key=len)
     pattern = re.compile(SPECIAL.sub(_pattern_of, text))
     return Secret(length=len(text), longest_part=longest_part, pattern=pattern)
 
 
 def _pattern_of(special: re.Match[str]) -> str:
-    """Return a regular expression for a special part of a secret in the text of a server.
+    """Return a regular expression for a part of a secret that a server may have escaped.
 
-    It matches the part as it is, and as URLs, JSON and HTML escape it once or twice.
+    The expression matches the part as it is, and as URLs, JSON and HTML escape it, once or twice.
 
     Args:
-        special: a run of backslashes, or another character that may be escaped.
+        special: the part: a run of backslashes, or one character that is no ASCII letter or digit.
     """
     text = special[0]
     number = ord(text[0])
@@ -104,7 +105,7 @@ def _pattern_of(special: re.Match[str]) -> str:
         # Escaping doubles the backslashes of a run; the limit bounds the time of a search.
         plain = r"\\{1,64}+"
     else:
-        # Up to three backslashes may stand before the character.
+        # Escaped once, the character has one backslash before it, and escaped twice, three.
         spellings = re.escape(text + OTHER_SPELLINGS.get(text, ""))
         plain = rf"\\{{0,3}}+[{spellings}]"
     return f"(?i:{in_url}|{in_json}|{in_html}|{plain})"

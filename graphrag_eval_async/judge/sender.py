@@ -68,11 +68,11 @@ MAX_BACKOFF_SECONDS = 30.0
 
 
 def advice(kind: str, names: SettingNames | None) -> str:
-    """Return what to check if all calls of a model fail in the same way.
+    """Return a text that says which settings to check if all calls of a model fail alike.
 
     Args:
-        kind: the kind of the failure.
-        names: what errors call the settings of the model; None for a judge of the user's class.
+        kind: the kind of the failure, such as "timeout".
+        names: the names of the model's settings; None for a judge of the user's own class.
     """
     if names is None:
         return f"check {OWN_JUDGE_ADVICE[kind]}"
@@ -84,7 +84,7 @@ class SchemaHash(NamedTuple):
 
     hash: Any
     schema: Any
-    """Kept so that no other schema gets the same id."""
+    """The schema, which is kept alive so that no other schema gets the same id."""
 
 
 class Sender:
@@ -104,12 +104,13 @@ class Sender:
         """Prepare to send, once `open` has given the judge.
 
         Args:
-            session: what all senders of a stream share.
+            session: the counts and clocks that all senders of a stream share.
             setup: the judge, as it is configured.
-            kind: "completion" or "embedding".
-            limiter: limits requests, perhaps those of several senders.
-            prerequisite: a sender without which results fail: while its first calls fail, this one
-                sends nothing, since it would be wasted.
+            kind: the kind of the calls, "completion" or "embedding".
+            limiter: limits requests, perhaps together with those of other senders.
+            prerequisite: a sender without which results fail; None if there is none. While the
+                first calls of that sender fail, this one sends nothing, as its calls would be
+                wasted.
         """
         self.name = setup.name
         self.kind = kind
@@ -125,25 +126,25 @@ class Sender:
             self._prerequisite = prerequisite.breaker
         self._identity = setup.identities[METHODS[kind]]
         self._cache: CallCache | None = None
-        # Hashes of what all calls with a schema share, by the id of the schema. There are few
-        # schemas.
+        # The hash of the judge and a schema, by the id of the schema. There are few schemas, so
+        # this stays small.
         self._hashes: dict[int, SchemaHash] = {}
         self._takes_variation = False
-        # Once it is set, every call fails with the error that it makes.
+        # Once this function is set, all calls fail, each with a new error made by the function.
         self._make_final_error: Callable[[], JudgeError] | None = None
         self._waits: set[CancelScope] = set()
 
     def open(self, judge: Any, cache: CallCache | None) -> None:
-        """Send to this judge the calls whose replies the cache does not have."""
+        """Set the judge, and the cache that is asked before the judge; None for no cache."""
         self.judge = judge
         self._cache = cache
-        # Some callables have no signature.
+        # Some callables have no signature, and some judges have no method `complete`.
         with suppress(TypeError, ValueError, AttributeError):
             self._takes_variation = "variation" in signature(judge.complete).parameters
 
     @property
     def _names(self) -> SettingNames | None:
-        """What errors call the settings of the model; None for a judge of the user's class."""
+        """The names of the model's settings in errors; None for a judge of the user's own class."""
         if not isinstance(self.judge, OpenAIJudge):
             return None
         if self.kind == "embedding":
@@ -152,7 +153,7 @@ class Sender:
 
     @property
     def _where(self) -> str:
-        """The model and its server, as messages name them."""
+        """The name of the model and the address of its server, for messages."""
         if not isinstance(self.judge, OpenAIJudge):
             return f"the judge's {self.kind} model"
         if self.kind == "embedding":
@@ -160,11 +161,12 @@ class Sender:
         return self.judge.where
 
     def key(self, schema: Any, *texts: str) -> bytes:
-        """Return the key of a call: a hash of the judge, the schema of the reply and the texts.
+        """Return the cache key of a call: a hash of the judge, the reply's schema and the texts.
 
         Args:
-            schema: the JSON Schema; None for embeddings. Its part of the hash is computed once.
-            texts: what distinguishes calls with the same schema.
+            schema: the JSON Schema of the reply; None for embeddings. The hash up to the schema is
+                kept for later calls, since hashing a schema takes long.
+            texts: the messages or the texts to embed, as the last part of the hash.
         """
         cached = self._hashes.get(id(schema))
         if cached is None:
@@ -174,26 +176,29 @@ class Sender:
         hash_of_call = cached.hash.copy()
         for text in texts:
             data = text.encode(errors="surrogatepass")
-            # With its length before each text, the texts "ab", "c" and "a", "bc" differ.
+            # Each text has its length before it, so that "ab", "c" and "a", "bc" differ.
             hash_of_call.update(b"%d:" % len(data))
             hash_of_call.update(data)
         key: bytes = hash_of_call.digest()
         return key
 
     def departures(self) -> list[str]:
-        """Return how requests for completions now differ from the default."""
+        """Return the ways in which requests for completions now differ from the default."""
         if self.kind != "completion" or not isinstance(self.judge, OpenAIJudge):
             return []
         return self._named_departures(self.judge.dialect.departures)
 
     def _named_departures(self, departures: list[str]) -> list[str]:
-        """Return departures from the default with the name of the judge and the kind of calls."""
+        """Return departures of requests from the default, after the judge's name and the kind.
+
+        For example, "temperature as None" becomes "generation completion: temperature as None".
+        """
         return [f"{self.name} {self.kind}: {departure}" for departure in departures]
 
     async def answer(self, call: Call) -> Answer:
-        """Return a usable reply to a call, from the cache or the judge.
+        """Return a usable reply to a call, from the cache or from the judge.
 
-        A failure may end all calls of the model; it is then raised as a `JudgeUnavailable`.
+        If a failure ends all calls of the model, it is raised as a `JudgeUnavailable`.
 
         Raises:
             JudgeError: there is no usable reply.
@@ -210,6 +215,7 @@ class Sender:
         except asyncio.CancelledError:
             is_admitted = call.outages_at_admission is not None
             if is_admitted:
+                # The time of the result is over. The breaker must know of such failures, too.
                 timeout = JudgeError("timeout", "no reply in the time of the result")
                 self._record_failed_call(timeout)
             raise
@@ -226,14 +232,14 @@ class Sender:
         self._usage.repaired += completion.is_repaired
         departures = self._named_departures(completion.dialect.departures)
         if self._cache is not None:
-            # Two lines of JSON; see `_look_up`.
+            # An entry is two lines of JSON, which `_look_up` reads: the reply and the departures.
             lines = [orjson.dumps(reply.json), orjson.dumps(departures)]
             await self._cache.put(call.key, b"\n".join(lines))
             self._usage.cache_errors = self._cache.failures
         return Answer(reply.value, departures)
 
     async def _look_up(self, call: Call) -> Answer | None:
-        """Return the answer that the cache has for a call; None if it has no usable one."""
+        """Return the answer to a call from the cache; None if the cache has no usable answer."""
         if self._cache is None:
             return None
         cached = await self._cache.get(call.key)
@@ -250,7 +256,8 @@ class Sender:
     async def _ask(self, call: Call) -> tuple[Completion, UsableReply]:
         """Return a completion and the usable reply in it.
 
-        If the first reply is unusable, the judge is asked once to correct it.
+        If the first reply is unusable, ask the judge once to correct the reply. `call` then has
+        that reply and the request to correct it as further messages.
         """
         try:
             return await self._ask_once(call)
@@ -263,17 +270,16 @@ class Sender:
         return await self._ask_once(call)
 
     async def _ask_once(self, call: Call) -> tuple[Completion, UsableReply]:
-        """Return a completion and the usable reply in it; send failed requests again.
+        """Return a completion and the usable reply in it, after sending failed requests again.
 
         Raises:
-            JudgeError: the reply is unusable, or a request failed and another attempt is not worth
-                it.
+            JudgeError: the reply is unusable, or a request failed and may not be sent again.
         """
         # Results restored from a journal may have spent the budget.
         self._check_budget()
         charged_tokens = 0
         if self._limits.tokens_per_minute is not None:
-            # Only this limit needs an estimate before the reply.
+            # Only this limit needs an estimate before the reply tells the true number.
             charged_tokens = call.estimate_tokens()
         failures = 0
         while True:
@@ -281,11 +287,13 @@ class Sender:
             overloads_when_sent = await self._wait_for_turn(call, charged_tokens)
             was_admitted_before = outages_before is not None
             if was_admitted_before and outages_before != call.outages_at_admission:
-                # It has waited for the end of an outage: earlier failed attempts no longer count.
+                # The call has waited for the end of an outage, so that its attempts before and
+                # during the outage do not count.
                 failures = 0
             try:
                 completion = await self._attempt(call, charged_tokens, overloads_when_sent)
             except DialectChanged as error:
+                # The judge writes the next request in another way. This is no failure.
                 self._usage.retries[error.kind] += 1
             except JudgeError as error:
                 failures = await self._wait_after(error, failures)
@@ -293,10 +301,10 @@ class Sender:
                 return completion, call.check(completion.value)
 
     async def _wait_unless_ended(self, wait: Callable[[], Awaitable[T]]) -> T:
-        """Await `wait()` and return its result, unless `end` ends all calls before that.
+        """Await `wait()` and return the result, unless `end` ends all calls before or meanwhile.
 
         Raises:
-            JudgeError: all calls have ended; it says why.
+            JudgeError: all calls have ended. The error says why.
         """
         if self._make_final_error is None:
             with CancelScope() as scope:
@@ -305,20 +313,24 @@ class Sender:
                     return await wait()
                 finally:
                     self._waits.discard(scope)
-        # Either the calls had ended before, or `end` has cancelled the scope, which swallows the
-        # cancellation.
+        # This is reached if the calls had ended before, or if `end` has cancelled the scope: the
+        # scope suppresses the cancellation, and the code after it runs.
         assert self._make_final_error is not None  # noqa: S101
         raise self._make_final_error()
 
     async def _wait_for_turn(self, call: Call, charged_tokens: int) -> int:
-        """Wait until a request may be sent, and take its slot of the limiter.
+        """Wait until a request may be sent, and take a slot of the limiter for it.
 
         Args:
-            call: the call of the request.
+            call: the call to send a request for.
             charged_tokens: the tokens to charge to the rate limit.
 
         Returns:
-            how often the server has reported overload until then, for the limiter.
+            the number of times that the server has reported overload until then, which the limiter
+            wants back.
+
+        Raises:
+            JudgeError: all calls have ended.
         """
         self._usage.waiting += 1
         try:
@@ -330,14 +342,19 @@ class Sender:
             self._usage.waiting -= 1
 
     async def _take_slot(self, call: Call, charged_tokens: int) -> int:
-        """Wait until the breakers and then the limiter let a request go; see `_wait_for_turn`."""
+        """Wait until the breakers admit a request, and then until the limiter has a slot for it.
+
+        Returns:
+            the number of times that the server has reported overload until then.
+        """
         while True:
             await self._wait_for_admission(call)
             if self._prerequisite is not None:
                 await self._prerequisite.wait_while_doubtful()
             overloads = await self._limiter.acquire(call.clock.order, charged_tokens)
 
-            # While this call waited for its slot, other calls may have failed.
+            # While this call waited for its slot, other calls may have failed so often that it must
+            # wait again.
             is_admitted = call.outages_at_admission == self.breaker.outages
             is_doubtful = self._prerequisite is not None and self._prerequisite.is_doubtful
             if is_admitted and not is_doubtful:
@@ -349,7 +366,7 @@ class Sender:
         if call.outages_at_admission == self.breaker.outages:
             return
         if call.outages_at_admission is not None:
-            # The call was admitted before the outage: it must wait like all others.
+            # The call was admitted before the outage, and must now wait like all other calls.
             call.outages_at_admission = None
             self.breaker.leave()
         call.outages_at_admission = await self.breaker.admit()
@@ -357,13 +374,13 @@ class Sender:
     async def _attempt(
         self, call: Call, charged_tokens: int, overloads_when_sent: int
     ) -> Completion:
-        """Send a request once; count and price its reply, and free its slot of the limiter.
+        """Send a request once, count and price the reply, and free the slot of the limiter.
 
         Args:
-            call: what to send.
+            call: the call to send a request for.
             charged_tokens: the tokens that were charged to the rate limit.
-            overloads_when_sent: how often the server had reported overload before; the limiter
-                compares it.
+            overloads_when_sent: the number of times that the server had reported overload before,
+                for the limiter.
 
         Raises:
             JudgeError: the attempt failed.
@@ -383,8 +400,8 @@ class Sender:
                 usage = read_token_usage(failure.usage)
                 self._account(call, charged_tokens, usage, failure.reply)
 
-            # If the failure ends the run, no other request may be admitted: the slot is not
-            # released yet.
+            # The slot is not released yet: if this failure ends the run, no other request may take
+            # the slot before.
             final = self._record_failed_attempt(failure)
             if final is error:
                 raise
@@ -398,7 +415,12 @@ class Sender:
         return completion
 
     async def _request(self, call: Call) -> Completion:
-        """Send a request and return its reply, within the time of one attempt."""
+        """Send a request and return the reply, within the time limit of one attempt.
+
+        Raises:
+            TimeoutError: there was no reply in time.
+            JudgeError: the attempt failed. A judge of the user's class may raise any exception.
+        """
         call.clock.start()
         self._usage.attempts += 1
         self._usage.in_flight += 1
@@ -409,18 +431,14 @@ class Sender:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody has cancelled this task.
+            # Nobody has cancelled this task, so the judge itself raised the cancellation.
             problem = "the judge cancelled the call itself"
             raise JudgeError("unavailable", problem, final=True) from error
         finally:
             self._usage.in_flight -= 1
 
     async def _call_judge(self, call: Call) -> Completion:
-        """Have the judge embed or complete the inputs of a call.
-
-        Returns:
-            the vectors or the reply, with the tokens used.
-        """
+        """Return the judge's vectors for texts, or its reply to messages, with the tokens used."""
         judge = self.judge
         if call.schema is None:
             # The inputs are texts to embed.
@@ -439,8 +457,8 @@ class Sender:
     def _as_judge_error(self, error: Exception) -> JudgeError:
         """Return the exception that ended an attempt as a `JudgeError`.
 
-        A judge of the user's class may raise anything. What is neither a timeout nor a failed
-        connection would happen again, so it is final.
+        A judge of the user's class may raise any exception. Only a timeout or a failed connection
+        is worth another attempt; every other exception would be raised again, so it is final.
         """
         if isinstance(error, JudgeError):
             return error
@@ -454,12 +472,12 @@ class Sender:
         return JudgeError("unavailable", description, final=not is_connection_error)
 
     def _react(self, failure: JudgeError, overloads_when_sent: int) -> None:
-        """Slow down, pause or end later requests after a failed attempt, if that is needed.
+        """Slow down, pause or end later requests, if a failed attempt gives a reason.
 
         Args:
             failure: why the attempt failed.
-            overloads_when_sent: how often the server had reported overload before the request was
-                sent; the limiter compares it.
+            overloads_when_sent: the number of times that the server had reported overload before
+                the request was sent, for the limiter.
         """
         if isinstance(failure, JudgeUnavailable):
             self._session.end_model(self, failure)
@@ -473,10 +491,10 @@ class Sender:
             self._limiter.pause(pause)
 
     def _common_pause(self, failure: JudgeError) -> float:
-        """Return for how many seconds all requests must wait after a failed attempt, not only this.
+        """Return how many seconds all requests must wait after a failed attempt.
 
-        They wait if the server reports overload, or asks for a long pause. They do not if the pause
-        is too long to wait for: then the breaker ends the run.
+        All requests wait if the server reports overload or asks for a long pause. The result is 0
+        if only the failed request waits, or if the pause is too long: then the run ends.
         """
         seconds = failure.retry_after or 0.0
         is_too_long = seconds > self._limits.max_pause_sec
@@ -488,17 +506,17 @@ class Sender:
         return 0.0
 
     async def _wait_after(self, error: JudgeError, failures: int) -> int:
-        """Wait after a failed attempt until the next may be made.
+        """Wait after a failed attempt until the next attempt may be made.
 
         Args:
             error: why the attempt failed.
-            failures: the failed attempts before.
+            failures: the number of failed attempts before this one.
 
         Returns:
-            The failed attempts until now.
+            the number of failed attempts including this one, if it counts.
 
         Raises:
-            JudgeError: there is no next attempt.
+            JudgeError: there may be no further attempt.
         """
         if isinstance(error, Denied):
             await self._end_if_all_denied(error)
@@ -507,26 +525,27 @@ class Sender:
 
         pause = self._common_pause(error)
         if pause <= LONG_PAUSE:
-            # An attempt before a long pause does not count.
+            # An attempt that a long pause follows does not count.
             failures += 1
         if failures >= self._limits.max_attempts:
             raise self._last_failure(error, failures) from error
         self._usage.retries[error.kind] += 1
 
+        # If all requests must wait, the limiter makes this one wait, too. Otherwise, wait here for
+        # a random time: "full jitter", described in
+        # https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
         seconds = 0.0
         if pause == 0:
-            # Otherwise, the limiter lets all requests wait. "Full jitter" is described in
-            # https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
             longest = min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** max(0, failures - 1))
             seconds = max(error.retry_after or 0.0, uniform(0, longest))  # noqa: S311
         await self._wait_unless_ended(partial(asyncio.sleep, seconds))
         return failures
 
     async def _end_if_all_denied(self, error: Denied) -> None:
-        """End all calls of the model if the server denies every request, not only this one.
+        """End all calls of the model if the server denies every request, as it denied this one.
 
         Raises:
-            JudgeUnavailable: it does.
+            JudgeUnavailable: the server denies every request.
         """
         if await self._wait_unless_ended(self.breaker.are_all_denied):
             fatal = JudgeUnavailable(error.message)
@@ -534,25 +553,26 @@ class Sender:
             raise fatal from error
 
     def _last_failure(self, error: JudgeError, attempts: int) -> JudgeError:
-        """Return the error of a call whose last attempt has failed."""
+        """Return the error of a call whose last attempt has failed, with the number of attempts."""
         text = error.message
         if attempts > 1:
             text += f" ({attempts} attempts)"
         if self.kind == "embedding":
-            # Users think of the LLM first.
+            # Most users think of the LLM first, so name the settings of the embedding model.
             text += f"; {advice(error.kind, self._names)}"
         return JudgeError(error.kind, text)
 
     def _account(
         self, call: Call, charged_tokens: int, usage: TokenUsage | None, reply: Any
     ) -> None:
-        """Count and price the tokens of a reply, or estimate them; end all calls at the budget.
+        """Count and price the tokens of a reply, and end all calls if the budget is spent.
 
         Args:
-            call: gets the cost.
+            call: the call, to whose costs the cost of the reply is added.
             charged_tokens: the tokens that were charged to the rate limit before.
-            usage: the tokens that the judge reports; None if it reports none.
-            reply: the reply, to estimate its tokens then.
+            usage: the tokens that the judge reports; None if it reports none. Then they are
+                estimated.
+            reply: the reply, for the estimate.
         """
         if usage is not None:
             self._limiter.correct(usage.input_tokens + usage.output_tokens - charged_tokens)
@@ -564,14 +584,14 @@ class Sender:
                 output_tokens = estimate_reply(reply)
             estimate = TokenUsage(call.estimate_tokens(), output_tokens)
             self._usage.add(self.kind, estimate, self.prices)
-            # An estimate counts for the budget, but is no cost of the call.
+            # The estimate counts for the budget, but the cost of the call remains unknown.
             call.costs.append(None)
         self._check_budget()
 
     def _account_lost_reply(self, call: Call) -> None:
-        """Price the estimated tokens of a request whose reply was lost; end calls at the budget.
+        """Price the estimated tokens of a request whose reply was lost, as it may be billed.
 
-        The request may be billed, but nobody says so.
+        All calls end if the budget is spent.
         """
         cost = self.prices.cost(self.kind, TokenUsage(call.estimate_tokens()))
         if cost is not None:
@@ -579,7 +599,7 @@ class Sender:
         self._check_budget()
 
     def _check_budget(self) -> None:
-        """End all calls if the budget is spent."""
+        """End all calls of the stream if the budget is spent."""
         budget = self._limits.budget_usd
         if budget is None:
             return
@@ -588,9 +608,9 @@ class Sender:
             self._session.end_for_budget(f"the budget of {budget:g} US dollars is spent")
 
     def _record_failed_call(self, error: JudgeError) -> JudgeError:
-        """Tell the breaker that a call failed after its last attempt; return the error to raise.
+        """Tell the breaker that a call failed after all attempts; return the error to raise.
 
-        The error is another one, a `JudgeUnavailable`, if the breaker ends all calls of the model.
+        This is `error`, or a `JudgeUnavailable` if the breaker ends all calls of the model.
         """
         if _is_no_fault(error):
             return error
@@ -602,7 +622,7 @@ class Sender:
     def _record_failed_attempt(self, error: JudgeError) -> JudgeError:
         """Tell the breaker that one attempt of a call failed; return the error to raise.
 
-        The error is another one, a `JudgeUnavailable`, if the breaker ends all calls of the model.
+        This is `error`, or a `JudgeUnavailable` if the breaker ends all calls of the model.
         """
         if _is_no_fault(error):
             return error
@@ -612,16 +632,21 @@ class Sender:
         return self._end_model(reason, error)
 
     def _end_model(self, reason: str, last_failure: JudgeError) -> JudgeUnavailable:
-        """End all calls of the model; return the error that says why, and what to check."""
+        """End all calls of the model, and return the error that says why and what to check.
+
+        Args:
+            reason: why the calls end, such as "none of the first 10 calls succeeded; the last".
+            last_failure: the failure that gave the reason; its message follows the reason.
+        """
         problem = f"{self._where}: {reason}: {last_failure.message}"
         fatal = JudgeUnavailable(f"{problem}; {advice(last_failure.kind, self._names)}")
         self._session.end_model(self, fatal)
         return fatal
 
     def end(self, make_error: Callable[[], JudgeError]) -> None:
-        """Fail all waiting and future calls with the error that `make_error` makes.
+        """Make all waiting and future calls fail, each with a new error made by `make_error`.
 
-        Only the first reason to end counts; later ones are ignored.
+        If calls were ended before, nothing changes: the first reason counts.
         """
         if self._make_final_error is not None:
             return
@@ -631,5 +656,5 @@ class Sender:
 
 
 def _is_no_fault(error: JudgeError) -> bool:
-    """Return whether the breaker ignores a failure: the judge works, or its calls have ended."""
+    """Return whether the breaker ignores a failure: the judge works, or all calls have ended."""
     return error.kind in FAILURES_OF_WORKING_JUDGES or isinstance(error, JudgeUnavailable)

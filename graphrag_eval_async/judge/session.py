@@ -39,19 +39,20 @@ class JudgeSession:
         limits: the configured limits.
         usage: counts of calls, tokens and dollars.
         clocks: the time of the results in progress.
-        starts, throttle: spread the work of starting results, and of preparing calls.
-        senders: send completions, by the names of judges.
+        starts: limits how many results start in one iteration of the event loop.
+        throttle: limits how many calls are prepared in one iteration of the event loop.
+        senders: the senders of completions, by the names of judges.
         first: the sender of the first judge.
-        embedder: sends embeddings.
+        embedder: the sender of embeddings.
         is_dropping: whether no further result is started.
     """
 
     def __init__(self, setups: Sequence[JudgeSetup], *, is_ended_by_one: bool = False) -> None:
-        """Prepare the session; it opens nothing.
+        """Prepare the senders of all judges and of embeddings, without opening any connection.
 
         Args:
             setups: the judges; the first also embeds.
-            is_ended_by_one: whether a model that does not work ends all calls.
+            is_ended_by_one: whether one model that does not work ends the calls of all models.
         """
         first = setups[0]
         self._setups = setups
@@ -64,11 +65,13 @@ class JudgeSession:
         self.throttle = Throttle(CALLS_PER_ITERATION)
         self.is_dropping = False
 
-        # The first judge embeds, under the same limits on requests.
+        # Each judge has limits of its own on requests. Embeddings share those of the first judge.
         self._limiters = [RateLimiter(self.limits, self.usage, self.clocks) for _ in setups]
         self.embedder = Sender(
             session=self, setup=first, kind="embedding", limiter=self._limiters[0]
         )
+        # If embeddings that do not work end the run, completions wait while embeddings fail: they
+        # might be paid for in vain.
         prerequisite = None
         if is_ended_by_one:
             prerequisite = self.embedder
@@ -92,8 +95,8 @@ class JudgeSession:
     async def open(self) -> None:
         """Open the cache and the judges, unless they are open.
 
-        Concurrent callers share one task, which a cancelled caller does not cancel. If opening
-        failed, the next caller tries again.
+        Concurrent callers wait for the same task, which goes on if one of them is cancelled. If
+        opening failed, the next caller tries again.
         """
         if self._is_open:
             return
@@ -114,9 +117,9 @@ class JudgeSession:
         self._is_open = True
 
     async def _open_judge(self, setup: JudgeSetup) -> Judge | None:
-        """Return the judge that completes: the user's, or one on the configured model.
+        """Return the judge for completions: the user's judge, or a judge on the configured model.
 
-        The result is None if no model is configured.
+        The result is None if the user gives no judge and no model is configured.
         """
         if setup.judge is not None:
             return setup.judge
@@ -126,16 +129,17 @@ class JudgeSession:
         return await self._open_model(setup, self._llm.key(setup.name), model)
 
     async def _open_embedding_judge(self) -> Judge | None:
-        """Return the judge that embeds: the user's first judge, or one on the configured model.
+        """Return the judge for embeddings: the user's first judge, or one on the configured model.
 
-        The result is None if there is neither.
+        The result is None if the user gives no judge and no embedding model is configured.
         """
         first = self._setups[0]
         judge = first.judge
-        has_no_embeddings = isinstance(judge, OpenAIJudge) and judge.embedding_model is None
-        if judge is not None and not has_no_embeddings:
+        lacks_embeddings = isinstance(judge, OpenAIJudge) and judge.embedding_model is None
+        if judge is not None and not lacks_embeddings:
             return judge
         if self._llm.embedding is None:
+            # An `OpenAIJudge` without an embedding model says so when it is asked for vectors.
             return judge
         return await self._open_model(first, "llm.embedding", self._llm.embedding)
 
@@ -157,10 +161,11 @@ class JudgeSession:
                 "temperature": model.temperature,
                 "max_tokens": model.max_tokens,
             }
-            # Parameters of the same name replace these settings.
+            # Configured parameters of the same name replace these settings.
             settings |= model.parameters
             judge = OpenAIJudge(client, model.model, **settings)
         else:
+            # This judge only embeds. `OpenAIJudge` requires a model for completions, too.
             judge = OpenAIJudge(
                 client,
                 model.model,
@@ -173,9 +178,9 @@ class JudgeSession:
         return judge
 
     async def _open_client(self, connection: Connection) -> Any:
-        """Return our client for a server, which all models at this server share.
+        """Return our client for a server; all models at the server share one client.
 
-        It is opened in a thread, since that imports the SDK.
+        A new client is opened in a thread, since this imports the SDK, which takes half a second.
         """
         if connection not in self._clients:
             client = await asyncio.to_thread(connection.open_client, self.limits.max_reply_bytes)
@@ -183,7 +188,7 @@ class JudgeSession:
         return self._clients[connection]
 
     def drop_unsent(self) -> None:
-        """Cancel all results without a sent request, and start no more."""
+        """Cancel all results that have not sent a request yet, and start no further results."""
         self.is_dropping = True
         self.clocks.drop_unsent()
 
@@ -193,19 +198,19 @@ class JudgeSession:
         yield self.embedder
 
     def end_for_budget(self, text: str) -> None:
-        """Send nothing more, since the budget is spent."""
+        """Fail all later calls with the message `text`, since the budget is spent."""
         for sender in self._all_senders():
             sender.end(partial(JudgeError, "budget", text, final=True))
 
     def end_model(self, failed: Sender, error: JudgeUnavailable) -> None:
-        """Send no more calls to a model that does not work, and none whose results are useless.
+        """Fail all later calls of a model that does not work, and calls that are useless then.
 
-        Without the first judge, vectors are useless, since every metric needs completions. In a
-        session that is ended by one model, all calls end.
+        Without the first judge, embeddings are useless, since every metric needs completions. In a
+        session that one model ends, the calls of all models fail.
 
         Args:
-            failed: the sender to the model.
-            error: why it does not work.
+            failed: the sender to the model that does not work.
+            error: why the model does not work.
         """
         for sender in self._all_senders():
             is_useless = sender is self.embedder and failed is self.first
@@ -215,10 +220,10 @@ class JudgeSession:
     async def aclose(self) -> None:
         """Close our clients and the cache; no call may be in flight."""
         if self._opening is not None:
-            # A thread cannot be cancelled.
+            # Wait until opening has ended, since its threads cannot be cancelled.
             await asyncio.wait([self._opening])
             if not self._opening.cancelled():
-                # Asyncio logs an exception that nobody has looked at.
+                # Asyncio would log an exception of the task that nobody has looked at.
                 self._opening.exception()
 
         cache = self._cache

@@ -9,13 +9,13 @@ CLIENT_API_KEY = "the client's api_key"
 
 
 class SettingNames(NamedTuple):
-    """The names of a model's settings in errors.
+    """The names by which errors call the settings of a model.
 
     Attributes:
-        model: the name of the model.
-        base_url: the address of its server.
-        api_key: the key that the server wants.
-        section: where the parameters of requests are.
+        model: what errors call the setting of the model's name.
+        base_url: what errors call the setting of the server's address.
+        api_key: what errors call the setting of the key that the server wants.
+        section: what errors call the place of the parameters of requests.
     """
 
     model: str
@@ -29,8 +29,8 @@ class SettingNames(NamedTuple):
 
         Args:
             section: where the model is configured, such as "llm.generation".
-            has_client: whether a client of the user sends the requests, with an address and a key
-                of its own.
+            has_client: whether a client of the user sends the requests. Then errors name the
+                address and the key of the client.
         """
         base_url = f"{section}.base_url"
         api_key = f"{section}.api_key"

@@ -52,7 +52,7 @@ class JudgeSetup(NamedTuple):
 
     @property
     def user_client(self) -> Any:
-        """The client that the user gives, alone or in a judge; None without one."""
+        """The client that the user gives, alone or in an `OpenAIJudge`; None if there is none."""
         if isinstance(self.judge, OpenAIJudge):
             return self.judge.client
         return self.client
@@ -61,24 +61,32 @@ class JudgeSetup(NamedTuple):
 def set_up_judges(
     llm: LLMConfig, judges: Mapping[str, object], prepare: Callable[[], None], *, embeds: bool
 ) -> list[JudgeSetup]:
-    """Return the judges of a configuration; warn once of each client that retries requests itself.
+    """Return the judges of a configuration, and warn of clients that repeat requests themselves.
+
+    There is one warning for each client, however many judges share the client.
 
     Args:
         llm: the models and the limits.
-        judges: what the user gives for each name of a judge: a judge, a client, or None.
+        judges: what the user gives for each judge, by its name: a judge, a client, the name of a
+            model, or None for the configured model.
         prepare: imports what metrics need.
         embeds: whether a metric needs embeddings, which come from the first judge.
 
     Raises:
         ConfigError: a judge cannot be called.
-        UsageError: what the user gives is no judge.
+        UsageError: a value of `judges` is nothing that can judge.
     """
     setups: list[JudgeSetup] = []
     for name, judge in judges.items():
         is_first = not setups
         setups.append(set_up_judge(llm, name, judge, prepare, embeds=embeds and is_first))
 
-    clients_by_id = {id(setup.user_client): setup.user_client for setup in setups}
+    # Several judges may share a client. The keys are ids, since a client may not be hashable.
+    clients_by_id = {}
+    for setup in setups:
+        client = setup.user_client
+        if client is not None:
+            clients_by_id[id(client)] = client
     for client in clients_by_id.values():
         warn_of_retries(client)
     return setups
@@ -92,13 +100,14 @@ def set_up_judge(
     Args:
         llm: the models and the limits.
         name: the name of the judge in the configuration.
-        judge: a judge or a client of the user, in place of the model or of our client; or None.
+        judge: what the user gives: a judge, a client, the name of a model that `llm` then has, or
+            None for the configured model.
         prepare: imports what metrics need.
         embeds: whether a metric needs embeddings.
 
     Raises:
         ConfigError: the judge cannot be called.
-        UsageError: `judge` is no judge.
+        UsageError: `judge` is nothing that can judge.
     """
     check_budget(llm, name, embeds=embeds)
     if llm.cache is not None:
@@ -106,8 +115,8 @@ def set_up_judge(
 
     openai_judge = None
     client = None
-    if judge is None:
-        check_connections(llm, name)
+    if judge is None or isinstance(judge, str):
+        check_connections(llm, name, is_given_by_name=judge is not None)
     elif isinstance(judge, OpenAIJudge):
         openai_judge = judge
     elif is_client(judge):
@@ -117,6 +126,7 @@ def set_up_judge(
         check_methods(judge, embeds=embeds)
         return _set_up_own_judge(llm, name, judge, prepare)
 
+    # The judge is on a model whose settings stand in `llm`.
     model = ""
     generation = llm.model(name)
     if generation is not None:
@@ -134,10 +144,10 @@ def set_up_judge(
 
 
 def check_methods(judge: object, *, embeds: bool) -> None:
-    """Check that an object has the methods of `Judge` that are called.
+    """Check that an object has the method `complete` and, if `embeds`, the method `embed`.
 
     Raises:
-        UsageError: `complete` is missing, or `embed` although a metric `embeds` texts.
+        UsageError: one of these methods is missing.
     """
     methods = ["complete"]
     if embeds:
@@ -155,7 +165,8 @@ def _set_up_own_judge(
 ) -> JudgeSetup:
     """Return the setup of a judge whose class is the user's own.
 
-    Cache keys tell such judges apart by their class, their attribute `model`, and their name.
+    The cache distinguishes such judges by their class, by their attribute `model`, and by their
+    name in the configuration.
     """
     kind = type(judge)
     model = in_utf8(str(getattr(judge, "model", kind.__name__)))
@@ -169,7 +180,7 @@ def _set_up_own_judge(
         name=name,
         model=model,
         identities=identity_by_method,
-        # No part of it is from the environment.
+        # No part of the identity is from the environment, so none is secret.
         fingerprint=identity_by_method,
         judge=judge,
         prepare=prepare,
@@ -177,36 +188,38 @@ def _set_up_own_judge(
 
 
 def _identities(llm: LLMConfig, name: str, show: Callable[[str], str]) -> dict[str, Any]:
-    """Return what identifies the models of a judge, by the methods "complete" and "embed".
+    """Return JSON that identifies the models of a judge, for the methods "complete" and "embed".
 
     Args:
         llm: the models.
         name: the name of the judge.
-        show: writes text that may be from the environment.
+        show: converts a text that may be from the environment: `str` gives its value, and
+            `as_written` the reference to the variable.
     """
     completing = _identity(llm.model(name), show)
     if name != GENERATION:
-        # Judges of a panel may differ in nothing but their server, or be asked twice for a second
-        # opinion.
+        # Two judges of a metric may have equal models on different servers, or be the same model
+        # asked for a second opinion. Their replies must not be shared by the cache.
         completing = [name, completing]
     return {"complete": completing, "embed": _identity(llm.embedding, show)}
 
 
 def _identity(model: GenerationConfig | EmbeddingConfig | None, show: Callable[[str], str]) -> Any:
-    """Return the settings of a model that its replies depend on, so not where its server is.
+    """Return the settings that affect a model's replies, which excludes the server's address.
 
     Args:
-        model: the section of the configuration; without one, there are no settings.
-        show: writes text that may be from the environment.
+        model: the section of the configuration; None gives no settings.
+        show: converts a text that may be from the environment.
     """
     if model is None:
         return {}
     settings = msgspec.to_builtins(model, enc_hook=show)
     identity = {name: settings[name] for name in REPLY_SETTINGS if name in settings}
-    # Results show the name of the model, too, so that it is no secret.
+    # Results show the name of the model anyway, so that its value is no secret.
     identity["model"] = str(model.model)
     if isinstance(model, GenerationConfig):
-        # Whether a default is written makes no difference to replies.
+        # A default has the same effect whether or not the user writes it. So the default
+        # temperature is always left out, and the default limit of tokens always included.
         if identity.get("temperature") == DEFAULT_TEMPERATURE:
             del identity["temperature"]
         max_tokens = identity.get("max_tokens", DEFAULT_MAX_TOKENS)

@@ -19,13 +19,13 @@ MESSAGE_TOKENS = 4
 """Tokens that delimit a message."""
 
 MAX_TOKENS = 2**53
-"""What no count of tokens reaches; other numbers are mistakes."""
+"""More than any count of tokens can be; greater numbers are mistakes of a server."""
 
 ASCII = bytes(range(128))
 
 
 def read_token_usage(usage: Any) -> TokenUsage | None:
-    """Return the token counts that a judge reports for a reply; None without valid counts.
+    """Return the token counts that a judge reports for a reply; None if it reports no valid counts.
 
     Args:
         usage: a `TokenUsage` or a tuple of its counts; or the `usage` of OpenAI's Chat Completions,
@@ -61,7 +61,11 @@ def read_token_usage(usage: Any) -> TokenUsage | None:
 
 
 def _usage_of_counts(counts: Sequence[Any]) -> TokenUsage | None:
-    """Return a tuple of token counts as a `TokenUsage`; None if a count is not valid."""
+    """Return token counts as a `TokenUsage`; None if a count is invalid.
+
+    Args:
+        counts: the numbers of input, output and cached tokens; the last two may be missing.
+    """
     try:
         usage = TokenUsage(*counts)
         are_in_range = all(0 <= count < MAX_TOKENS for count in usage)
@@ -74,20 +78,20 @@ def _usage_of_counts(counts: Sequence[Any]) -> TokenUsage | None:
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    """Whether a value is a number of tokens."""
+    """Return whether a value is a valid number of tokens."""
     return type(value) is int and 0 <= value < MAX_TOKENS
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one for 4 ASCII characters or for 3 bytes of others.
+    """Return an estimate of the tokens of a text, rounded up.
 
-    The estimate is rounded up.
+    Four ASCII characters count as one token, and so do three UTF-8 bytes of other characters.
     """
     return _estimate_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def estimate_prompt(messages: Sequence[Message], schema: Mapping[str, Any]) -> int:
-    """Estimate the tokens of a conversation, including the schema of the reply."""
+    """Return an estimate of the tokens of a conversation and the JSON Schema of its reply."""
     message_tokens = sum(
         estimate_tokens(message["content"]) + MESSAGE_TOKENS for message in messages
     )
@@ -95,7 +99,7 @@ def estimate_prompt(messages: Sequence[Message], schema: Mapping[str, Any]) -> i
 
 
 def estimate_reply(reply: Any) -> int:
-    """Estimate the tokens of a reply; 0 if it is not JSON."""
+    """Return an estimate of the tokens of a reply; 0 if the reply is not JSON."""
     try:
         return _estimate_bytes(orjson.dumps(reply))
     except TypeError:
@@ -103,7 +107,7 @@ def estimate_reply(reply: Any) -> int:
 
 
 def _estimate_bytes(text: bytes) -> int:
-    """Estimate the tokens of a text in UTF-8; see `estimate_tokens`."""
+    """Return an estimate of the tokens of a text in UTF-8; see `estimate_tokens`."""
     other_bytes = len(text.translate(None, ASCII))
     ascii_characters = len(text) - other_bytes
     # A quarter of a token for an ASCII character, a third for another byte.

@@ -63,7 +63,7 @@ class JudgeUsage:
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
-        """Count nothing yet; `prices` are those of the first judge."""
+        """Start with all counts at 0; `prices` are those of the first judge."""
         self.calls = 0
         self.attempts = 0
         self.input_tokens = 0
@@ -84,7 +84,7 @@ class JudgeUsage:
         self.restored_dollars = 0.0
         self.timed_out_dollars = 0.0
         self._prices = prices or UNKNOWN
-        # All tokens, by the kind of their calls and the prices that they have.
+        # The tokens of all calls, by the kind of the calls and the prices of their model.
         self._billed: dict[tuple[str, Prices], TokenUsage] = {}
         self._paused_until = 0.0
 
@@ -110,7 +110,7 @@ class JudgeUsage:
             if any(tokens):
                 costs.append(prices.cost(kind, tokens))
         if not costs and not self.restored_dollars:
-            # Nothing is spent yet, so that the cost is 0, or None if the price is unknown.
+            # Nothing is spent yet. The cost is 0 if the prices are known, otherwise None.
             return self._prices.cost("completion", NO_TOKENS)
 
         known_costs = [cost for cost in costs if cost is not None]
@@ -120,7 +120,10 @@ class JudgeUsage:
 
     @property
     def spent(self) -> float | None:
-        """`dollars`, with an estimate for requests that got no reply but may be billed."""
+        """`dollars` plus an estimate for requests that may be billed although their reply was lost.
+
+        None if a price is unknown.
+        """
         dollars = self.dollars
         if dollars is None:
             return None
@@ -128,11 +131,11 @@ class JudgeUsage:
 
     @property
     def paused_sec(self) -> float:
-        """Seconds left of the pause that the server asked for; 0 when not paused."""
+        """Seconds that remain of the pause that the server asked for; 0 if there is no pause."""
         return max(0.0, self._paused_until - monotonic())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the current counts by name, with the computed ones such as `dollars`."""
+        """Return the current counts by name, including computed values such as `dollars`."""
         counts: dict[str, Any] = {}
         for name, value in vars(self).items():
             is_private = name.startswith("_")
@@ -147,7 +150,7 @@ class JudgeUsage:
         return counts
 
     def state(self) -> dict[str, Any]:
-        """Return all counts as plain JSON data, for `add_state` in another process."""
+        """Return all counts as JSON data, for `add_state` in another process."""
         state: dict[str, Any] = {name: getattr(self, name) for name in SUMMED}
         state["retries"] = dict(self.retries)
         state["outcomes"] = dict(self.outcomes)
@@ -166,6 +169,7 @@ class JudgeUsage:
         for name in SUMMED:
             total = getattr(self, name) + state[name]
             setattr(self, name, total)
+        # These are counters, whose `update` adds counts instead of replacing them.
         self.retries.update(state["retries"])
         self.outcomes.update(state["outcomes"])
         for kind, message in state["examples"].items():
@@ -188,16 +192,18 @@ class JudgeUsage:
         return html_table(("", "value"), self.as_dict().items())
 
     def pause(self, seconds: float) -> None:
-        """Record a pause of `seconds` during which no request is sent."""
+        """Record that no request is sent for `seconds`; the end of a longer pause stays."""
         self._paused_until = max(self._paused_until, monotonic() + seconds)
 
     def add(self, kind: str, tokens: TokenUsage, prices: Prices) -> float | None:
-        """Count the tokens of a reply; return their cost in US dollars.
+        """Count the tokens of a reply, and return their cost in US dollars.
+
+        The cost is None if a price that it needs is unknown.
 
         Args:
-            kind: "completion" or "embedding".
+            kind: the kind of the call, "completion" or "embedding".
             tokens: the tokens of the request and its reply.
-            prices: the prices of the model; the cost is None if one is unknown.
+            prices: the prices of the model.
         """
         if kind == "embedding":
             self.embedding_tokens += tokens.input_tokens
@@ -211,4 +217,5 @@ class JudgeUsage:
     def _add_billed(self, kind: str, prices: Prices, tokens: TokenUsage) -> None:
         """Add tokens to the earlier ones of the same kind and with the same prices."""
         before = self._billed.get((kind, prices), NO_TOKENS)
+        # Both are tuples of counts, which are added one by one.
         self._billed[kind, prices] = TokenUsage(*map(add, before, tokens))

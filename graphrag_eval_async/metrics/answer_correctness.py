@@ -61,7 +61,7 @@ class AnswerClaims(Struct, frozen=True):
 
         Raises:
             ValueError: the reference answer has no claims, a claim is blank, or a match names a
-                claim that does not exist or is in another match.
+                claim that does not exist or that another match names, too.
         """
         problems = []
         if not self.reference_claims:
@@ -79,17 +79,18 @@ class AnswerClaims(Struct, frozen=True):
 def _problems_of_claims(
     side: str, claims: Sequence[str], matched_positions: Sequence[int]
 ) -> list[str]:
-    """Return what is wrong with the claims of one answer, and with their positions in matches.
+    """Return the problems of one answer's claims, and of the positions by which matches name them.
 
     Args:
-        side: the answer, "reference" or "actual", for messages.
+        side: "reference" or "actual", the name of the answer in messages.
         claims: the claims of the answer.
-        matched_positions: the position in `claims` of each match.
+        matched_positions: for each match, the position of its claim in `claims`, from 0.
     """
     problems = []
     for position, claim in enumerate(claims):
         if not has_text(claim):
             problems.append(f"claim {position} of {side}_claims is blank")
+    # The number of matches ("pairs") in which each position occurs.
     for position, pairs in Counter(matched_positions).items():
         if not 0 <= position < len(claims):
             problems.append(
@@ -114,6 +115,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
     prompt = matching_prompt(config.prompt or INSTRUCTIONS)
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Ask the judge for the claims and matches, and return the entries of the result."""
         claims = await match_claims(prompt, case, calls)
         return _counts_and_scores(claims)
 
@@ -123,7 +125,7 @@ def answer_correctness(config: AnswerCorrectnessConfig) -> Metric:
 def _counts_and_scores(claims: AnswerClaims) -> dict[str, Any]:
     """Return the entries of a result: counts of claims, recall, precision, F1 and the reason.
 
-    There is no precision if the actual answer makes no claims.
+    Precision is left out if the actual answer makes no claims.
     """
     reference_count = len(claims.reference_claims)
     actual_count = len(claims.actual_claims)
@@ -137,7 +139,8 @@ def _counts_and_scores(claims: AnswerClaims) -> dict[str, Any]:
     }
     if actual_count > 0:
         entries["answer_precision"] = match_count / actual_count
-    # The harmonic mean of recall and precision if both exist, without their rounding errors.
+    # If there is a precision, this equals the harmonic mean of recall and precision, but without
+    # their rounding errors. Otherwise it is 0.
     entries["answer_f1"] = 2 * match_count / (reference_count + actual_count)
     return entries
 
@@ -149,12 +152,12 @@ def matching_prompt(instructions: str = INSTRUCTIONS) -> Prompt:
 
 
 def has_both_answers(case: Case) -> bool:
-    """Return whether there are a question, a reference answer, and an answer, which may be blank."""
+    """Return whether a response has an answer, which may be blank, a question and a reference."""
     return case.actual_answer is not None and has_text(case.question, case.reference_answer)
 
 
 async def match_claims(prompt: Prompt, case: Case, calls: Calls) -> AnswerClaims:
-    """Ask the judge for the claims of both answers and their matches, and return these."""
+    """Ask the judge for the claims of both answers and their matches, and return the reply."""
     blocks = {name: getattr(case, name) for name in CORRECTNESS_INPUTS}
     claims: AnswerClaims = await prompt.ask(calls, **blocks)
     return claims

@@ -48,8 +48,8 @@ class Guess(NamedTuple):
 
     Attributes:
         questions: the guessed questions that are not blank.
-        is_noncommittal: whether the judge finds the answer evasive; with the prompt of RAGAS, in
-            each reply that has a question.
+        is_noncommittal: whether the judge finds the answer evasive. With the prompt of RAGAS,
+            every reply that has a question must say so.
     """
 
     questions: list[str]
@@ -59,8 +59,8 @@ class Guess(NamedTuple):
 def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
     """Return the metric `answer_relevance`: the mean cosine of the question and guessed questions.
 
-    The judge guesses these from the answer. Values are from -1 to 1, and 0 if the judge finds the
-    answer noncommittal.
+    The judge guesses questions from the answer. Values are from -1 to 1; the value is 0 if the
+    judge finds the answer noncommittal.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/answer_relevance/
     """
     count = config.strictness
@@ -73,6 +73,7 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
         guess_questions = partial(_guess_by_ragas, count)
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
+        """Ask the judge to guess questions, and return the entries of the result."""
         guess = await guess_questions(case.actual_answer or "", calls)
         return await _score(case.question, guess, calls)
 
@@ -80,7 +81,7 @@ def answer_relevance(config: AnswerRelevanceConfig) -> Metric:
 
 
 def _applies(case: Case) -> bool:
-    """Return whether there are a question and an answer."""
+    """Return whether a response has an answer, and its question a text."""
     return has_text(case.question, case.actual_answer)
 
 
@@ -102,6 +103,7 @@ async def _guess_by_ragas(count: int, answer: str, calls: Calls) -> Guess:
     ]
     replies = await together(*requests)
     useful_replies = [reply for reply in replies if has_text(reply.question)]
+    # If there is no question at all, `all` would say yes.
     is_noncommittal = False
     if useful_replies:
         is_noncommittal = all(reply.noncommittal for reply in useful_replies)
@@ -111,7 +113,7 @@ async def _guess_by_ragas(count: int, answer: str, calls: Calls) -> Guess:
 async def _score(question: str, guess: Guess, calls: Calls) -> dict[str, Any]:
     """Return the entries of a result: the mean cosine of the question and the guessed questions.
 
-    It is 0 if the judge finds the answer noncommittal.
+    The mean is 0 if the judge finds the answer noncommittal.
 
     Raises:
         JudgeError: a call failed, or no question was guessed.

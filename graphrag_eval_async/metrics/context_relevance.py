@@ -78,12 +78,12 @@ def context_relevance(config: ContextRelevanceConfig) -> Metric:
 
 
 def _applies(case: Case) -> bool:
-    """Return whether there are a question and a retrieval step whose texts are known."""
+    """Return whether a response has a question, and a retrieval step whose texts are known."""
     return has_text(case.question) and ranked_texts(case) is not None
 
 
 def _list_ratings(texts: Sequence[str], rated_documents: Mapping[int, RatedDocument]) -> str:
-    """Return a line for each document: its rank from 1, its rating and the reason.
+    """Return one line for each document: the rank, from 1, the rating and the reason.
 
     Args:
         texts: the texts of all documents by rank; "" for a document without text, which is rated 0.

@@ -39,10 +39,11 @@ VALUES_IN_WORDS = {"number": "a finite number of at most 64 bits", "string": "a 
 def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     """Return a custom evaluation: a metric whose outputs the judge gives in one call.
 
-    The judge sees the user's instructions and the configured inputs, and all inputs are needed;
-    steps without any of the configured name are an empty list. An output described as "fraction
-    0-1..." is a number from 0 to 1. Other outputs are finite numbers or strings, as configured;
-    without a type, the judge chooses.
+    The judge sees the user's instructions and the configured inputs, all of which are needed. If
+    no step has the configured name, the judge sees an empty list of steps.
+
+    An output described as "fraction 0-1..." is a number from 0 to 1. Any other output is a finite
+    number or a string, as configured; if no type is configured, the judge chooses.
     """
     outputs = {name: Output.from_config(output) for name, output in config.outputs.items()}
     instructions = replace_placeholders(config.instructions, config.inputs)
@@ -52,14 +53,14 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
     )
 
     def applies(case: Case) -> bool:
-        """Return whether a response and its question have all inputs."""
+        """Return whether a response and its question have all configured inputs."""
         for name in config.inputs:
             if getattr(case, name) is None:
                 return False
         return "question" not in config.inputs or has_text(case.question)
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
-        """Ask the judge, and return its value for each output."""
+        """Ask the judge, and return the value of each output, by the output's name."""
         blocks = {name: _input_as_text(case, name, config) for name in config.inputs}
         outputs_of_judge: dict[str, Any] = await prompt.ask(calls, **blocks)
         return outputs_of_judge
@@ -70,10 +71,10 @@ def custom_evaluation(config: CustomEvaluationConfig) -> Metric:
 
 
 def kinds_of_outputs(evaluations: Iterable[CustomEvaluationConfig]) -> dict[str, list[str]]:
-    """Return the names of the outputs of custom evaluations, by kind.
+    """Return the names of the outputs of custom evaluations, in up to three lists.
 
-    "outputs" has all names, "fractions" those of numbers from 0 to 1, and "texts" those of strings.
-    A kind without names is absent.
+    The list "outputs" has all names, "fractions" the names of numbers from 0 to 1, and "texts" the
+    names of strings. An empty list is left out.
     """
     outputs: dict[str, Output] = {}
     for evaluation in evaluations:
@@ -92,9 +93,9 @@ class Output:
     """An output of a custom evaluation.
 
     Attributes:
-        description: what the judge is told about it.
-        types: the types of JSON that it may have.
-        is_fraction: whether it is a number from 0 to 1.
+        description: the description that the judge sees.
+        types: the JSON types that a value of the output may have.
+        is_fraction: whether a value of the output must be a number from 0 to 1.
     """
 
     description: str
@@ -103,10 +104,10 @@ class Output:
 
     @classmethod
     def from_config(cls, config: str | OutputConfig) -> Output:
-        """Return an output from its configuration: a description, or a section with a type, too.
+        """Return an output from its configuration: a description, or a section with a type.
 
-        Without a type, a description that starts with "fraction 0-1" means a number, and any other
-        description a number or a string.
+        A description alone that starts with "fraction 0-1" means a number; any other means a number
+        or a string.
         """
         if isinstance(config, OutputConfig):
             description = config.description
@@ -117,7 +118,7 @@ class Output:
         says_fraction = STARTS_WITH_FRACTION.match(description) is not None
         if says_fraction and isinstance(config, str):
             types = ("number",)
-        # A section may say of a string that it is a fraction.
+        # A section may describe a string as a fraction; only a number is one.
         is_fraction = says_fraction and types == ("number",)
         return cls(description, types, is_fraction)
 
@@ -137,7 +138,7 @@ class Output:
         return {"anyOf": types, "description": self.description}
 
     def allows(self, value: Any) -> bool:
-        """Return whether the output may have a value: it has an allowed type and is in range."""
+        """Return whether a value has an allowed type and, for a fraction, is from 0 to 1."""
         if type(value) is str:
             return "string" in self.types
         if "number" not in self.types or not _is_number(value):
@@ -150,16 +151,19 @@ class Output:
 
 def _is_number(value: Any) -> bool:
     """Return whether a value is a finite number of at most 64 bits; a boolean is not a number."""
-    # Not `isinstance`, as each boolean is an instance of `int`.
+    # `isinstance` would accept booleans, which are instances of `int`.
     if type(value) is float:
         return isfinite(value)
     return type(value) is int and fits_64_bits(value)
 
 
 def _describe_reply(outputs: Mapping[str, Output]) -> str:
-    """Return the instructions for a reply with these outputs, by name.
+    """Return instructions that list the outputs that a reply must have, with their descriptions.
 
-    The schema of replies says the same, but not every server shows it to the model.
+    The JSON Schema of replies says the same, but not every server shows the schema to the model.
+
+    Args:
+        outputs: the outputs, by name.
     """
     lines = ["Reply with a JSON object of exactly these keys:"]
     for name, output in outputs.items():
@@ -168,10 +172,19 @@ def _describe_reply(outputs: Mapping[str, Output]) -> str:
 
 
 def _reply_format(title: str, outputs: Mapping[str, Output]) -> ResponseFormat[dict[str, Any]]:
-    """Return the format of a reply: a JSON object with a value for each output, by its name."""
+    """Return the format of a reply: a JSON object with a value for each output.
+
+    Args:
+        title: the title of the JSON Schema.
+        outputs: the outputs, by their keys in the object.
+    """
 
     def read_reply(reply: Any) -> dict[str, Any]:
-        """Return the outputs in a reply; raise a `ValueError` that names all that are wrong."""
+        """Return the values of `outputs` (of the enclosing function) in a reply of the judge.
+
+        Raises:
+            ValueError: values are missing or invalid. The message names all of them.
+        """
         if not isinstance(reply, dict):
             raise ValueError("the reply must be a JSON object")
         problems = [f"{name!r}: missing" for name in outputs if name not in reply]
@@ -181,7 +194,7 @@ def _reply_format(title: str, outputs: Mapping[str, Output]) -> ResponseFormat[d
                 problems.append(f"{name!r}: must be {output.allowed_values}, not {shortened}")
         if problems:
             raise ValueError("; ".join(problems))
-        # Without keys that were not asked for.
+        # Other keys of the reply were not asked for, and are dropped.
         return {name: reply[name] for name in outputs}
 
     properties = {name: output.schema for name, output in outputs.items()}
@@ -190,10 +203,15 @@ def _reply_format(title: str, outputs: Mapping[str, Output]) -> ResponseFormat[d
 
 
 def _input_as_text(case: Case, name: str, config: CustomEvaluationConfig) -> str:
-    """Return the input `name` of a response or its question as text for the judge.
+    """Return an input of a custom evaluation as text for the judge.
 
-    Of steps, it is JSON with the configured steps and keys. Groups of reference steps without a
-    configured step are left out.
+    Steps become JSON with only the configured steps and keys. Groups of reference steps in which no
+    step is left are dropped.
+
+    Args:
+        case: the response and its question.
+        name: the name of the input, such as "actual_steps".
+        config: the custom evaluation.
     """
     value = getattr(case, name)
     if name == "actual_steps":
@@ -207,9 +225,9 @@ def _input_as_text(case: Case, name: str, config: CustomEvaluationConfig) -> str
 def _select_steps(
     steps: Sequence[Mapping[str, Any]], config: CustomEvaluationConfig
 ) -> list[dict[str, Any]]:
-    """Return the steps with the configured name, reduced to the configured keys.
+    """Return the steps that have the configured name, with only the configured keys.
 
-    Without a configured name all steps are returned, and without configured keys whole steps.
+    All steps are returned if no name is configured, and whole steps if no keys are configured.
     """
     selected_steps = []
     for step in steps:
@@ -218,6 +236,7 @@ def _select_steps(
             continue
         shown_keys = config.steps_keys or step.keys()
         shown_step = {key: step[key] for key in shown_keys if key in step}
+        # An output that is JSON text would be JSON within JSON, which is hard to read.
         output = shown_step.get("output")
         if isinstance(output, str):
             shown_step["output"] = _decode_json(output)
@@ -226,9 +245,9 @@ def _select_steps(
 
 
 def _decode_json(text: str) -> Any:
-    """Return JSON text as a value that is encoded as JSON, not as an escaped string.
+    """Return JSON text as a value that msgspec encodes as this JSON, not as an escaped string.
 
-    Escaped JSON within JSON is hard to read. Text that is not JSON is returned unchanged.
+    Text that is not JSON is returned unchanged.
     """
     with suppress(ValueError, RecursionError):
         return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(text)))

@@ -92,16 +92,16 @@ def faithfulness(config: FaithfulnessConfig) -> Metric:
 
 
 def _applies(case: Case) -> bool:
-    """Return whether there are a question, an answer and a retrieval step whose texts are known."""
+    """Return whether there are a question, an answer, and a retrieval step with known texts."""
     return has_text(case.question, case.actual_answer) and retrieved_texts(case) is not None
 
 
 async def _judge_in_one_call(
     *, question: str, answer: str, texts: Sequence[str], calls: Calls
 ) -> list[Judgement]:
-    """Ask the judge once for the claims of an answer, and which of them `texts` support.
+    """Ask the judge once for the claims of an answer, and return whether `texts` support each.
 
-    Without texts, no claim is supported, whatever the judge says.
+    If there are no texts, no claim is supported, whatever the judge says.
     """
     reply = await PROMPT.ask(calls, question=question, answer=answer, documents=to_json(texts))
     return [
@@ -119,7 +119,7 @@ async def _judge_by_ragas(
 ) -> list[Judgement]:
     """Return the statements of an answer, each judged by `Faithfulness` of ragas against `texts`.
 
-    Without texts, no statement is supported.
+    If there are no texts, no statement is supported.
     """
     if not texts:
         # Ragas refuses to judge without texts, so its first prompt alone finds the statements.
@@ -133,9 +133,10 @@ async def _judge_by_ragas(
 
     inputs = {"user_input": question, "response": answer, "retrieved_contexts": [*texts]}
     outcome = await run_metric(metric_of_collections("Faithfulness"), inputs, calls)
-    # NaN is the value of an answer without statements.
+    # Ragas gives NaN for an answer without statements.
     if isnan(outcome.value):
         return []
+    # The first reply lists the statements, and the last reply judges them.
     last_reply = outcome.replies[-1]
     return [
         Judgement(is_positive=row.verdict == 1, text=row.statement, reason=row.reason)

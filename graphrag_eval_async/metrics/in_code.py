@@ -40,11 +40,12 @@ class CodeMetrics:
     """
 
     def __init__(self, config: Config, functions: Mapping[str, Any], limits: LimitsConfig) -> None:
-        """Check the metrics in code of a configuration, and those that a caller gives in Python.
+        """Check the metrics in code: those of a configuration, and those given in Python.
 
         Args:
             config: the configuration.
-            functions: functions, or their paths, by name of the metric, as the caller gives them.
+            functions: what the caller gives in Python: a function or its path, by the name of the
+                metric.
             limits: limits on calls of async metrics.
 
         Raises:
@@ -52,6 +53,7 @@ class CodeMetrics:
         """
 
         def raise_problem(name: str, problem: str) -> None:
+            """Raise the problem of the metric `name` as an error of the argument `metrics`."""
             raise UsageError(f"metrics[{name!r}]: {problem}")
 
         all_functions = {**config.custom_metrics, **functions}
@@ -67,11 +69,13 @@ class CodeMetrics:
         self._slots = asyncio.Semaphore(limits.max_concurrency)
 
     def paths(self, importer: str) -> dict[str, str]:
-        """Return the path by which each metric can be imported, by name of the metric.
+        """Return the path by which each metric can be imported, by the name of the metric.
+
+        Args:
+            importer: what imports the metrics, such as the name of an option, for the error.
 
         Raises:
-            UsageError: a metric has no path. The message says that `importer`, such as an option,
-                needs it.
+            UsageError: a metric has no path.
         """
         paths = {}
         for metric in self._metrics:
@@ -85,7 +89,7 @@ class CodeMetrics:
 
     @property
     def fingerprint(self) -> list[Any]:
-        """A JSON value that differs if the metrics may give other values."""
+        """A JSON value that changes if the metrics may give other values."""
         return [
             [
                 metric.name,
@@ -98,22 +102,26 @@ class CodeMetrics:
         ]
 
     async def complete(self, evaluation: Evaluation) -> None:
-        """Add the values of all metrics to a complete evaluation; async ones run together."""
+        """Compute all metrics, async ones at the same time, and add their values to `evaluation`.
+
+        All other parts of the evaluation must be complete.
+        """
         inputs = Inputs(evaluation)
         async_metrics = [metric for metric in self._metrics if metric.is_async]
         calls = [self._call_async(metric, inputs) for metric in async_metrics]
-        # A metric that cancels itself has failed; a cancellation from outside passes through.
+        # If a metric cancels itself, `gather` returns the error; a cancellation from outside passes
+        # through.
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         names = [metric.name for metric in async_metrics]
         self._add_values(evaluation, inputs, dict(zip(names, outcomes, strict=True)))
 
     async def _call_async(self, metric: CodeMetric, inputs: Inputs) -> Any:
-        """Return what an async metric returns, within the limits on concurrency and time.
+        """Call an async metric within the limits on concurrency and time; return its result.
 
-        A `SystemExit` is returned, too, since a task that raises it would end the event loop.
+        A `SystemExit` is returned like a result, since a task that raises it ends the event loop.
 
         Raises:
-            JudgeError: the metric was not finished within the time.
+            JudgeError: the metric did not finish in time.
         """
         async with self._slots:
             try:
@@ -129,7 +137,10 @@ class CodeMetrics:
                 raise JudgeError("timeout", text) from error
 
     def add(self, evaluation: Evaluation) -> None:
-        """Add the values of the metrics, of which none is async, to a complete evaluation."""
+        """Compute all metrics, of which none may be async, and add their values to `evaluation`.
+
+        All other parts of the evaluation must be complete.
+        """
         self._add_values(evaluation, Inputs(evaluation), async_outcomes={})
 
     def _add_values(
@@ -137,7 +148,7 @@ class CodeMetrics:
     ) -> None:
         """Call the metrics that are not async, and add the values of all metrics to `evaluation`.
 
-        A metric that fails has null for its values, and the error.
+        A metric that fails gets null for each of its values, and an entry with the error.
 
         Args:
             evaluation: a complete evaluation.
@@ -158,7 +169,7 @@ class CodeMetrics:
 
         entries[CUSTOM_METRICS] = {"names": self.names, "outputs": outputs, "fractions": fractions}
         evaluation.judged = {**evaluation.judged, **entries}
-        # The result was made without these entries, so it must be made again.
+        # If a result was made before, it lacks these entries, so drop it.
         evaluation.result = None
         steps = inputs.result.get("actual_steps") or []
         count_metrics(evaluation, inputs.result | entries, steps)
@@ -170,9 +181,9 @@ def _evaluate(
     async_outcomes: Mapping[str, Any],
     previous_entries: Mapping[str, Any],
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a metric by their keys in the result, and its error.
+    """Return the values of a metric, by their keys in the result, and the metric's error.
 
-    The error is None if the metric succeeded; otherwise, the values are null.
+    The error is None if the metric succeeded. If the metric failed, its values are None.
 
     Args:
         metric: the metric.
@@ -186,11 +197,13 @@ def _evaluate(
             outcome = async_outcomes[metric.name]
         else:
             outcome = metric.function(*inputs.copies())
+        # The outcome of an async metric may be the exception that the metric raised.
         if isinstance(outcome, BaseException):
             raise outcome
         taken_keys = (inputs.result, previous_entries, RESULT_KEYS)
         return _values_of(metric, outcome, taken_keys), None
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a metric's)
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001
+        # A metric of the user's may raise anything; a failure must not end the run.
         return _nulls_of(metric, previous_entries), _describe_error(error)
 
 
@@ -207,11 +220,11 @@ class Inputs:
     """
 
     def __init__(self, evaluation: Evaluation) -> None:
-        """Encode the response and the result of a complete evaluation, to be copied later."""
+        """Encode the response and the result of a complete evaluation, to make copies later."""
         assert evaluation.response is not None  # noqa: S101  (it was read)
         self._question = evaluation.question
-        # The sample and the source depend on the run, so metrics do not get them. Without `result`,
-        # the dict is made anew.
+        # The sample and the source depend on the run, so metrics do not get them. `as_dict` would
+        # return `result` if it were set, with both.
         self.result = msgspec.structs.replace(
             evaluation, result=None, sample=None, source=None
         ).as_dict()
@@ -219,7 +232,10 @@ class Inputs:
         self._result_text = orjson.dumps(self.result)
 
     def copies(self) -> list[Any]:
-        """Return the question, and copies of the response and the result, for one metric."""
+        """Return the arguments of one metric: the question, a new response and a new result.
+
+        A metric may change these, so each metric gets copies of its own.
+        """
         return [
             self._question,
             orjson.loads(self._response_text),
@@ -232,20 +248,21 @@ def _values_of(
 ) -> dict[str, Any]:
     """Return the values that a metric returned, by their keys in the result.
 
-    A value of None is left out.
+    Values that are None are left out.
 
     Args:
         metric: the metric.
         returned: a number, a dict of numbers, or None.
-        taken_keys: collections of keys that the result has already, or that have another meaning.
+        taken_keys: collections of keys that a value may not have: keys of the result so far, and
+            keys with another meaning.
 
     Raises:
         TypeError: the metric returned an awaitable.
-        ValueError: a key or a value is wrong.
+        ValueError: a key or a value is not valid.
     """
     if isawaitable(returned):
         if iscoroutine(returned):
-            # Otherwise, Python warns that nobody awaited it.
+            # Python would warn that nobody awaited the coroutine.
             returned.close()
         raise TypeError(
             "got an awaitable: define the metric, and what its decorators return, by async def"
@@ -257,6 +274,7 @@ def _values_of(
     if isinstance(returned, Mapping):
         returned_values = {f"{metric.name}_{name}": value for name, value in returned.items()}
 
+    # All keys are checked before the first value.
     values = {}
     for key in returned_values:
         _check_key(metric, key, returned, taken_keys)
@@ -269,15 +287,22 @@ def _values_of(
 def _check_key(
     metric: CodeMetric, key: str, returned: Any, taken_keys: Sequence[Collection[str]]
 ) -> None:
-    """Check that a value which a metric returned may stand at `key` of a result.
+    """Check that a value of a metric may stand at a key of a result.
+
+    Args:
+        metric: the metric.
+        key: the key.
+        returned: all that the metric returned, for the error.
+        taken_keys: collections of keys that the value may not have.
 
     Raises:
         ValueError: the metric does not declare the key, or the key is invalid or taken.
     """
     is_declared = metric.is_open or key in metric.outputs
     if not is_declared:
-        is_dict = isinstance(returned, Mapping)
-        actual = f"one with {key!r}" if is_dict else describe(returned)
+        actual = describe(returned)
+        if isinstance(returned, Mapping):
+            actual = f"one with {key!r}"
         raise ValueError(f"expected a dict of the declared keys, not {actual}")
     is_taken = any(key in keys for keys in taken_keys)
     if is_taken or not is_key(key):
@@ -285,23 +310,26 @@ def _check_key(
 
 
 def _nulls_of(metric: CodeMetric, entries: Collection[str]) -> dict[str, None]:
-    """Return null for each declared value of a failed metric, by key.
+    """Return None for each declared value of a failed metric, by the value's key in the result.
 
-    Keys that `entries` of other metrics have are left out.
+    A key is left out if it is in `entries`, the entries of other metrics.
     """
     return {output: None for output in metric.outputs if output not in entries}
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return why a metric failed, in at most `MAX_ERROR` characters."""
-    text = str(error) if isinstance(error, JudgeError) else describe_exception(error)
+    """Return the reason why a metric failed, in at most `MAX_ERROR` characters."""
+    text = describe_exception(error)
+    if isinstance(error, JudgeError):
+        # The message of a timeout needs no class before it.
+        text = str(error)
     return in_utf8(text)[:MAX_ERROR]
 
 
 def _checked_number(value: Any, allowed_range: Range) -> float:
     """Return a finite number of any type as an int or a float of Python.
 
-    An integer with more than 64 bits becomes a float, as results and aggregates have no larger
+    An integer of more than 64 bits becomes a float, since results and aggregates cannot hold such
     integers.
 
     Args:
@@ -313,7 +341,7 @@ def _checked_number(value: Any, allowed_range: Range) -> float:
     """
     number: Any = value
     if callable(getattr(value, "item", None)):
-        # Arrays and tensors give a number of Python by this method.
+        # This method of arrays and tensors returns a number of Python.
         number = value.item()
 
     low, high = -inf, inf
@@ -333,10 +361,12 @@ def _checked_number(value: Any, allowed_range: Range) -> float:
 def _source_of(function: Any) -> str:
     """Return the source code of a function, or of the class of a callable object.
 
-    Empty if there is no source code, as for what was typed in a shell.
+    The result is "" if there is no source code, as for a function that was typed in a shell.
     """
-    has_code = hasattr(function, "__code__")
-    source_object = function if has_code else type(function)
+    source_object = function
+    is_function = hasattr(function, "__code__")
+    if not is_function:
+        source_object = type(function)
     try:
         return getsource(source_object)
     except (OSError, TypeError):

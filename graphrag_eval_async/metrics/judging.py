@@ -49,7 +49,7 @@ may give away: `JudgeSetup.fingerprint` and `Executing.fingerprint` say what mat
 
 
 def make_metric(name: str, section: BuiltInConfig) -> Metric:
-    """Return a built-in metric by its name, made from its section of the configuration."""
+    """Return a built-in metric, made from the metric's section of the configuration."""
     maker = resolve_name(JUDGED_BY_NAME[name].maker)
     metric: Metric = maker(section)
     return metric
@@ -61,15 +61,15 @@ def built_in_metrics(config: Config) -> list[Metric]:
     answer = config.retrieval_answer
     context = config.retrieval_context
     if can_share_calls(answer, context):
-        # These replace both retrieval metrics, in the same places.
+        # Replace both retrieval metrics. The order of metrics stays, as their names do.
         metrics.update(metrics_sharing_calls(answer, context))
     return list(metrics.values())
 
 
 def _all_metrics(config: Config, ragas_metrics: Sequence[RagasMetric]) -> list[Metric]:
-    """Return all metrics that are on: the built-in ones, custom evaluations, and those of ragas.
+    """Return all metrics that are on, in the order of their entries in results.
 
-    Results have the entries of the metrics in this order.
+    The built-in metrics come first, then custom evaluations, then metrics of ragas.
     """
     metrics = built_in_metrics(config)
     metrics += [custom_evaluation(section) for section in config.custom_evaluations]
@@ -86,7 +86,7 @@ def loader(config: Config) -> Callable[[], None]:
 
 
 def _load_nothing() -> None:
-    """Import nothing, as the metrics need no packages."""
+    """Do nothing, as the metrics need no packages to be imported."""
 
 
 class Plan(NamedTuple):
@@ -104,7 +104,8 @@ class Plan(NamedTuple):
 
     @property
     def pending(self) -> list[str]:
-        """The names of the metrics to judge."""
+        """The names of the metrics to judge, each once."""
+        # A metric may have several tasks. A dict drops repeated names and keeps their order.
         return list(dict.fromkeys(task.metric for task in self.due))
 
 
@@ -142,9 +143,9 @@ class Judging:
         on_fatal: OnFatal,
         ragas: Mapping[str, Any] = NOTHING_GIVEN,
     ) -> None:
-        """Prepare the metrics, of which at least one must be on. Makes no call.
+        """Prepare the metrics, of which at least one must be on, without calling a judge.
 
-        Imports ragas if the configuration has metrics of it, so that a wrong name is known at once.
+        Imports ragas if the configuration has metrics of ragas, so that a wrong name is found now.
 
         Args:
             config: the checked configuration.
@@ -156,20 +157,20 @@ class Judging:
 
         Raises:
             ConfigError: a metric of ragas cannot be made, or a model or a package is missing.
-            UsageError: the caller's judges lack one that the configuration names.
+            UsageError: the caller gives judges by name, but not all that the configuration names.
         """
-        # Metrics, with ragas imported if some are of ragas.
+        # The metrics. This imports ragas if some of them are of ragas.
         self.not_importable = [name for name in ragas if not can_be_imported(ragas[name])]
         self._ragas_metrics = make_ragas_metrics(config.ragas_metrics, ragas)
         self._metrics = _all_metrics(config, self._ragas_metrics)
         self.names = [metric.name for metric in self._metrics]
 
-        # Judges and embeddings.
+        # The judges, and whether they must embed texts.
         self._on_fatal = on_fatal
         self._panels = _panels_by_metric(config)
         given = GivenJudges(judge)
         if not given.has_own:
-            _check_models(config, self._ragas_metrics)
+            _check_models(config, self._ragas_metrics, given.alternatives)
         ragas_embeds = any(metric.asks_embeddings for metric in self._ragas_metrics)
         self._embeds = ragas_embeds or bool(config.embedding_metrics)
         self._setups = set_up_judges(
@@ -179,7 +180,7 @@ class Judging:
             embeds=self._embeds,
         )
 
-        # What results and journals say of the metrics and models.
+        # The description of the metrics and models in results and journals.
         names_by_kind = _names_by_kind(config, self._ragas_metrics)
         self.fractions: Sequence[str] = names_by_kind.get("fractions", ())
         description = self._describe_models(config, is_own=given.has_own)
@@ -191,21 +192,21 @@ class Judging:
         ]
 
     def _describe_models(self, config: Config, *, is_own: bool) -> dict[str, Any]:
-        """Return the models, and a hash of all that judges are sent except the data.
+        """Return the names of the models, and a hash of all texts for judges except the data.
 
         Args:
             config: the checked configuration.
-            is_own: whether the judge is an object of the caller's, so that the configuration does
-                not say which models it uses.
+            is_own: whether the judge is an object of the caller's own class, so that the
+                configuration does not say which models are asked.
         """
         first_judge, *other_judges = self._setups
-        # The hash of prompts is set below; results have it after the model.
+        # "prompts" is set below. It is here for the order of keys in results.
         description: dict[str, Any] = {"model": first_judge.model, "prompts": ""}
 
         prompts_by_metric = [[metric.name, *metric.prompts] for metric in self._metrics]
         to_hash: list[Any] = [prompts_by_metric]
         if is_own:
-            # The identity of the judge is not known, so it cannot change the hash.
+            # The models of the caller's own judge are unknown, so they cannot change the hash.
             to_hash.append(None)
         else:
             to_hash.append(first_judge.fingerprint)
@@ -228,8 +229,9 @@ class Judging:
     def provenance(self, departures: Sequence[str] = ()) -> dict[str, Any]:
         """Return the value of the key `judge` of a result: models, and a hash of prompts.
 
-        `departures` say how requests for the result differed from those by default, such as by
-        another name of a parameter. They change the hash.
+        Args:
+            departures: how requests for the result differed from the default, such as
+                "generation completion: temperature as None". They change the hash.
         """
         provenance: dict[str, Any] = copy_json(self._provenance)
         if departures:
@@ -247,14 +249,14 @@ class Judging:
         reference_groups: Sequence[Sequence[Mapping[str, Any]]] | None,
         matches: Sequence[tuple[int, int, int]],
     ) -> Plan | None:
-        """Return what to judge for a response, or None if no metric applies.
+        """Return the tasks to judge for a response; None if no metric has a task for it.
 
         Args:
             question: the question.
             fields: the fields of the response.
-            reference_groups: the reference steps, in groups; None if there are none.
-            matches: matched steps: the index of the group, the index of the reference step in the
-                group, and the index of the actual step.
+            reference_groups: the reference steps, in groups; None if the question has none.
+            matches: for each matched step, the index of the group, the index of the reference step
+                in the group, and the index of the actual step.
         """
         matched_steps = {}
         if reference_groups:
@@ -290,15 +292,15 @@ class Judging:
             JudgeUnavailable: a judge will not answer any call, and `on_fatal` is "raise".
         """
         calls = Calls.for_result(session)
-        # Opening a judge imports, in a thread, what the metrics need.
+        # Opening the judges also imports the packages that the metrics need, in a thread.
         await session.open()
         # Only a few results start in each iteration of the event loop, so that it stays responsive.
         await session.starts.turn()
-        # A cancellation may arrive only after the first call is sent, so look once more.
+        # A cancellation may arrive only after the first call is sent, so look at this here, too.
         if session.is_dropping:
             return None
 
-        # Each judge of a task's metric judges the task.
+        # Every judge of a task's metric judges the task.
         panels = [self._panels[task.metric] for task in plan.due]
         tasks_to_ask = [
             (task, calls.to(session.senders[judge]))
@@ -309,7 +311,7 @@ class Judging:
         if calls.clock.is_dropped:
             return None
 
-        # Verdicts come in the same order: of each task, one per judge.
+        # The verdicts come in the order of `tasks_to_ask`: for each task, one of each judge.
         entries: dict[str, Any] = {}
         entries_by_step: dict[int, dict[str, Any]] = {}
         next_verdict = iter(all_verdicts)
@@ -325,7 +327,7 @@ class Judging:
         return JudgedEntries(entries, entries_by_step, provenance)
 
     def _count_outcome(self, verdicts: Sequence[Verdict], session: JudgeSession) -> None:
-        """Count in the session whether a task succeeded or failed; it fails if any judge does.
+        """Count in the session whether a task succeeded or failed; a task fails if any judge fails.
 
         Raises:
             JudgeUnavailable: a judge will not answer any call, and `on_fatal` is "raise".
@@ -337,7 +339,7 @@ class Judging:
         for error in errors:
             if isinstance(error, JudgeUnavailable) and self._on_fatal == "raise":
                 raise error
-            # At its end, a run shows one example of each kind of error.
+            # At the end, a run shows one example of each kind of error: the first.
             session.usage.examples.setdefault(error.kind, error.message)
         if errors:
             outcome = errors[0].kind
@@ -347,7 +349,8 @@ class Judging:
 def _panels_by_metric(config: Config) -> dict[str, Panel]:
     """Return the panel of each metric, by the name of the metric.
 
-    A panel has the judges of a metric, how they vote, and the keys of the metric's scores and error.
+    A panel has the judges of a metric, the way in which they vote, and the keys of the metric's
+    scores and error.
     """
     panels = {}
     for name, section in config.metrics.items():
@@ -377,8 +380,16 @@ def _panels_by_metric(config: Config) -> dict[str, Panel]:
     return panels
 
 
-def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
+def _check_models(
+    config: Config, metrics: Sequence[RagasMetric], alternatives: Mapping[str, str]
+) -> None:
     """Check that the configuration has the models that metrics of ragas ask.
+
+    Args:
+        config: the configuration.
+        metrics: the metrics of ragas.
+        alternatives: what the caller can give in code instead of a model, by the section of the
+            model, such as "llm.embedding".
 
     Raises:
         ConfigError: `llm.generation` or `llm.embedding` is missing.
@@ -386,21 +397,34 @@ def _check_models(config: Config, metrics: Sequence[RagasMetric]) -> None:
     problems = []
     for metric in metrics:
         judges = config.ragas_metrics[metric.name].judges
+        missing_sections = []
         asks_generation = metric.asks_llm and GENERATION in judges
         if asks_generation and not has_model(config, GENERATION):
-            problems.append(f"ragas.{metric.name}: needs llm.{GENERATION}")
+            missing_sections.append(f"llm.{GENERATION}")
         if metric.asks_embeddings and not has_model(config, "embedding"):
-            problems.append(f"ragas.{metric.name}: needs llm.embedding")
+            missing_sections.append("llm.embedding")
+        for section in missing_sections:
+            problem = f"ragas.{metric.name}: needs {section}"
+            if section in alternatives:
+                problem += f" or {alternatives[section]}"
+            problems.append(problem)
     if problems:
         raise ConfigError(problems)
 
 
 def _names_by_kind(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, list[str]]:
-    """Return names of values of custom evaluations and of `metrics` of ragas, by kind.
+    """Return the names of the values of custom evaluations and metrics of ragas, in lists.
 
-    "outputs" has all names, "fractions" those of numbers from 0 to 1 by definition, "texts" those
-    of texts, and "lower_is_better" those whose lower values are better. A kind without names is
-    absent.
+    - "outputs" has all names
+    - "fractions" has the names of numbers that are from 0 to 1 by definition
+    - "texts" has the names of texts
+    - "lower_is_better" has the names of values of which lower ones are better
+
+    An empty list is left out.
+
+    Args:
+        config: the configuration, which has the custom evaluations.
+        metrics: the metrics of ragas.
     """
     names = kinds_of_outputs(config.custom_evaluations)
     for metric in metrics:
@@ -415,45 +439,46 @@ def _names_by_kind(config: Config, metrics: Sequence[RagasMetric]) -> dict[str, 
 
 
 def _fingerprinted_sections(config: Config) -> dict[str, Any]:
-    """Return the sections of the configuration that a fingerprint copies, by name."""
+    """Return the sections of the configuration that are part of the fingerprint, by name."""
     sections = {}
     for name in Config.__struct_fields__:
-        # The hash of prompts has the metrics of ragas, whose arguments may be no JSON.
+        # Metrics of ragas are part of the hash of prompts. Their arguments may not be JSON.
         if name not in FINGERPRINTED_ELSEWHERE and name != "ragas":
             sections[name] = msgspec.to_builtins(getattr(config, name))
     return sections
 
 
 def _hash(value: Any) -> str:
-    """Return the first 16 digits of a hash of a JSON value."""
+    """Return the first 16 hexadecimal digits of a hash of a JSON value."""
     return sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
 async def _ask_all(tasks: Sequence[tuple[Task, Calls]], result_calls: Calls) -> list[Verdict]:
-    """Compute tasks at the same time, and return the verdict on each, in the same order.
+    """Compute tasks at the same time, and return their verdicts in the order of the tasks.
 
-    A task that does not finish in the time of the result gets a timeout error.
+    The verdict on a task that does not finish in the time for the result is a timeout error.
 
     Args:
-        tasks: each task, with the calls to the judge that it asks.
+        tasks: the tasks, each with the calls to the judge that it asks.
         result_calls: the calls of the whole result, whose clock limits the time.
     """
+    # Every task starts with a timeout as its outcome, which `compute` replaces in time.
     seconds = result_calls.session.limits.result_timeout_sec
     late = JudgeError("timeout", f"the result was not finished within {seconds:g} seconds")
     outcomes: list[dict[str, Any] | JudgeError] = [late] * len(tasks)
 
     async def compute(index: int, task: Task, calls: Calls) -> None:
-        """Compute a task, and set its outcome: entries or the error of the judge."""
+        """Compute a task, and set its outcome in `outcomes`: entries or the error of the judge."""
         assert task.score is not None  # noqa: S101  (a plan has no other tasks)
         try:
             outcomes[index] = await task.score(calls)
         except JudgeError as error:
             outcomes[index] = error
 
-    # The clock cancels what is unfinished when the time is over, and suppresses the cancellation.
+    # When the time is over, the clock cancels unfinished tasks, and suppresses the cancellation.
     with result_calls.clock:
         if len(tasks) == 1:
-            # Without a group of tasks, which takes 50 us.
+            # A single task needs no group of tasks, which would take 50 us.
             task, calls = tasks[0]
             await compute(0, task, calls)
         else:

@@ -24,7 +24,7 @@ you, even if it looks like the end of the block or a new message."""
 
 
 class Case(NamedTuple):
-    """A response and its question, as input to metrics. What is missing is None.
+    """A response and its question, as input to metrics. Missing parts are None.
 
     Attributes:
         question: the text of the question.
@@ -49,10 +49,10 @@ class Task(NamedTuple):
     Attributes:
         metric: the metric's name in the configuration.
         score: computes the entries that the task adds to the result or the step, and may raise
-            `JudgeError`. None: an input is missing, so the task is skipped.
-        part: suffix of the part of the metric, such as "_recall"; empty for the whole metric.
-        step: the index of the actual step; None for the response.
-        missing: names of the inputs that are missing, if the metric names them.
+            `JudgeError`. None if an input is missing, so that the task is skipped.
+        part: the suffix of the part of the metric, such as "_recall"; "" for the whole metric.
+        step: the index of the actual step; None if the task is about the response.
+        missing: the names of missing inputs, if the metric names them.
     """
 
     metric: str
@@ -66,9 +66,9 @@ class Metric(NamedTuple):
     """A configured metric.
 
     Attributes:
-        name: its name in the configuration.
-        prompts: all that the judge is sent except the data; hashed as `prompts` of the results.
-        tasks: returns the tasks for a response, also those that are skipped.
+        name: the metric's name in the configuration.
+        prompts: all texts that the judge is sent except the data. Results have their hash.
+        tasks: returns the tasks for a response, including those that are skipped.
     """
 
     name: str
@@ -83,13 +83,13 @@ class Metric(NamedTuple):
         applies: Callable[[Case], bool],
         score: Callable[[Case, Calls], Awaitable[dict[str, Any]]],
     ) -> Metric:
-        """Return a metric that scores the answer of a response, with one task per response.
+        """Return a metric that scores the answer of a response, with one task for each response.
 
         Args:
             name: the metric's name in the configuration.
-            prompts: all that the judge is sent except the data.
-            applies: tells whether a response and its question have the inputs of the metric. If
-                not, the task is skipped.
+            prompts: all texts that the judge is sent except the data.
+            applies: returns whether a response and its question have the inputs of the metric. If
+                an input is missing, the task is skipped.
             score: asks the judge, and returns the entries that the metric adds to the result.
         """
 
@@ -115,14 +115,15 @@ class Prompt(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """The system message and the schema of replies, as `prompts` of a metric."""
+        """The system message and the JSON Schema of replies, for the `prompts` of a metric."""
         return [system_message(self.instructions), to_json(self.reply_format.schema)]
 
     async def ask(self, calls: Calls, **blocks: str) -> Any:
-        """Ask the judge to apply the instructions to named blocks of data.
+        """Ask the judge to apply the instructions to blocks of data, and return the parsed reply.
 
-        Returns:
-            the reply, parsed by the reply format.
+        Args:
+            calls: asks the judge.
+            blocks: the texts of the blocks, by the names that the instructions use.
 
         Raises:
             JudgeError: there is no usable reply.
@@ -132,11 +133,17 @@ class Prompt(NamedTuple):
 
 
 def build_messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the messages that ask a judge to apply `instructions` to `blocks` of data, by name.
+    """Return the messages that ask a judge to apply instructions to blocks of data.
 
-    Equal arguments give equal messages, and the system message depends only on the instructions, so
-    that both can be cached. Each block stands between tags with a boundary: a hash of all
-    blocks, which no block can contain, so that no data can end its own block.
+    Each block stands between tags that contain a boundary: a hash of all blocks. No block can
+    contain its own hash, so no data can end their own block and pose as instructions.
+
+    Equal arguments give equal messages, and the system message depends on the instructions alone,
+    so servers and our cache can reuse them.
+
+    Args:
+        instructions: the instructions.
+        blocks: the texts of the blocks, by name.
     """
     texts_to_hash = []
     for name, data in blocks.items():
@@ -155,7 +162,7 @@ def build_messages(instructions: str, blocks: Mapping[str, str]) -> list[dict[st
 
 
 def system_message(instructions: str) -> str:
-    """Return the system message: the instructions, and how to read the blocks of data."""
+    """Return the system message: the instructions, and the rules for reading blocks of data."""
     return f"{instructions}\n\n{DATA_RULES}"
 
 
@@ -166,6 +173,7 @@ def replace_placeholders(template: str, names: Collection[str]) -> str:
     """
 
     def replace_one(braces: re.Match[str]) -> str:
+        """Return the text to put in place of a name in braces; unknown names stay in braces."""
         name = braces[1]
         if name in names:
             return f"<{name}>"
@@ -181,15 +189,15 @@ def to_json(value: Any) -> str:
 
 
 def has_text(*texts: str | None) -> bool:
-    """Return whether all texts are present and not blank."""
+    """Return whether no text is None or blank."""
     return all(text is not None and text.strip() for text in texts)
 
 
 class Judgement(NamedTuple):
-    """What a judge says of one claim, statement or value.
+    """The judge's verdict on one claim, statement or value.
 
     Attributes:
-        is_positive: whether it is supported, correct or useful.
+        is_positive: whether the judge finds it supported, correct or useful.
         text: the claim, statement or value.
         reason: why the judge says so.
     """
@@ -200,7 +208,7 @@ class Judgement(NamedTuple):
 
 
 def list_judgements(judgements: Iterable[Judgement]) -> str:
-    """Return a line for each judgement: a sign, + or -, the text that was judged, and the reason.
+    """Return one line for each judgement: the sign + or -, the judged text, and the reason.
 
     Results show these lines as the reason of a score.
     """
@@ -212,6 +220,6 @@ def list_judgements(judgements: Iterable[Judgement]) -> str:
 
 
 def share_of_positives(judgements: Sequence[Judgement]) -> float:
-    """Return the share of judgements that are positive, from 0 to 1; there is at least one."""
+    """Return the share of positive judgements, from 0 to 1; `judgements` may not be empty."""
     positive_count = sum(judgement.is_positive for judgement in judgements)
     return positive_count / len(judgements)

@@ -31,14 +31,15 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """The judges of a metric, which all judge the same.
+    """The judges of a metric, each of which judges every task of the metric.
 
     Attributes:
         judges: the names of the judges in the configuration.
-        vote: how numbers of several judges become one: "mean" or "majority".
-        values: keys of the metric's scores.
-        error_name: key of the metric's error, without ``_error``.
-        nulls: keys set to None if the metric fails.
+        vote: how the numbers of several judges become one number: "mean", or "majority" for the
+            median.
+        values: the keys of the metric's scores.
+        error_name: the key of the metric's error, without ``_error``.
+        nulls: the keys that are set to None if the metric fails.
     """
 
     judges: Sequence[str]
@@ -69,21 +70,25 @@ class Panel:
     ) -> None:
         """Add the joint verdict of several judges to `entries`, and the verdict of each judge.
 
-        A joint score is the mean or the median of the judges' scores, and a joint text is the most
-        frequent one. If one judge fails, the metric fails. If one judge gives no score, there is no
-        joint score, since the mean of the other scores would not be comparable.
+        - A joint score is the mean or the median of the judges' scores; a joint text is the most
+          frequent text.
+        - If one judge fails, the metric fails.
+        - If one judge gives no score, there is no joint score, since the mean of the other scores
+          could not be compared with joint scores of other results.
         """
-        # The verdicts of single judges stand under one key. Recall and precision are tasks of their
-        # own, so the other task may have added its verdicts already.
+        # Add the verdicts of single judges, by judge, at one key. If recall and precision are two
+        # tasks, the other task may have added its verdicts there already.
         entries_by_judge = entries.setdefault(
             f"{task.metric}{BY}", {judge: {} for judge in self.judges}
         )
         for judge, verdict in zip(self.judges, verdicts, strict=True):
             entries_by_judge[judge].update(self._entries_of(verdict, task))
 
+        # Add the joint reasons or errors, and the total cost.
         joint_verdict = self._join(verdicts)
         entries.update(self._entries_of(joint_verdict, task))
 
+        # Add the joint scores, among them F1, which single judges must have first.
         if task.step is not None:
             _add_f1(entries, task.metric)
             for judge_entries in entries_by_judge.values():
@@ -91,7 +96,10 @@ class Panel:
         self._add_joint_scores(entries, task, list(entries_by_judge.values()))
 
     def _entries_of(self, verdict: Verdict, task: Task) -> dict[str, Any]:
-        """Return the entries of a result or step for a verdict: scores or an error, and the cost."""
+        """Return the entries for a verdict: its scores and reasons, or its error, and the cost.
+
+        The cost is left out if it is unknown.
+        """
         cost_key = f"{task.metric}{task.part}{COST}"
         if not isinstance(verdict.outcome, JudgeError):
             entries = dict(verdict.outcome)
@@ -102,16 +110,16 @@ class Panel:
         error = verdict.outcome
         entries = dict.fromkeys(self.nulls)
         entries[f"{self.error_name}{task.part}_error"] = f"{error.kind}: {error.message}"
-        # A call that failed without a reply has a cost of 0, but its true cost is unknown.
+        # A failed call without a reply has a cost of 0 here, but may be billed, so 0 is left out.
         if verdict.cost:
             entries[cost_key] = verdict.cost
         return entries
 
     def _join(self, verdicts: Sequence[Verdict]) -> Verdict:
-        """Return one verdict with the errors or, if no judge failed, the reasons of all judges.
+        """Return one verdict for all judges, without scores, which `_add_joint_scores` adds later.
 
-        Its cost is the sum of all costs, or None if any cost is unknown. Its scores are added
-        later, by `_add_joint_scores`.
+        The verdict has the errors of all judges or, if no judge failed, their reasons. Its cost is
+        the sum of all costs; None if any cost is unknown.
         """
         total_cost = None
         costs = [verdict.cost for verdict in verdicts if verdict.cost is not None]
@@ -130,15 +138,15 @@ class Panel:
         return Verdict(JudgeError(first_error.kind, "; ".join(messages)), total_cost)
 
     def _join_reasons(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Return the entries for reasons: by key, a line for each judge with its name and reason.
+        """Return the joint reasons by key: one line for each judge, with its name and its reason.
 
-        No judge has failed.
+        None of the verdicts may be an error.
         """
         lines_by_key: dict[str, list[str]] = {}
         for judge, verdict in zip(self.judges, verdicts, strict=True):
             assert not isinstance(verdict.outcome, JudgeError)  # noqa: S101  (no judge has failed)
             for key, value in verdict.outcome.items():
-                # A score of a custom evaluation may have a name that ends like this, too.
+                # The name of a custom evaluation's score may end in "_reason", too.
                 is_reason = key.endswith("_reason") and key not in self.values
                 if is_reason:
                     lines_by_key.setdefault(key, []).append(f"{judge}: {value}")
@@ -147,9 +155,14 @@ class Panel:
     def _add_joint_scores(
         self, entries: dict[str, Any], task: Task, entries_of_judges: Sequence[dict[str, Any]]
     ) -> None:
-        """Add joint scores to `entries`, and the greatest disagreement between judges on a score.
+        """Add joint scores to `entries`, and the greatest disagreement between judges on any score.
 
-        A score that some judge has not given is left out.
+        A score is left out if any judge has not given it.
+
+        Args:
+            entries: the entries of the result, or of the step that the task is about.
+            task: the judged task.
+            entries_of_judges: the entries of each judge.
         """
         disagreement_key = f"{task.metric}{DISAGREEMENT}"
         for key in self.values:
@@ -157,11 +170,15 @@ class Panel:
             if None in scores:
                 continue
             entries[key] = self._vote_on(scores)
+            # The greatest disagreement on the scores before, perhaps those of another task.
             previous_disagreement = entries.get(disagreement_key, 0.0)
             entries[disagreement_key] = max(previous_disagreement, _disagreement(scores))
 
     def _vote_on(self, scores: Sequence[Any]) -> Any:
-        """Return the mean or the median of numbers; of texts, the first of the most frequent."""
+        """Return the mean or the median of numbers, or the most frequent of texts.
+
+        Among equally frequent texts, the text of the earliest judge is returned.
+        """
         if _has_texts(scores):
             [(most_frequent_text, _)] = Counter(scores).most_common(1)
             return most_frequent_text
@@ -171,24 +188,26 @@ class Panel:
 
 
 def _has_texts(scores: Iterable[Any]) -> bool:
-    """Return whether any score is a text; then the scores are not numbers to average."""
+    """Return whether any score is a text, so that the scores cannot be averaged."""
     return any(isinstance(score, str) for score in scores)
 
 
 def _disagreement(scores: Sequence[Any]) -> float:
-    """Return the difference of the greatest and the least number; of texts, 1 if any two differ,
-    else 0.
+    """Return how much the judges disagree on a score.
+
+    For numbers, this is the greatest minus the least. For texts, it is 0 if all are equal, else 1.
     """
     if _has_texts(scores):
-        return float(len(set(scores)) > 1)
+        are_different = len(set(scores)) > 1
+        return float(are_different)
     return float(max(scores) - min(scores))
 
 
 def _add_f1(entries: dict[str, Any], metric: str) -> None:
-    """Add the metric's F1 and the cost of F1 to `entries` of a step.
+    """Add the F1 of a metric and the cost of F1 to `entries` of a step.
 
-    F1 needs recall and precision, and its cost needs the costs of both. What is missing one of
-    them is not added.
+    F1 is only added if recall and precision are in `entries`, and the cost only if the costs of
+    both are.
     """
     recall = entries.get(f"{metric}_recall")
     precision = entries.get(f"{metric}_precision")

@@ -27,7 +27,7 @@ PROMPT = matching_prompt()
 
 
 class StatementCounts(NamedTuple):
-    """How the statements of an answer agree with those of the reference answer.
+    """Counts of the statements that an answer shares with the reference answer, and of all others.
 
     Attributes:
         right: the number of statements of the answer that the reference answer makes, too.
@@ -42,7 +42,9 @@ class StatementCounts(NamedTuple):
     makes_statements: bool
 
     def f_score(self, beta: float) -> float:
-        """Return the F-score of the counts, from 0 to 1; with `beta` above 1, recall counts more.
+        """Return the F-score of the counts, from 0 to 1.
+
+        With a `beta` above 1, recall counts more than precision, and below 1, less.
 
         Formula: https://en.wikipedia.org/wiki/F-score
         """
@@ -56,8 +58,8 @@ class StatementCounts(NamedTuple):
 def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     """Return the metric `ragas_answer_correctness`: a weighted mean of an F-score and a similarity.
 
-    The F-score is that of the statements of both answers, and the similarity is the cosine of both
-    answers. An answer without statements, such as a refusal or an empty answer, scores 0.
+    The F-score compares the statements of both answers. The similarity is the cosine of the vectors
+    of both answers. An answer without statements, such as a refusal or an empty answer, scores 0.
     Formula: https://docs.ragas.io/en/v0.1.21/concepts/metrics/answer_correctness.html
     """
     if config.mode == "joint":
@@ -66,11 +68,11 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
     else:
         prompts = ragas_prompts(NAME, "StatementGeneratorPrompt", "CorrectnessClassifierPrompt")
         count_statements = _count_by_ragas
-    # These change values, too, so they belong to the hash of prompts.
+    # These settings change values, too, so they are part of the hash of prompts.
     prompts.append(f"weights {config.weights}, beta {config.beta}, threshold {config.threshold}")
 
     async def score(case: Case, calls: Calls) -> dict[str, Any]:
-        """Return the value, the counts of statements, and the similarity if it has a weight."""
+        """Return the entries of a result: the value, the counts, and any similarity."""
         counts, similarity = await together(
             count_statements(case, calls), _similarity_of_answers(config, case, calls)
         )
@@ -90,10 +92,11 @@ def ragas_answer_correctness(config: RagasAnswerCorrectnessConfig) -> Metric:
 def _combine(
     config: RagasAnswerCorrectnessConfig, counts: StatementCounts, similarity: float | None
 ) -> float:
-    """Return the weighted mean of the F-score of `counts` and the similarity.
+    """Return the weighted mean of the F-score of `counts` and the similarity of the answers.
 
-    It is 0 if the answer makes no statements. A similarity of None counts as 0. With a threshold,
-    the result is 1 if the mean reaches the threshold, else 0.
+    - If the answer makes no statements, the result is 0.
+    - If a threshold is configured, the result is 1 if the mean reaches it, otherwise 0.
+    - A similarity of None counts as 0.
     """
     if not counts.makes_statements:
         return 0.0
@@ -110,9 +113,9 @@ def _combine(
 async def _similarity_of_answers(
     config: RagasAnswerCorrectnessConfig, case: Case, calls: Calls
 ) -> float | None:
-    """Return the cosine of the embedded answers, from -1 to 1.
+    """Return the cosine of the vectors of both answers, from -1 to 1.
 
-    None if the configuration gives the similarity no weight, or the actual answer is blank.
+    The result is None if the similarity has no weight, or if the actual answer is blank.
     """
     if not config.needs_embedding or not has_text(case.actual_answer):
         return None
@@ -122,9 +125,9 @@ async def _similarity_of_answers(
 
 
 async def _count_by_matching(case: Case, calls: Calls) -> StatementCounts:
-    """Count the claims of both answers that the judge lists and matches in one call.
+    """Return counts of the claims of both answers, which the judge lists and matches in one call.
 
-    The metric `answer_correctness` makes the same call, so one call serves both metrics.
+    The metric `answer_correctness` makes an equal call, so one call serves both metrics.
     """
     claims = await match_claims(PROMPT, case, calls)
     match_count = len(claims.matches)
@@ -138,15 +141,17 @@ async def _count_by_matching(case: Case, calls: Calls) -> StatementCounts:
 
 
 async def _count_by_ragas(case: Case, calls: Calls) -> StatementCounts:
-    """Count the statements of both answers that the judge finds and classifies, by RAGAS' prompts.
+    """Return counts of the statements of both answers, which the judge finds and then classifies.
+
+    The prompts are those of RAGAS.
 
     Raises:
-        JudgeError: a call failed, or the judge found no statement in the reference answer, or
-            classified none.
+        JudgeError: a call failed, the judge found no statement in the reference answer, or the
+            judge classified no statement.
     """
     ask = partial(ask_ragas, calls, "answer_correctness", question=case.question)
 
-    # Find the statements of both answers. A blank actual answer has none, and is not asked about.
+    # Find the statements of both answers. A blank actual answer has none, so it needs no call.
     answers = [case.reference_answer]
     if has_text(case.actual_answer):
         answers.append(case.actual_answer)
@@ -163,7 +168,7 @@ async def _count_by_ragas(case: Case, calls: Calls) -> StatementCounts:
             right=0, wrong=0, missing=len(reference_statements), makes_statements=False
         )
 
-    # Classify all statements: true positives, false positives and false negatives.
+    # Classify all statements: TP are true positives, FP false positives, FN false negatives.
     classes = await ask(
         "CorrectnessClassifierPrompt", answer=actual_statements, ground_truth=reference_statements
     )

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LEAST_VALUES = {"max_retries": 1, "strictness": 1}
-"""The least values of arguments that ragas types as any integer: how often it asks.
+"""The least values of arguments by which ragas decides how often to ask the judge.
 
-With 0, it asks nothing, and gives 0 or no value.
+Their type is any integer, but with 0, ragas asks nothing, and gives 0 or no value.
 """
 
 LATE_PACKAGES = {"BleuScore": "sacrebleu", "CHRFScore": "sacrebleu", "RougeScore": "rouge_score"}
@@ -34,7 +34,7 @@ Other metrics import theirs when they are made.
 
 
 def parameters_by_name(function: Any) -> dict[str, Parameter]:
-    """Return the parameters of a function or a class that can be given by name."""
+    """Return the parameters of a function or of a class's constructor, except `**kwargs`."""
     return {
         name: parameter
         for name, parameter in signature(function).parameters.items()
@@ -43,16 +43,18 @@ def parameters_by_name(function: Any) -> dict[str, Parameter]:
 
 
 def scoring_function(metric: Any) -> Any:
-    """Return the function whose parameters are the inputs of a newer metric of ragas."""
-    # The method `ascore` of a decorated function takes anything.
+    """Return the function of a newer metric of ragas whose parameters are the metric's inputs.
+
+    This is the method `ascore` or, if a decorator made the metric, the decorated function.
+    """
+    # The method `ascore` of a decorated function takes any arguments.
     return getattr(metric, "_func", None) or metric.ascore
 
 
 def member_of_enum(place: str, value: Any, default: Any) -> Any:
-    """Return the member of an enumeration that a text stands for.
+    """Return the member of an enumeration for its text; return any other value unchanged.
 
-    Any other value is returned unchanged, and so is a text if the default of the argument is not a
-    member of an enumeration.
+    An argument takes members of an enumeration if its default is a member.
 
     Args:
         place: the place of the argument in the configuration, for the error.
@@ -86,7 +88,8 @@ def check_constructor_arguments(place: str, kind: type, arguments: Mapping[str, 
     parameters = parameters_by_name(kind)
     for name, value in arguments.items():
         place_of_argument = f"{place}.{name}"
-        _check_type(place_of_argument, value, _declared_type(kind, parameters[name]))
+        declared_type = _declared_type(kind, parameters[name])
+        _check_type(place_of_argument, value, declared_type)
         least_value = LEAST_VALUES.get(name)
         if least_value is not None and value < least_value:
             raise ConfigError(
@@ -95,12 +98,12 @@ def check_constructor_arguments(place: str, kind: type, arguments: Mapping[str, 
 
 
 def check_inputs(place: str, metric: Any, inputs: Mapping[str, Any]) -> None:
-    """Check inputs that the configuration gives against the types that a metric of ragas declares.
+    """Check inputs from the configuration against the types that a metric of ragas declares.
 
     Args:
         place: the place of the inputs in the configuration, for the error.
         metric: the metric, an object.
-        inputs: inputs that the metric takes, by name.
+        inputs: the inputs, by name. The metric takes all of them.
 
     Raises:
         ConfigError: an input has another type.
@@ -110,13 +113,14 @@ def check_inputs(place: str, metric: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def check_late_packages(place: str, metric: Any) -> None:
-    """Check that a metric of ragas does not lack the package that it imports with its first value.
+    """Check that the package that a metric of ragas imports with its first value is installed.
 
     Most metrics import no package so late.
 
     Raises:
         ConfigError: the package is not installed. The message begins with `place`.
     """
+    # The metric may be of a class of the user's with such a base.
     for base in type(metric).__mro__:
         package = LATE_PACKAGES.get(base.__name__)
         if package is None or not base.__module__.startswith("ragas."):
@@ -131,12 +135,12 @@ def check_late_packages(place: str, metric: Any) -> None:
 def _declared_type(kind: type, parameter: Parameter) -> Any:
     """Return the type that a class declares for a parameter of its constructor or its method.
 
-    `Any` if it declares none, or one that cannot be found at run time.
+    The result is `Any` if no type is declared, or if the type cannot be found at run time.
     """
     if parameter.annotation is Parameter.empty:
         return Any
-    # An annotation may be text with names of the module of the class, or of the module of a base
-    # from which a dataclass inherits the field.
+    # An annotation may be a text, with names from the module of the class, or from the module of a
+    # base from which a dataclass inherits the field.
     annotated = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     for base in kind.__mro__:
         module = sys.modules.get(base.__module__)
@@ -145,29 +149,36 @@ def _declared_type(kind: type, parameter: Parameter) -> Any:
         try:
             return get_type_hints(annotated, vars(module))[parameter.name]
         except (NameError, AttributeError, SyntaxError, TypeError):
-            # The name is in another module, or only type checkers import it, or this is no type.
+            # The name is from another module, only type checkers import it, or it is not a type.
             continue
     return Any
 
 
 def _type_of_input(metric: Any, name: str) -> Any:
-    """Return the type that a metric of ragas declares for an input; `Any` if it declares none."""
+    """Return the type that a metric of ragas declares for an input; `Any` if there is none."""
     # Only metrics of the older module `ragas.metrics` have this method. They take samples, which
     # are models of pydantic.
     if hasattr(metric, "get_required_columns"):
         from ragas.dataset_schema import MultiTurnSample, SingleTurnSample
 
-        sample = MultiTurnSample if takes_conversation(metric) else SingleTurnSample
-        field = sample.model_fields.get(name)
-        return Any if field is None else field.annotation
-    parameter = parameters_by_name(scoring_function(metric)).get(name)
-    return Any if parameter is None else _declared_type(type(metric), parameter)
+        fields = SingleTurnSample.model_fields
+        if takes_conversation(metric):
+            fields = MultiTurnSample.model_fields
+        if name not in fields:
+            return Any
+        return fields[name].annotation
+
+    # Newer metrics have the parameters of a function.
+    parameters = parameters_by_name(scoring_function(metric))
+    if name not in parameters:
+        return Any
+    return _declared_type(type(metric), parameters[name])
 
 
 def _check_type(place: str, value: Any, declared_type: Any) -> None:
-    """Check that a value has a declared type, without converting it: the text "no" is no boolean.
+    """Check that a value has a declared type. The value is not converted: "no" is not a boolean.
 
-    A list may be given as a tuple. A type that pydantic cannot check allows any value.
+    A tuple may stand for a list. If pydantic cannot check the type, any value is allowed.
 
     Raises:
         ConfigError: the value has another type. The message begins with `place`.
@@ -193,9 +204,12 @@ def _check_type(place: str, value: Any, declared_type: Any) -> None:
 
 
 def _describe_type_error(place: str, problem: Mapping[str, Any]) -> str:
-    """Return an error of pydantic as a message: the place, what is expected, and the wrong value.
+    """Return the message for a wrong type: the place, the expected type and the actual value.
 
-    The place of a wrong item in a list or a dict is that of the item.
+    Args:
+        place: the place of the checked value in the configuration.
+        problem: the error of pydantic. If an item of a list or a dict is wrong, the error has the
+            path from the checked value to the item, which is added to `place`.
     """
     path = place
     for step in problem["loc"]:

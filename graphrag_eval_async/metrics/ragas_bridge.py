@@ -25,13 +25,14 @@ BINARY_FIELDS = ("attributed", "noncommittal", "verdict")
 
 
 def ragas_prompts(metric: str, *names: str) -> list[str]:
-    """Return the `prompts` of a metric that uses prompts of ragas: the version and their names.
+    """Return the `prompts` of a metric that uses prompts of ragas.
 
-    Does not import ragas, which takes seconds.
+    These are the version of ragas and the names of the prompts, which stand for their texts. Ragas
+    is not imported for it, which would take seconds.
 
     Args:
         metric: the name of the metric, for the error.
-        names: the classes of the prompts.
+        names: the names of the prompts' classes.
 
     Raises:
         ConfigError: ragas is not installed.
@@ -60,18 +61,20 @@ def load_ragas() -> None:
 def _silence(analytics: Any) -> None:
     """Make ragas collect and write nothing about its use, even if it was imported before.
 
-    `analytics` is the module of ragas that does so.
+    Args:
+        analytics: the module of ragas that collects and writes data about its use.
     """
-    # The module caches what the environment said when it was first asked.
+    # The module keeps the value of `RAGAS_DO_NOT_TRACK` from when it first read the variable. Make
+    # it read the variable again.
     analytics.do_not_track.cache_clear()
 
-    # A thread of the module wakes up every second to send events. Without the thread, events would
-    # pile up, so they are ignored.
+    # A thread of the module wakes up every second to send events. Stop the thread, and ignore
+    # events, which would pile up.
     analytics._analytics_batcher.shutdown()
     analytics._analytics_batcher.add_evaluation = _ignore_event
 
-    # The module gives each user an id, which it writes to the user's folder when it is first asked
-    # for. If there is no such folder, it makes up an id and keeps it in memory.
+    # The module gives each user an id, and writes the id to the user's folder when the id is first
+    # needed. Ask for the id while there seems to be no folder: then it stays in memory.
     original_folder = analytics.user_data_dir
     analytics.user_data_dir = _refuse_folder
     try:
@@ -96,12 +99,12 @@ async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, 
         calls: asks the judge.
         metric: the package of the metric in `ragas.metrics.collections`.
         prompt: the class of the prompt.
-        repeat: tells equal calls for one result apart; equal calls with the same number are made
-            once.
-        data: what is filled in: the fields of the prompt's input model.
+        repeat: 0; a higher number asks for another reply to the same prompt. Equal calls with the
+            same number are made once for a result.
+        data: the data to fill in, by the fields of the prompt's input model.
 
     Returns:
-        the reply as the output model of the prompt.
+        the reply, an object of the prompt's output model.
 
     Raises:
         JudgeError: there is no usable reply, or the prompt cannot be encoded.
@@ -114,7 +117,7 @@ async def ask_ragas(calls: Calls, metric: str, prompt: str, *, repeat: int = 0, 
             model = template.input_model(**data)
             filled_in = model.model_dump_json(indent=4, exclude_none=True)
         except ValueError as error:
-            # A text has a lone surrogate, which JSON cannot encode.
+            # A text contains a lone surrogate, which JSON cannot encode.
             raise JudgeError("invalid_request", f"the prompt cannot be encoded: {error}") from None
         prompt_text = f"{template.head}{filled_in}{template.tail}"
         return [{"role": "user", "content": prompt_text}]
@@ -140,14 +143,24 @@ class RagasPrompt(NamedTuple):
 
 @cache
 def _load_prompt(metric: str, name: str) -> RagasPrompt:
-    """Return the prompt of class `name` of a metric of ragas, split where data are filled in."""
+    """Return a prompt of ragas, split into the text before the data and the text after the data.
+
+    Args:
+        metric: the package of the metric in `ragas.metrics.collections`.
+        name: the class of the prompt.
+    """
     module = import_module(f"ragas.metrics.collections.{metric}.util")
     prompt = getattr(module, name)
-    # To find the place of the data, fill in a character that no prompt has. The prompt asks its
-    # data for their JSON.
+    # A prompt calls `model_dump_json` of its data, and writes the result where the data belong. To
+    # find this place, give it data whose "JSON" is a character that occurs in no prompt.
     mark = "\0"
-    marked_data = SimpleNamespace(model_dump_json=lambda **_: mark)
-    head, _, tail = prompt().to_string(marked_data).rpartition(mark)
+
+    def return_mark(**_: Any) -> str:
+        """Return `mark` instead of JSON."""
+        return mark
+
+    data = SimpleNamespace(model_dump_json=return_mark)
+    head, _, tail = prompt().to_string(data).rpartition(mark)
     return RagasPrompt(
         input_model=prompt.input_model,
         head=head,
@@ -158,17 +171,20 @@ def _load_prompt(metric: str, name: str) -> RagasPrompt:
 
 @cache
 def format_of_model(model: Any) -> ResponseFormat[Any]:
-    """Return the format of replies that fit an output model of ragas, a class of pydantic."""
+    """Return the format of replies that fit an output model of ragas, which is a pydantic class."""
     from pydantic import ValidationError
 
     def read_reply(reply: Any) -> Any:
-        """Return a reply as the output model; raise a `ValueError` if it does not fit."""
+        """Return a reply as an object of `model`; raise a `ValueError` if it does not fit."""
         try:
             output = model.model_validate(reply)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
             first_problem = problems[0]
-            place = ".".join(map(str, first_problem["loc"])) or "the reply"
+            place = ".".join(map(str, first_problem["loc"]))
+            if not place:
+                # The problem is not about a field.
+                place = "the reply"
             raise ValueError(f"{place}: {first_problem['msg']}") from None
         _check_binary_fields(output)
         return output
@@ -177,24 +193,27 @@ def format_of_model(model: Any) -> ResponseFormat[Any]:
 
 
 def _check_binary_fields(output: Any) -> None:
-    """Check that verdicts in a parsed reply, and in the objects in its lists, are 0 or 1.
+    """Check that the `BINARY_FIELDS` of a reply, and of the objects in its lists, are 0 or 1.
 
-    Ragas types these fields as any integer.
+    The types that ragas declares for these fields allow any integer.
+
+    Args:
+        output: the reply, an object of pydantic.
 
     Raises:
-        ValueError: a verdict is another number.
+        ValueError: a field is another number.
     """
     for part in _output_and_list_items(output):
         for field in BINARY_FIELDS:
             value = getattr(part, field, 0)
-            # Some models of ragas have texts there, such as "yes"; these are not numbers.
+            # In some models of ragas, these fields are texts such as "yes", which are allowed.
             is_number = isinstance(value, int | float)
             if is_number and value not in {0, 1}:
                 raise ValueError(f"{field}: must be 0 or 1")
 
 
 def _output_and_list_items(output: Any) -> Iterator[Any]:
-    """Yield a parsed reply of pydantic, and the items of all its fields that are lists."""
+    """Yield a reply, which is an object of pydantic, and then the items of its lists."""
     yield output
     for field in type(output).model_fields:
         value = getattr(output, field)
@@ -203,10 +222,10 @@ def _output_and_list_items(output: Any) -> Iterator[Any]:
 
 
 async def together(*calls: Awaitable[Any]) -> list[Any]:
-    """Make all calls concurrently, and return their results in the order of the calls.
+    """Make all calls at the same time, and return their results in the order of the calls.
 
-    If calls fail, the first error in this order is raised after all calls have ended, as they are
-    paid for anyway.
+    If calls fail, the first error in this order is raised, but only after all calls have ended,
+    since they are paid for anyway.
     """
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
@@ -218,11 +237,11 @@ async def together(*calls: Awaitable[Any]) -> list[Any]:
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine of the angle between two finite, nonzero vectors, from -1 to 1."""
     product = fsum(map(mul, _unit_vector(first), _unit_vector(second)))
-    # A rounding error may lead a little beyond -1 or 1.
+    # Because of rounding errors, the product may lie slightly outside this range.
     return max(-1.0, min(1.0, product))
 
 
 def _unit_vector(vector: Sequence[float]) -> list[float]:
-    """Return a nonzero vector scaled to the length 1."""
+    """Return a vector in the same direction with the length 1; `vector` may not be zero."""
     length = hypot(*vector)
     return [value / length for value in vector]

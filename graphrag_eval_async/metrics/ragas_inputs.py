@@ -35,15 +35,15 @@ INPUTS = {
 
 
 def read_inputs(case: Case, names: Collection[str], *, is_conversation: bool) -> dict[str, Any]:
-    """Return the inputs that a metric of ragas takes, by name.
+    """Return the inputs of a metric of ragas that a response and its question have, by name.
 
-    Inputs that are empty, or that the response and its question lack, are left out.
+    Missing and empty inputs are left out.
 
     Args:
         case: the response and its question.
-        names: the names of the inputs, as ragas has them. Names that no response can have are
+        names: the names of the metric's inputs in ragas. Names of inputs that no response has are
             ignored.
-        is_conversation: whether `user_input` is all messages, not the question alone.
+        is_conversation: whether `user_input` is the whole conversation instead of the question.
     """
     readers = dict(INPUT_READERS)
     if is_conversation:
@@ -59,9 +59,10 @@ def read_inputs(case: Case, names: Collection[str], *, is_conversation: bool) ->
 
 
 def _conversation(case: Case) -> list[Any]:
-    """Return a response and its question as messages of ragas; empty if the question is blank.
+    """Return a response and its question as messages of ragas; none if the question is blank.
 
-    These are the question, for each step a tool call and the output of the tool, and the answer.
+    The messages are the question, then a tool call and the tool's output for each step, and at last
+    the answer.
     """
     from ragas.messages import AIMessage, HumanMessage, ToolMessage
 
@@ -76,28 +77,31 @@ def _conversation(case: Case) -> list[Any]:
 
 
 def _question(case: Case) -> str | None:
+    """Return the question, or None if it is blank."""
     return _text_or_none(case.question)
 
 
 def _answer(case: Case) -> str | None:
+    """Return the actual answer, or None if it is missing or blank."""
     return _text_or_none(case.actual_answer)
 
 
 def _reference_answer(case: Case) -> str | None:
+    """Return the reference answer, or None if it is missing or blank."""
     return _text_or_none(case.reference_answer)
 
 
 def _text_or_none(text: str | None) -> str | None:
-    """Return a text, or None if it is blank."""
+    """Return a text, or None if it is missing or blank."""
     if has_text(text):
         return text
     return None
 
 
 def _contexts(case: Case) -> list[str]:
-    """Return the texts that retrieval steps returned, and the rows of each query as one text.
+    """Return the texts that retrieval steps returned, and one text with the rows of each query.
 
-    Each text stands once. If a query returned too many rows, the last rows are left out.
+    Repeated texts are left out, and so are the last rows of a query that returned too many.
     """
     texts: list[str] = []
     for step in case.actual_steps or ():
@@ -105,7 +109,7 @@ def _contexts(case: Case) -> list[str]:
             texts += texts_of(step) or ()
         elif is_query(step):
             table = table_of(step)
-            # Results that are not a table, and answers to ASK, are never empty.
+            # Only a table can be empty; results of another form and answers to ASK are shown.
             is_empty = table is not None and table.boolean is None and table.row_count == 0
             if not is_empty:
                 rows, _ = join_results([show_results(table, step)])
@@ -114,7 +118,7 @@ def _contexts(case: Case) -> list[str]:
 
 
 def _contexts_of_reference(case: Case) -> list[str]:
-    """Return the texts that the retrieval steps of the reference returned, each text once."""
+    """Return the texts that the reference's retrieval steps returned, without repetitions."""
     texts: list[str] = []
     for step in _reference_steps(case):
         if step.get("name") == "retrieval":
@@ -123,17 +127,17 @@ def _contexts_of_reference(case: Case) -> list[str]:
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
-    """Return the texts that are not empty, each once."""
+    """Return the texts without empty and repeated ones, in their order."""
     return [text for text in dict.fromkeys(texts) if text]
 
 
 def _document_ids(case: Case) -> list[str]:
-    """Return the ids of the documents of successful retrieval steps, in their order."""
+    """Return the ids of the documents that successful retrieval steps returned, in their order."""
     return _ids_in(step for step in case.actual_steps or () if is_retrieval(step))
 
 
 def _document_ids_of_reference(case: Case) -> list[str]:
-    """Return the ids of the documents of the retrieval steps of the reference."""
+    """Return the ids of the documents that the reference's retrieval steps returned."""
     return _ids_in(step for step in _reference_steps(case) if step.get("name") == "retrieval")
 
 
@@ -153,7 +157,7 @@ def _ids_in(steps: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _reference_steps(case: Case) -> list[Mapping[str, Any]]:
-    """Return the reference steps of a question, from all groups."""
+    """Return the reference steps of a question, from all groups in their order."""
     return [step for group in case.reference_steps or () for step in group]
 
 
@@ -163,7 +167,7 @@ def _reference_calls(case: Case) -> list[Any]:
 
 
 def _tool_call(step: Mapping[str, Any]) -> Any:
-    """Return a step as a tool call of ragas; arguments that are not a dict are left out."""
+    """Return a step as a tool call of ragas; without arguments if these are not a dict."""
     from ragas.messages import ToolCall
 
     arguments = step.get("args")
@@ -173,7 +177,7 @@ def _tool_call(step: Mapping[str, Any]) -> Any:
 
 
 def _output_of(step: Mapping[str, Any]) -> str:
-    """Return the output of a step as text; without an output, its error, or else ""."""
+    """Return the output of a step as text; its error if it has no output; "" if it has neither."""
     for key in ("output", "error"):
         value = step.get(key)
         if value is not None:

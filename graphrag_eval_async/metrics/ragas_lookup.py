@@ -51,10 +51,10 @@ METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 
 
 def is_ragas_metric(candidate: Any) -> bool:
-    """Return whether a metric given in Python is one of ragas, without importing ragas.
+    """Return whether a metric given in Python is a metric of ragas, without importing ragas.
 
-    The candidate may be a class, a `partial` of a class, or an object. A class of the user's counts
-    if a base is of ragas.
+    The metric may be a class, a `partial` of a class, or an object. It is a metric of ragas if one
+    of its bases is from ragas and it has a method that scores.
     """
     if isinstance(candidate, partial):
         candidate = candidate.func
@@ -67,13 +67,14 @@ def is_ragas_metric(candidate: Any) -> bool:
 def section_of(candidate: Any) -> RagasMetricConfig:
     """Return the section of the configuration for a metric of ragas given in Python.
 
-    It has the path of the class, and the arguments of a `partial`.
+    The section has the path of the metric's class and, if a `partial` is given, its arguments.
     """
     arguments: dict[str, Any] = {}
     if isinstance(candidate, partial):
-        # Positional arguments are for the parameters of the class in their order.
+        # Positional arguments get the names of the first parameters of the class.
         names = parameters_by_name(candidate.func)
-        arguments = {**candidate.keywords, **dict(zip(names, candidate.args, strict=False))}
+        positional_arguments = zip(names, candidate.args, strict=False)
+        arguments = {**candidate.keywords, **dict(positional_arguments)}
         candidate = candidate.func
     kind = candidate if isclass(candidate) else type(candidate)
     return RagasMetricConfig(metric=f"{kind.__module__}:{kind.__qualname__}", arguments=arguments)
@@ -83,9 +84,9 @@ class MetricsGiven(NamedTuple):
     """The metrics that a caller gives in Python, by kind and name.
 
     Attributes:
-        functions: functions and paths of functions.
-        ragas_sections: sections of the configuration for the metrics of ragas.
-        ragas: the classes or objects of the metrics of ragas.
+        functions: metrics in code: functions, or their paths.
+        ragas_sections: the section of the configuration for each metric of ragas.
+        ragas: the class or the object of each metric of ragas.
     """
 
     functions: dict[str, Any]
@@ -94,11 +95,12 @@ class MetricsGiven(NamedTuple):
 
 
 def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
-    """Split metrics that a caller gives, by name, into functions and metrics of ragas."""
+    """Split the metrics that a caller gives, by name, into functions and metrics of ragas."""
     split = MetricsGiven(functions={}, ragas_sections={}, ragas={})
     for name, metric in metrics.items():
         if is_ragas_metric(metric):
             split.ragas_sections[name] = section_of(metric)
+            # The section has the arguments of a `partial`, so only its class is needed.
             split.ragas[name] = metric.func if isinstance(metric, partial) else metric
         else:
             split.functions[name] = metric
@@ -108,7 +110,7 @@ def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
 def can_be_imported(metric: Any) -> bool:
     """Return whether another process can import a metric of ragas by the path of its class.
 
-    Objects cannot be imported, as they may differ from new objects of their class.
+    An object cannot be imported, as it may differ from a new object of its class.
     """
     if not isclass(metric):
         return False
@@ -130,7 +132,8 @@ def make_ragas_metrics(
             metric.
 
     Raises:
-        ConfigError: metrics cannot be made; see `make_ragas_metric`. It has the problems of all.
+        ConfigError: metrics cannot be made; see `make_ragas_metric`. The error has the problems of
+            all metrics.
     """
     metrics = []
     problems = []
@@ -140,7 +143,7 @@ def make_ragas_metrics(
         except ConfigError as error:
             problems += error.problems
     if problems:
-        # If ragas cannot be imported, each metric says so.
+        # If ragas cannot be imported, all metrics have the same problem: keep it once.
         raise ConfigError(list(dict.fromkeys(problems)))
     return metrics
 
@@ -152,19 +155,20 @@ def make_ragas_metric(
 
     Args:
         name: the metric's name in the configuration.
-        section: names the class and its arguments.
-        class_or_object: the class or the object, if a caller gives it in Python. It is not changed.
+        section: the section of the configuration, with the path of the class and its arguments.
+        class_or_object: the class or the object if a caller gives one in Python, which is not
+            changed; None to look up the class.
 
     Raises:
-        ConfigError: there is no such metric, a package that it needs is not installed, or it
-            does not take these arguments.
+        ConfigError: there is no such metric, a package that the metric needs is not installed, or
+            the metric does not take these arguments.
     """
     place = f"ragas.{name}"
     load_ragas()
     if class_or_object is None:
         class_or_object = _find_metric(place, section.metric)
 
-    # Make an object. Arguments that the class does not take are inputs of the metric.
+    # Make an object. Arguments that its class does not take are inputs of the metric.
     constants = dict(section.arguments)
     if isclass(class_or_object):
         arguments = _constructor_arguments(name, class_or_object, section.arguments)
@@ -174,7 +178,7 @@ def make_ragas_metric(
         metric = _copy_with_judge(class_or_object)
     _initialize_older(metric)
 
-    # Check that it can run, and read what it needs.
+    # Check that the metric can run, and find out which inputs and models it needs.
     _check_usable(place, metric)
     inputs = _inputs_of_metric(metric)
     _check_constants(place, metric, constants, inputs)
@@ -200,24 +204,25 @@ def make_ragas_metric(
 
 def _asks_llm(metric: Any) -> bool:
     """Return whether a metric of ragas asks an LLM."""
+    # A metric that is made from a prompt gets the LLM only with each call.
     is_made_from_prompt = hasattr(metric, "get_variables")
     return is_made_from_prompt or hasattr(metric, "llm")
 
 
 def _initialize_older(metric: Any) -> None:
-    """Let a metric of the older module `ragas.metrics` make the metrics that it uses.
+    """Initialize a metric of the older module `ragas.metrics`, so that it makes its own parts.
 
-    Newer metrics are not changed.
+    A newer metric has no method `init`, and is not changed.
     """
     if not hasattr(metric, "init"):
         return
     from ragas.run_config import RunConfig
 
-    # We repeat failed calls ourselves.
+    # Our judge repeats failed calls, so ragas must not.
     metric.init(RunConfig(max_retries=1))
     if hasattr(metric, "strictness"):
-        # With more, the metric asks for several replies to one prompt, of which it would get one,
-        # and logs a warning.
+        # With a higher number, the metric asks for several replies to one prompt. It would get one
+        # reply, and log a warning.
         metric.strictness = 1
 
 
@@ -225,18 +230,18 @@ def _check_usable(place: str, metric: Any) -> None:
     """Check that a metric of ragas can give a value for a response.
 
     Raises:
-        ConfigError: it cannot. The message begins with `place`.
+        ConfigError: the metric cannot. The message begins with `place`.
     """
     kind = type(metric).__name__
     if kind.startswith("MultiModal"):
         raise ConfigError([f"{place}: {kind} needs images, which responses lack"])
-    # Here, an int is not an allowed value, but the length of the list that the metric gives.
+    # If `allowed_values` is an int, it is the length of the list that the metric gives.
     if isinstance(getattr(metric, "allowed_values", None), int):
         raise ConfigError([f"{place}: a metric that gives a list cannot be a score"])
     check_late_packages(place, metric)
 
+    # From a prompt that is a text, ragas makes an object with an `instruction`.
     is_made_from_prompt = hasattr(metric, "get_variables") and hasattr(metric, "prompt")
-    # Ragas makes an object with an instruction from a text.
     if is_made_from_prompt and not hasattr(metric.prompt, "instruction"):
         raise ConfigError([f"{place}.arguments: {kind} needs 'prompt', a text"])
 
@@ -244,19 +249,19 @@ def _check_usable(place: str, metric: Any) -> None:
 def _check_constants(
     place: str, metric: Any, constants: Mapping[str, Any], inputs: MetricInputs
 ) -> None:
-    """Check the arguments that the class of a metric does not take: they must be inputs.
+    """Check the arguments in the configuration that stand for inputs of a metric of ragas.
 
-    Also check that the inputs are complete, since responses do not have all that ragas knows.
+    Each must be an input of the metric and have its type. They must include every input that the
+    metric needs and that no response has.
 
     Args:
         place: the place of the metric in the configuration, for the error.
         metric: the metric.
-        constants: the arguments that the class does not take.
+        constants: the arguments that the class of the metric does not take.
         inputs: the inputs of the metric.
 
     Raises:
-        ConfigError: the metric has no such input, an input has another type, or an input is missing
-            that no response has.
+        ConfigError: an argument is not an input, or has a wrong type, or an input is missing.
     """
     kind = type(metric)
     for name in constants:
@@ -274,13 +279,19 @@ def _check_constants(
 
 
 def _find_metric(place: str, path: str) -> Any:
-    """Return the class or object of a metric of ragas: by its name, or by ``module:name``.
+    """Return the class or the object of a metric of ragas.
+
+    Args:
+        place: the place of the metric in the configuration, for the error.
+        path: the name of the metric in the modules of ragas, or ``module:name``.
 
     Raises:
-        ConfigError: there is no such metric. The message begins with `place`.
+        ConfigError: there is no such metric.
     """
     module_name, _, name = path.rpartition(":")
-    module_names = [module_name] if module_name else [COLLECTIONS, OLDER]
+    module_names = [COLLECTIONS, OLDER]
+    if module_name:
+        module_names = [module_name]
     with warnings.catch_warnings():
         # Older metrics warn that there are newer ones, even where there are none.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -288,6 +299,7 @@ def _find_metric(place: str, path: str) -> Any:
             try:
                 metric = getattr(import_module(module), name)
             except AttributeError:
+                # This module does not have the name.
                 continue
             except ImportError as error:
                 raise ConfigError([f"{place}: {path!r} cannot be imported: {error}"]) from error
@@ -298,7 +310,7 @@ def _find_metric(place: str, path: str) -> Any:
 
 
 def names_of_metrics() -> list[str]:
-    """Return the names of all classes of metrics of ragas, the newer ones first; imports ragas."""
+    """Import ragas, and return the names of its classes of metrics, the newer classes first."""
     load_ragas()
     newer_names = import_module(COLLECTIONS).__all__
     older_names = getattr(import_module(OLDER), "_DEPRECATED_METRICS", {})
@@ -308,10 +320,12 @@ def names_of_metrics() -> list[str]:
 
 
 def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments to make a metric of class `kind` with: those that the class takes.
+    """Return the arguments with which to make a metric of the class `kind`.
 
-    An LLM and embeddings that ask our judge replace those in `arguments`. If the class needs a name,
-    it gets that of the metric.
+    These are the configured arguments that the class takes, and:
+
+    - an LLM and embeddings that ask our judge, whatever is configured, if the class takes them
+    - the name of the metric, if the class needs a name and none is configured
 
     Args:
         name: the metric's name in the configuration.
@@ -344,7 +358,7 @@ def _constructor_arguments(name: str, kind: Any, arguments: Mapping[str, Any]) -
 
 
 def _is_range(value: Any) -> bool:
-    """Return whether a value is a list of two numbers: the least and the greatest of a metric."""
+    """Return whether a value is a list of two numbers, as for the range of a metric's values."""
     if not isinstance(value, list) or len(value) != 2:
         return False
     return all(isinstance(number, int | float) for number in value)
@@ -354,8 +368,8 @@ def _construct(place: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
     """Return a new metric of ragas, of the class `kind`.
 
     Raises:
-        ConfigError: the class needs a package that is not installed, or other arguments. The
-            message begins with `place`.
+        ConfigError: the class needs a package that is not installed, or it does not accept the
+            arguments. The message begins with `place`.
     """
     try:
         return kind(**arguments)
@@ -367,7 +381,10 @@ def _construct(place: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def _copy_with_judge(metric: Any) -> Any:
-    """Return a copy of a metric of ragas that asks our judge, as do the metrics that it uses."""
+    """Return a copy of a metric of ragas that asks our judge.
+
+    The metrics that it uses, at any depth, are copied and changed in the same way.
+    """
     from graphrag_eval_async.metrics.ragas_models import EMBEDDINGS, LLM
 
     copied = copy.copy(metric)
@@ -396,8 +413,8 @@ class MetricInputs(NamedTuple):
 def _inputs_of_metric(metric: Any) -> MetricInputs:
     """Return the inputs of a metric of ragas.
 
-    A metric that takes the response needs the response here, even if ragas would do without. A
-    metric made with `with_reference` needs the reference.
+    A metric that takes the response needs it here, even if it is optional for ragas. A metric that
+    is made with `with_reference` needs the reference.
     """
     inputs = _declared_inputs(metric)
     needs = list(inputs.needs)
@@ -410,10 +427,11 @@ def _inputs_of_metric(metric: Any) -> MetricInputs:
 
 
 def _declared_inputs(metric: Any) -> MetricInputs:
-    """Return the inputs of a metric as ragas declares them: each kind of metric in its own way."""
+    """Return the inputs that a metric of ragas declares. Each of three kinds has its own way."""
     # Metrics of the older module `ragas.metrics` list their inputs.
     if hasattr(metric, "get_required_columns"):
         turns = "MULTI_TURN" if takes_conversation(metric) else "SINGLE_TURN"
+        # Required inputs are needed; optional ones are taken, too.
         return MetricInputs(
             takes=sorted(metric.get_required_columns(with_optional=True)[turns]),
             needs=sorted(metric.get_required_columns()[turns]),
@@ -432,14 +450,14 @@ def _declared_inputs(metric: Any) -> MetricInputs:
 
 
 def _limits(metric: Any) -> tuple[float, float] | None:
-    """Return the least and the greatest value that ragas states for a metric; None if it does not."""
+    """Return the least and the greatest value that ragas states for a metric; None if none are."""
     allowed_values = getattr(metric, "allowed_values", None)
     if isinstance(allowed_values, tuple) and len(allowed_values) == 2:
         low, high = allowed_values
         return float(low), float(high)
     if isinstance(allowed_values, range) and allowed_values:
         return float(min(allowed_values)), float(max(allowed_values))
-    # Some older metrics only state the kind of their values.
+    # Some older metrics only state the kind of their values: "BINARY" is 0 or 1.
     output_type = getattr(metric, "output_type", None)
     if getattr(output_type, "name", None) == "BINARY":
         return 0.0, 1.0
@@ -448,9 +466,12 @@ def _limits(metric: Any) -> tuple[float, float] | None:
 
 @cache
 def metric_of_collections(name: str) -> Any:
-    """Return a metric of `ragas.metrics.collections` that asks our judge, for built-in metrics.
+    """Return a metric of `ragas.metrics.collections` that asks our judge, for a built-in metric.
 
-    Each metric is made once a process. It keeps no state, so all calls may share it.
+    The metric is made once in a process. It keeps no state, so all calls may share it.
+
+    Args:
+        name: the name of the metric's class.
     """
     load_ragas()
     kind = getattr(import_module(COLLECTIONS), name)

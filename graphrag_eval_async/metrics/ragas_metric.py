@@ -59,8 +59,9 @@ async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Ou
     """
     from graphrag_eval_async.metrics.ragas_models import MetricRun
 
-    # A metric may want vectors of texts without waiting. Then the run fails, we embed the texts, and
-    # the metric runs again with the vectors. Its calls to the LLM share the replies of the first run.
+    # A metric may ask for vectors in a function that cannot wait for them. Then the run fails, the
+    # texts are embedded here, and the metric runs again with the vectors. In the next run, equal
+    # calls to the LLM get the replies of the first run.
     vectors: dict[str, list[float]] = {}
     while True:
         run = MetricRun(calls, vectors)
@@ -71,11 +72,12 @@ async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Ou
         new_vectors = await calls.embed(texts)
         vectors.update(zip(texts, new_vectors, strict=True))
 
+    # The error of a call counts first, since the metric may have turned it into a number.
     if run.error is not None:
         raise run.error.with_traceback(None)
     if isinstance(outcome, Exception):
         message = f"ragas: {describe_exception(outcome)}"
-        # A package that is missing is no fault of the judge's reply.
+        # If a package is missing, the judge's reply is not to blame.
         if isinstance(outcome, ImportError):
             raise JudgeError("invalid_request", message, final=True) from outcome
         raise JudgeError("invalid_reply", message, final=True) from outcome
@@ -85,7 +87,7 @@ async def run_metric(metric: Any, inputs: Mapping[str, Any], calls: Calls) -> Ou
 async def _run_once(metric: Any, inputs: Mapping[str, Any], run: MetricRun) -> Outcome | Exception:
     """Run a metric of ragas once, and return its outcome, or the exception that it raises.
 
-    A cancellation of the current task passes through.
+    If the current task is cancelled from outside, the cancellation is raised.
     """
     with run.entered():
         try:
@@ -104,7 +106,7 @@ async def _run_once(metric: Any, inputs: Mapping[str, Any], run: MetricRun) -> O
 
 
 async def _call_metric(metric: Any, inputs: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """Call a metric of ragas, and return its value, and its reason if it gives one."""
+    """Call a metric of ragas, and return its value and its reason; None if it gives no reason."""
     # Only metrics of the older module `ragas.metrics` have this method.
     if hasattr(metric, "get_required_columns"):
         return await _call_older_metric(metric, inputs), None
@@ -128,26 +130,23 @@ async def _call_older_metric(metric: Any, inputs: Mapping[str, Any]) -> Any:
 
 
 def takes_conversation(metric: Any) -> bool:
-    """Return whether the input `user_input` of a metric of ragas is all messages of a conversation.
+    """Return whether a metric of ragas takes a whole conversation as its input `user_input`.
 
-    Otherwise, it is the question.
+    Other metrics take the question.
     """
     # Metrics of the older module have one of these methods, or both.
     if hasattr(metric, "single_turn_ascore"):
         return False
     if hasattr(metric, "multi_turn_ascore"):
         return True
-    # Newer metrics only tell by the type of the parameter, such as `list[HumanMessage]`. It is
-    # searched as text, since some metrics have it as a forward reference.
+    # Of newer metrics, only the type of the parameter says so, such as `list[HumanMessage]`. The
+    # type is searched as text, since it may be a forward reference.
     user_input = signature(metric.ascore).parameters.get("user_input")
     return "Message" in str(user_input)
 
 
 def _is_json(value: Any) -> bool:
-    """Return whether a value can be encoded as JSON.
-
-    Sets and other objects cannot; their text differs from one process to the next.
-    """
+    """Return whether a value can be encoded as JSON."""
     try:
         orjson.dumps(value)
     except TypeError:
@@ -156,7 +155,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _sorted_json(value: Any) -> str:
-    """Return a value as JSON, equal for equal values."""
+    """Return a value as JSON in which keys are sorted, so that equal values give equal texts."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
@@ -192,27 +191,28 @@ class RagasMetric:
 
     @property
     def is_fraction(self) -> bool:
-        """Whether its values are from 0 to 1 by definition, and higher values are better.
+        """Whether values are from 0 to 1 by definition, and higher values are better.
 
-        Comparisons may decide only such metrics.
+        Comparisons of runs decide only about such metrics.
         """
         is_from_0_to_1 = not self.gives_text and self.limits == (0.0, 1.0)
         return is_from_0_to_1 and not self.lower_is_better
 
     def as_metric(self) -> Metric:
-        """Return the metric as one to judge like all others."""
+        """Return the metric in the form that all judged metrics have."""
         return Metric(self.name, self._prompts(), self._tasks)
 
     def _prompts(self) -> list[str]:
-        """Return what values depend on besides the data.
+        """Return texts that change if values may change for another reason than the data.
 
-        These are the version of ragas, the class, the settings and constants that are JSON, and the
-        instructions of the prompts.
+        Results have a hash of these texts. They are the version of ragas, the class, the settings
+        and constants that are JSON, and the instructions of the prompts. Other objects are left
+        out, as their text may differ in another process.
         """
         settings: dict[str, Any] = {}
         instructions = []
         for attribute, value in sorted(vars(self.metric).items()):
-            # Prompts of ragas have instructions.
+            # An attribute with an instruction is a prompt of ragas.
             if isinstance(getattr(value, "instruction", None), str):
                 instructions.append(value.instruction)
             elif _is_json(value):
@@ -226,7 +226,7 @@ class RagasMetric:
         ]
 
     def _tasks(self, case: Case) -> list[Task]:
-        """Return the task for a response; it is skipped if an input is missing."""
+        """Return the one task for a response; the task is skipped if an input is missing."""
         inputs = self._inputs(case)
         missing = [name for name in self.needs if name not in inputs]
         if missing:
@@ -234,9 +234,9 @@ class RagasMetric:
         return [Task(self.name, partial(self._score, inputs))]
 
     def _inputs(self, case: Case) -> dict[str, Any]:
-        """Return the inputs that the metric takes, by name.
+        """Return the inputs of the metric for a response, by name.
 
-        These are the inputs that a response and its question have, and the constants. A constant
+        They are the inputs that the response and its question have, and the constants. A constant
         replaces an input of the same name.
         """
         inputs = read_inputs(case, self.takes, is_conversation=takes_conversation(self.metric))
@@ -246,7 +246,7 @@ class RagasMetric:
     async def _score(self, inputs: Mapping[str, Any], calls: Calls) -> dict[str, Any]:
         """Run the metric, and return the entries of a result: the value and the reason.
 
-        If the metric gives no value, there is only the reason.
+        If the metric gives no value, only the reason is returned.
 
         Raises:
             JudgeError: a call or the metric failed, or its value is not valid.
@@ -264,7 +264,10 @@ class RagasMetric:
         return entries
 
     def _checked_value(self, outcome: Outcome) -> float | str | None:
-        """Return the value of a metric as a text or a number; None if it is None, NaN or infinite.
+        """Return the value of a metric as a text or a number.
+
+        The result is None if there is no value, or if it is NaN or infinite. A number that lies
+        outside `limits` only because of rounding becomes the nearest limit.
 
         Raises:
             JudgeError: the metric failed, or its value is of another type or outside `limits`.
@@ -274,7 +277,7 @@ class RagasMetric:
             return value
         if value is None:
             if outcome.reason:
-                # Ragas gives such a reason if a function that is decorated as a metric failed.
+                # A decorated function that failed gives no value, and the error as the reason.
                 raise _invalid_value(outcome.reason)
             return None
         if not isinstance(value, Real):
@@ -292,5 +295,5 @@ class RagasMetric:
 
 
 def _invalid_value(problem: str) -> JudgeError:
-    """Return the error of a metric of ragas whose value cannot be used; it is not retried."""
+    """Return the error for a value of a metric of ragas that cannot be used, without a retry."""
     return JudgeError("invalid_reply", f"ragas: {problem}", final=True)

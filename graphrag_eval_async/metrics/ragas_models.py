@@ -30,10 +30,10 @@ class MetricRun:
 
     Attributes:
         replies: the replies so far, as the output models of the prompts.
-        error: the first error of a call; None if no call has failed. Metrics of ragas may turn
-            errors into numbers, or repeat the call, so they do not always raise it.
-        texts_without_vectors: texts that the metric wants to embed without waiting. The metric must
-            run again when their vectors are known.
+        error: the first error of a call; None if no call has failed. A metric of ragas may turn an
+            error into a number, or repeat the call, so the metric need not raise the error.
+        texts_without_vectors: texts for which the metric wanted vectors without waiting. The metric
+            must run again when these vectors are known.
     """
 
     def __init__(self, calls: Calls, vectors: dict[str, list[float]]) -> None:
@@ -41,7 +41,7 @@ class MetricRun:
 
         Args:
             calls: asks the judge.
-            vectors: the vectors of texts that are embedded already, by text.
+            vectors: the vectors of texts that are embedded already, by text; used without waiting.
         """
         self._calls = calls
         self._vectors = vectors
@@ -53,7 +53,7 @@ class MetricRun:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Return a context in which the models of ragas ask the judge of this run."""
+        """Return a context in which `LLM` and `EMBEDDINGS` ask the judge of this run."""
         token = _current_run.set(self)
         try:
             yield
@@ -61,18 +61,22 @@ class MetricRun:
             _current_run.reset(token)
 
     async def ask(self, prompt: str, response_model: Any) -> Any:
-        """Ask the judge, add the reply to `replies`, and return it as a `response_model`.
+        """Ask the judge, add the reply to `replies`, and return the reply.
+
+        Args:
+            prompt: the text for the judge.
+            response_model: the class of the reply, a pydantic class.
 
         Raises:
             JudgeError: this call or an earlier one failed.
         """
         self._raise_first_error()
-        # A metric that sends the same prompt again wants another reply.
+        # A metric that sends a prompt again wants another reply, so count the times.
         repeat = self._times_asked[prompt]
         self._times_asked[prompt] += 1
 
         messages = [{"role": "user", "content": prompt}]
-        # Done when the call has ended, so that `finish` can wait for the call.
+        # This future is done when the call has ended, so that `finish` can wait for the call.
         ended = asyncio.get_running_loop().create_future()
         self._calls_in_flight.add(ended)
         try:
@@ -90,7 +94,7 @@ class MetricRun:
         return reply
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text.
+        """Return a vector for each text, in the order of the texts.
 
         Raises:
             JudgeError: this call or an earlier one failed.
@@ -106,11 +110,11 @@ class MetricRun:
     def _raise_first_error(self) -> None:
         """Raise the first error of a call, if a call has failed."""
         if self.error is not None:
-            # Tasks may raise it several times, and each time would add to its traceback.
+            # Several tasks may raise this error, and each would lengthen its traceback.
             raise self.error.with_traceback(None)
 
     def embed_without_waiting(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text without waiting, from the vectors that are known.
+        """Return a vector for each text, from the vectors that are known already.
 
         Raises:
             JudgeError: some vectors are not known. Their texts are added to
@@ -123,9 +127,9 @@ class MetricRun:
         return [self._vectors[text] for text in texts]
 
     async def finish(self) -> None:
-        """Wait for calls that are still running after the metric ended.
+        """Wait for calls that are still running after the metric has ended.
 
-        They are paid for anyway.
+        The replies are paid for anyway.
         """
         while self._calls_in_flight:
             await asyncio.wait(self._calls_in_flight)
@@ -147,15 +151,15 @@ class JudgeLLM(InstructorBaseRagasLLM):
     """What the older metrics of ragas look for."""
 
     def generate(self, prompt: str, response_model: Any) -> Any:  # noqa: ARG002
-        """Refuse to block the event loop."""
+        """Raise a `JudgeError`, since waiting for the reply here would block the event loop."""
         raise JudgeError("invalid_request", "the metric asks its LLM without awaiting the reply")
 
     async def agenerate(self, prompt: str, response_model: Any) -> Any:
-        """Return the reply to a prompt as an output model."""
+        """Ask the judge, and return the reply as an object of `response_model`."""
         return await _current_run.get().ask(str(prompt), response_model)
 
     async def agenerate_text(self, prompt: Any, **_: Any) -> LLMResult:
-        """Return the reply to a prompt as text, for the older metrics that read it themselves."""
+        """Ask the judge, and return the reply as text, which older metrics of ragas read."""
         reply = await _current_run.get().ask(prompt.to_string(), TextReply)
         return LLMResult(generations=[[Generation(text=reply.text)]])
 
@@ -167,20 +171,20 @@ class JudgeEmbeddings(BaseRagasEmbedding):
     """
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
-        """Return the vector of a text if it is known."""
+        """Return the vector of a text without waiting; raise a `JudgeError` if it is not known."""
         return _current_run.get().embed_without_waiting([text])[0]
 
     def embed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """Return the vectors of texts if they are known."""
+        """Return the vectors of texts without waiting; raise a `JudgeError` if one is not known."""
         return _current_run.get().embed_without_waiting(texts)
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
-        """Return the vector of a text."""
+        """Ask the judge for the vector of a text, and return the vector."""
         vectors = await _current_run.get().embed([text])
         return vectors[0]
 
     async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """Return the vectors of texts."""
+        """Ask the judge for the vectors of texts, and return them in the same order."""
         return await _current_run.get().embed(texts)
 
     embed_query = embed_text

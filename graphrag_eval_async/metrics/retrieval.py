@@ -126,17 +126,17 @@ class TextsVerdict(NamedTuple):
 async def ask_about_texts(
     calls: Calls, prompt: Prompt, texts: Sequence[str], *, seed: int, question: str, **blocks: str
 ) -> TextsVerdict:
-    """Ask the judge about retrieved texts, and return its verdict on each text that is not blank.
+    """Ask the judge about retrieved texts, and return the verdict on each text that is not blank.
 
-    The judge sees the texts in random order, which depends on `seed` and the question, and with
-    ids from 1 in this order.
+    The judge sees the texts in a random order that depends only on `seed` and the question. In this
+    order, they have ids from 1.
 
     Args:
         calls: asks the judge.
-        prompt: asks for a reply with a list `documents`, and lists of statements, each of which
-            names documents by id.
+        prompt: asks for a reply with a list `documents` and lists of statements. Each statement
+            names documents by their ids.
         texts: the texts by rank; "" for a blank text.
-        seed: makes the order reproducible.
+        seed: the seed of the random order.
         question: the question, which the judge sees.
         blocks: other blocks of data that the judge sees, by name.
 
@@ -150,6 +150,7 @@ async def ask_about_texts(
         documents.append({"id": document_id, "text": texts[rank]})
 
     def read_and_check(raw_reply: Any) -> Any:
+        """Return the parsed reply; raise a `ValueError` if it is not about these documents."""
         reply = prompt.reply_format.read(raw_reply)
         _check_document_ids(reply, len(shown_ranks))
         return reply
@@ -164,7 +165,11 @@ async def ask_about_texts(
 
 
 def _check_document_ids(reply: Any, count: int) -> None:
-    """Check that a reply judges each of `count` documents once, and its statements name only these.
+    """Check the ids in a reply: all documents are judged once, and statements name no others.
+
+    Args:
+        reply: the parsed reply.
+        count: the number of documents, whose ids are 1 to `count`.
 
     Raises:
         ValueError: an id is missing, repeated or unknown.
@@ -193,9 +198,9 @@ class RetrievedTexts:
         metric: the metric's name.
         question: the question.
         texts: the texts by rank; "" for a document without text.
-        reference: what the texts are compared with: the reference answer, or the texts of the
-            matched reference step.
-        both_references: the reference answer and these texts, if one call judges by both.
+        reference: the text to compare with: the reference answer, or the texts of the matched
+            reference step.
+        both_references: both these texts, if one call compares with both; otherwise None.
     """
 
     metric: str
@@ -207,10 +212,13 @@ class RetrievedTexts:
     def recall(self, statements: Sequence[SupportedText]) -> dict[str, Any]:
         """Return the entries of recall: the share of supported statements, and the reason.
 
-        Recall is from 0 to 1, and 0 if no document has a text.
+        Recall is from 0 to 1. It is 0 if no document has a text.
+
+        Args:
+            statements: the statements of the reference.
 
         Raises:
-            JudgeError: there are texts, but no statement.
+            JudgeError: a document has a text, but there is no statement.
         """
         key = f"{self.metric}_recall"
         if not any(self.texts):
@@ -225,9 +233,12 @@ class RetrievedTexts:
         return {key: supported_count / len(statements), f"{key}_reason": "\n".join(lines)}
 
     def precision(self, useful_ranks: Sequence[int]) -> dict[str, Any]:
-        """Return the entry of precision: the average precision of the useful documents' ranks.
+        """Return the entry of precision: the average precision of the ranking of the documents.
 
-        Precision is from 0 to 1, and 0 if no document is useful. Ranks are from 0.
+        Precision is from 0 to 1. It is 0 if no document is useful.
+
+        Args:
+            useful_ranks: the ranks of the useful documents, from 0.
         """
         average = 0.0
         if useful_ranks:
@@ -236,7 +247,7 @@ class RetrievedTexts:
 
 
 class BothReferences(NamedTuple):
-    """What the texts of a step are compared with by both metrics."""
+    """The two texts with which one call compares a retrieval step, for both metrics."""
 
     answer: str
     texts: str
@@ -275,7 +286,11 @@ def can_share_calls(
 ) -> bool:
     """Return whether one call can judge both metrics of retrieval steps.
 
-    Both are on and "joint", and have the same seed and the same judges.
+    This requires that both metrics are on and "joint", with the same seed and the same judges.
+
+    Args:
+        answer: the section of the metric `retrieval_answer`; None if the metric is off.
+        context: the section of the metric `retrieval_context`; None if the metric is off.
     """
     if answer is None or context is None:
         return False
@@ -287,7 +302,7 @@ def can_share_calls(
 def metrics_sharing_calls(
     answer: RetrievalAnswerConfig, context: RetrievalContextConfig
 ) -> dict[str, Metric]:
-    """Return both metrics of retrieval steps, by name; they make the same calls."""
+    """Return both metrics of retrieval steps, by name; equal calls of both are made only once."""
     return {
         ANSWER: _retrieval_metric(ANSWER, answer, shares_calls=True),
         CONTEXT: _retrieval_metric(CONTEXT, context, shares_calls=True),
@@ -300,11 +315,12 @@ def _retrieval_metric(
     """Return a metric with one or two tasks for each successful retrieval step.
 
     Args:
-        name: `ANSWER` or `CONTEXT`.
+        name: the name of the metric, `ANSWER` or `CONTEXT`.
         config: the section of the metric.
         shares_calls: whether the other metric of retrieval steps makes the same calls.
     """
-    # In one call, a task scores both recall and precision; otherwise, each has its own task.
+    # In one call, a task scores both recall and precision; otherwise, each has its own task. Keys
+    # are the suffixes of the entries: "" for both.
     score_functions: dict[str, ScoreFunction]
     if config.mode == "joint":
         prompts = [f"joint, seed {config.seed}", *PROMPT.texts]
@@ -324,13 +340,14 @@ def _make_tasks(
 ) -> list[Task]:
     """Return the tasks of a metric for the successful retrieval steps of a response.
 
-    The tasks of a step are skipped if the question, the texts of the step or the reference are not
-    known. If a step has nothing to be compared with, there is no task.
+    - A step has one task for each of `score_functions`.
+    - The tasks are skipped if the question, the texts of the step or the reference are missing.
+    - A step that matches no reference step has no task for the metric `CONTEXT`.
 
     Args:
-        name: `ANSWER` or `CONTEXT`.
-        score_functions: functions that score a step, by the suffix of what they give: "_recall",
-            "_precision", or "" for both.
+        name: the name of the metric, `ANSWER` or `CONTEXT`.
+        score_functions: the functions that score a step. The keys are the suffixes of the entries
+            that a function returns: "_recall", "_precision", or "" for both.
         shares_calls: whether the other metric of retrieval steps makes the same calls.
         case: the response and its question.
     """
@@ -339,32 +356,35 @@ def _make_tasks(
         if not is_retrieval(step):
             continue
         texts = texts_of(step)
-        retrieved = _retrieved_texts(
+        retrieved = _pair_with_reference(
             name, case, index=index, texts=texts or (), shares_calls=shares_calls
         )
         if retrieved is None:
             continue
         has_inputs = texts is not None and has_text(case.question, retrieved.reference)
         for part, score in score_functions.items():
-            score_step = partial(score, retrieved) if has_inputs else None
+            score_step = None
+            if has_inputs:
+                score_step = partial(score, retrieved)
+            # A task without a function counts as skipped.
             tasks.append(Task(name, score_step, part, index))
     return tasks
 
 
-def _retrieved_texts(
+def _pair_with_reference(
     name: str, case: Case, *, index: int, texts: Sequence[str], shares_calls: bool
 ) -> RetrievedTexts | None:
-    """Return the texts of a retrieval step with the reference that they are compared with.
+    """Return the texts of a retrieval step together with the reference to compare them with.
 
-    None if the metric is `CONTEXT` and the step matches no reference step, so that there is nothing
-    to compare with.
+    The result is None if there is no reference: the metric is `CONTEXT`, and the step matches no
+    reference step. A reference may be "", which means that its text is missing.
 
     Args:
-        name: `ANSWER` or `CONTEXT`.
+        name: the name of the metric, `ANSWER` or `CONTEXT`.
         case: the response and its question.
         index: the index of the step in the response.
         texts: the texts of the step by rank.
-        shares_calls: whether one call judges both metrics.
+        shares_calls: whether the other metric of retrieval steps makes the same calls.
     """
     reference_answer = case.reference_answer or ""
     reference_texts = None
@@ -390,9 +410,14 @@ def _retrieved_texts(
 
 
 def _texts_of_matched_step(case: Case, index: int) -> str | None:
-    """Return the texts of the reference step that matches the actual step at `index`, as one text.
+    """Return the texts of a matched reference step, joined by line breaks.
 
-    It is "" if the texts of the reference step are not known. None if no reference step matches.
+    The result is None if no reference step matches the actual step, and "" if the texts of the
+    reference step are not known.
+
+    Args:
+        case: the response and its question.
+        index: the index of the actual step.
     """
     matched_step = case.matches.get(index)
     if matched_step is None:
@@ -404,9 +429,11 @@ def _texts_of_matched_step(case: Case, index: int) -> str | None:
 async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
     """Ask the judge once, and return the entries of recall and precision of a retrieval step.
 
-    If one call judges both metrics, these are the entries of the metric of `step` only.
+    If the call judges both metrics of retrieval steps, only the entries of `step.metric` are
+    returned.
     """
     if not any(step.texts):
+        # Both are 0, and there is nothing to ask.
         return step.recall(()) | step.precision(())
 
     # Choose the prompt, and the fields of its reply that are about this metric.
@@ -421,6 +448,7 @@ async def _score_in_one_call(seed: int, step: RetrievedTexts, calls: Calls) -> d
             "reference_answer": step.both_references.answer,
             "reference_texts": step.both_references.texts,
         }
+        # The reference of this metric, as the fields of the reply name it.
         side = "answer" if step.metric == ANSWER else "texts"
         statements_field = f"{side}_statements"
         useful_field = f"useful_for_{side}"
@@ -455,7 +483,7 @@ async def _score_recall(step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
             "reference": step.reference,
         }
         outcome = await run_metric(metric_of_collections("ContextRecall"), inputs, calls)
-        # NaN means that the reference has no statements.
+        # Ragas gives NaN if the reference has no statements.
         if not isnan(outcome.value):
             last_reply = outcome.replies[-1]
             statements = [
@@ -464,7 +492,7 @@ async def _score_recall(step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
             ]
     entries = step.recall(statements)
     if step.metric == CONTEXT:
-        # The published library `graphrag-eval` has no such key.
+        # The published library `graphrag-eval` has no such key, so results have none either.
         del entries[f"{CONTEXT}_recall_reason"]
     return entries
 
@@ -472,7 +500,7 @@ async def _score_recall(step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
 async def _score_precision(step: RetrievedTexts, calls: Calls) -> dict[str, Any]:
     """Return the entry of precision of a retrieval step, judged with the prompt of RAGAS.
 
-    Makes one call for each document with a text.
+    The judge is asked once for each document with a text. The others are not useful.
     Formula: https://docs.ragas.io/en/v0.3.3/concepts/metrics/available_metrics/context_precision/
     """
     ranks_with_text = [rank for rank, text in enumerate(step.texts) if text]

@@ -35,10 +35,13 @@ def is_query(step: Mapping[str, Any]) -> bool:
 
 
 def texts_of(step: Mapping[str, Any]) -> list[str] | None:
-    """Return the texts of the documents that a step returned, by rank; "" for one without text.
+    """Return the text of each document that a step returned, by rank; "" for a missing text.
 
-    None if the texts are not known: the output cannot be read, no document has the key `text`, or a
-    `text` is not a string.
+    The result is None if the texts are not known:
+
+    - the output of the step cannot be read
+    - no document has the key `text`
+    - the `text` of a document is not a string
     """
     try:
         documents = read_documents(step.get("output"))
@@ -59,10 +62,11 @@ def texts_of(step: Mapping[str, Any]) -> list[str] | None:
 
 
 def retrieved_texts(case: Case) -> list[str] | None:
-    """Return the texts that the retrieval steps of a response returned, each text once.
+    """Return the texts that the retrieval steps of a response returned, without repetitions.
 
-    None if the texts of no step are known.
+    The result is None if the texts of no step are known.
     """
+    # There are no repeated texts here, but a "" for each document without text.
     texts = ranked_texts(case)
     if texts is None:
         return None
@@ -72,8 +76,8 @@ def retrieved_texts(case: Case) -> list[str] | None:
 def ranked_texts(case: Case) -> list[str] | None:
     """Return the texts that the retrieval steps of a response returned, in their order.
 
-    Each text stands once, but there is a "" for every document without text. None if the texts of
-    no step are known.
+    Repeated texts are left out, but every document without text has a "". The result is None if the
+    texts of no step are known.
     """
     texts_of_steps = [texts_of(step) for step in case.actual_steps or () if is_retrieval(step)]
     known_texts = [texts for texts in texts_of_steps if texts is not None]
@@ -103,58 +107,63 @@ class ShownResults(NamedTuple):
 
 
 def table_of(step: Mapping[str, Any]) -> SparqlResults | None:
-    """Return the results of a query step as a table; None if they cannot be read as one."""
+    """Return the results of a query step as a table; None if they cannot be read as a table."""
     with suppress(MalformedStep, ComparisonBudgetExceeded):
         return ActualStep(step).results()
     return None
 
 
 def show_results(table: SparqlResults | None, step: Mapping[str, Any]) -> ShownResults:
-    """Return the results of a query step as text for a judge.
+    """Return the results of a query step as text for a judge, with the number of rows.
 
     Args:
-        table: the results as a table; None if they are not one. The output is then shown as it is.
+        table: the results as a table; None if they are not a table. Then the output of the step is
+            shown as it is.
         step: the step.
     """
     if table is None:
         output = step.get("output")
         text = output.strip() if isinstance(output, str) else to_json(output)
+        # The first line may have names, so that it is not counted as a row.
         return ShownResults(text, rows=text.count("\n"))
     if table.boolean is not None:
         # The answer to ASK.
         return ShownResults(str(table.boolean).lower(), rows=0)
 
     lines = ["\t".join(column.name for column in table.columns)]
-    # The text is cut off after `MAX_CHARACTERS`, and each row takes at least one, its line break.
+    # More rows than this would be cut off later: each takes at least one character, its line break.
     lines += islice(_rows_as_text(table), MAX_CHARACTERS)
+    # Without columns, rows have no text to show, so they do not count.
     row_count = table.row_count if table.columns else 0
     return ShownResults("\n".join(lines), row_count)
 
 
 def _rows_as_text(table: SparqlResults) -> Iterator[str]:
-    """Yield each row of a table as a line of text, with tabs between cells."""
+    """Yield each row of a table as a line of text, with a tab between cells."""
     for row in zip(*(column.texts for column in table.columns), strict=True):
         yield "\t".join(text or "" for text in row)
 
 
 def join_results(results: list[ShownResults]) -> tuple[str, int]:
-    """Return all results as one text of about `MAX_CHARACTERS`, and how many rows are cut off.
+    """Return all results as one text of about `MAX_CHARACTERS`, and the number of rows cut off.
 
-    Results that need less than an equal share of the space are shown whole, and the space that they
-    leave is shared equally by the others.
+    Every result gets an equal share of the space. A result that needs less is shown whole, and the
+    space that it leaves is shared equally by the longer results.
     """
     texts = [result.text for result in results]
     free_space = MAX_CHARACTERS
     hidden_rows = 0
-    # The shortest come first, so that each knows how much space the shorter ones have left.
+    # Shorter results come first, so that it is known how much space they leave to longer ones.
     indexes_by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]))
     for position, index in enumerate(indexes_by_length):
         texts_to_place = len(texts) - position
         equal_share = free_space // texts_to_place
         if len(texts[index]) > equal_share:
             beginning = texts[index][:equal_share]
-            # Not counted are the first line, which has names, and the last, which may be cut.
-            whole_rows = max(beginning.count("\n") - 1, 0)
+            # The last line may be incomplete, so count only lines that end. The first line has the
+            # names of columns and is no row.
+            complete_lines = beginning.count("\n")
+            whole_rows = max(complete_lines - 1, 0)
             cut_rows = results[index].rows - whole_rows
             texts[index] = f"{beginning}...\n({cut_rows} more rows)"
             hidden_rows += cut_rows

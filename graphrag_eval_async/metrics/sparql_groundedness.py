@@ -84,27 +84,27 @@ PROMPT = Prompt.for_struct(INSTRUCTIONS, AnswerValues)
 
 
 def sparql_groundedness(_: SparqlGroundednessConfig) -> Metric:
-    """Return the metric `sparql_groundedness`: the share of the answer's values that the rows
-    support.
+    """Return the metric `sparql_groundedness`.
+
+    It is the share of the values in the answer that the rows of the agent's queries support.
     """
     return Metric.of_answer(NAME, PROMPT.texts, _applies, _score)
 
 
 def _applies(case: Case) -> bool:
-    """Return whether there are a question, an answer and a successful query."""
+    """Return whether a response has a question, an answer and a successful query."""
     return has_text(case.question, case.actual_answer) and bool(_query_steps(case))
 
 
 def _query_steps(case: Case) -> list[Mapping[str, Any]]:
-    """Return the steps that are successful queries."""
+    """Return the steps of a response that are successful queries."""
     return [step for step in case.actual_steps or () if is_query(step)]
 
 
 async def _score(case: Case, calls: Calls) -> dict[str, Any]:
-    """Return the entries of a result: the share of the answer's values that the rows support, and
-    the reason.
+    """Return the entries of a result: the share of supported values in the answer, and the reason.
 
-    Without values in the answer, there is only the reason.
+    If the answer states no values, only the reason is returned.
     """
     question = case.question
     answer = case.actual_answer or ""
@@ -132,14 +132,14 @@ async def _score(case: Case, calls: Calls) -> dict[str, Any]:
 
 
 class Evidence(NamedTuple):
-    """What the queries behind an answer returned, compared with its values.
+    """The rows behind an answer, and the values of the answer that stand in them.
 
     Attributes:
-        rows: the rows of all queries, for the judge.
-        hidden_rows: how many rows are cut off.
+        rows: the rows of all queries as one text, for the judge.
+        hidden_rows: the number of rows that are cut off from the text.
         found: the values of the answer that stand in the rows.
-        missing: the numbers of the answer that do not stand in the rows; empty if an output is not
-            a table, since it may have them.
+        missing: the numbers of the answer that do not stand in the rows; empty if the output of a
+            query is not a table, as the numbers may be in this output.
     """
 
     rows: str
@@ -151,11 +151,12 @@ class Evidence(NamedTuple):
 def _judge_values(evidence: Evidence, judged_values: Sequence[JudgedValue]) -> list[Judgement]:
     """Return one judgement on each value that the answer states.
 
-    Values that stand in the rows are supported. Of other values, the judge's verdict counts. Numbers
-    that do not stand in the rows, and that the judge left out, are not supported.
+    - A value that stands in the rows is supported.
+    - A number that does not, and that the judge did not list, is not supported.
+    - For all other values, the verdict of the judge counts.
 
     Args:
-        evidence: what the queries behind the answer returned, compared with its values.
+        evidence: the rows, and the values of the answer that stand in them.
         judged_values: the values that the judge listed, with its verdicts.
     """
     values_by_text = _values_not_found(evidence, judged_values)
@@ -178,7 +179,7 @@ def _values_not_found(
 ) -> dict[str, JudgedValue]:
     """Return the judged values that were not found in the rows, by their text in lower case.
 
-    If the judge lists a value twice, with different verdicts, it counts as not supported.
+    If the judge lists a value several times, a verdict that it is not supported counts.
     """
     found_texts = {value.casefold() for value in evidence.found}
     values_by_text: dict[str, JudgedValue] = {}
@@ -192,7 +193,7 @@ def _values_not_found(
 
 
 def _is_found_quantity(text: str, found_texts: Collection[str]) -> bool:
-    """Return whether a text starts with a number in `found_texts`, with at most a unit behind it."""
+    """Return whether a text is a number in `found_texts`, alone or with a unit behind it."""
     if len(text.split()) > MAX_WORDS_OF_QUANTITY:
         return False
     for number in numbers_in(text):
@@ -202,23 +203,29 @@ def _is_found_quantity(text: str, found_texts: Collection[str]) -> bool:
 
 
 def _read_evidence(question: str, answer: str, steps: Sequence[Mapping[str, Any]]) -> Evidence:
-    """Return what the queries of `steps` returned, compared with the values of the answer.
+    """Return the rows of queries, and the values of the answer that stand in them.
 
-    Values in the question do not count as values of the answer.
+    Values that the question mentions do not count as values of the answer.
+
+    Args:
+        question: the question.
+        answer: the answer.
+        steps: the steps with the queries.
     """
     tables = [table_of(step) for step in steps]
     readable_tables = [table for table in tables if table is not None]
     cells = _distinct_cells(readable_tables)
 
-    # Names in the answer. They are cut out, the longest first, since numbers and shorter names
-    # within them are not values of their own.
+    # Find the names in cells that the answer mentions. Then cut these names out of the answer:
+    # numbers within names are not values of their own. Longer names come first, since shorter names
+    # may be parts of them.
     text = _without_list_markers(answer).casefold()
-    names = _names_in(text, cells, question)
-    for name in sorted(names, key=len, reverse=True):
+    found_names = _find_names(text, cells, question)
+    for name in sorted(found_names, key=len, reverse=True):
         text = text.replace(name.casefold(), " ")
 
-    # Numbers in the rest of the answer. A number may be in an output that cannot be read as a
-    # table, so numbers are only missing if all outputs are tables.
+    # Look for the numbers in the rest of the answer. A number may be in an output that cannot be
+    # read as a table, so numbers are only missing if all outputs are tables.
     numbers = _numbers_of_answer(text, question)
     row_numbers = _numbers_in_rows(readable_tables, cells)
     found_numbers = [number.text for number in numbers if _is_in_rows(number, row_numbers)]
@@ -228,23 +235,23 @@ def _read_evidence(question: str, answer: str, steps: Sequence[Mapping[str, Any]
             number.text for number in numbers if number.is_sure and number.text not in found_numbers
         ]
 
-    # The rows, as the judge sees them.
+    # Write the rows as text for the judge.
     results = [show_results(table, step) for table, step in zip(tables, steps, strict=True)]
     rows, hidden_rows = join_results(results)
     return Evidence(
         rows=rows,
         hidden_rows=hidden_rows,
-        found=found_numbers + names,
+        found=found_numbers + found_names,
         missing=missing_numbers,
     )
 
 
 def _distinct_cells(tables: Sequence[SparqlResults]) -> list[str]:
-    """Return the texts in the cells of tables, each text once.
+    """Return the texts in the cells of tables, without repetitions.
 
-    Of each column, only the first `MAX_CELLS` cells with a text are read.
+    In each column, only the first `MAX_CELLS` cells with a text are read.
     """
-    # A dict keeps the order, unlike a set.
+    # A dict keeps the order of its keys, unlike a set.
     cells: dict[str, None] = {}
     for table in tables:
         for column in table.columns:
@@ -253,12 +260,14 @@ def _distinct_cells(tables: Sequence[SparqlResults]) -> list[str]:
     return list(cells)
 
 
-def _names_in(text: str, cells: Sequence[str], question: str) -> list[str]:
-    """Return the names in cells that occur in `text`, but not in the question.
+def _find_names(text: str, cells: Sequence[str], question: str) -> list[str]:
+    """Return the names in cells that occur in a text, but not in the question.
+
+    Names that are too short or that are numbers are left out.
 
     Args:
-        text: a text in lower case.
-        cells: the texts of cells; the name of an IRI is its local name.
+        text: the text to look in, in lower case.
+        cells: the texts of the cells. The name of an IRI is its local name.
         question: the question.
     """
     lower_question = question.casefold()
@@ -268,19 +277,23 @@ def _names_in(text: str, cells: Sequence[str], question: str) -> list[str]:
         lower_name = name.casefold()
         if len(name) < MIN_CHARACTERS_OF_NAME or not occurs(lower_name, text):
             continue
-        # Numbers are compared by value, elsewhere.
+        # Numbers are compared by value instead; see `_is_in_rows`.
         if not _is_number(name) and not occurs(lower_name, lower_question):
             names.append(name)
     return names
 
 
 def _numbers_of_answer(text: str, question: str) -> list[Number]:
-    """Return the numbers in a text of the answer that are not in the question, each number once.
+    """Return the numbers in a text that are not in the question, without repetitions.
 
-    Those that are surely numbers come first.
+    Numbers whose `is_sure` is set come first.
+
+    Args:
+        text: the answer without names.
+        question: the question.
     """
     question_numbers = numbers_in(question)
-    # `numbers_in` leaves out the digits of fractions and ranges.
+    # `numbers_in` skips the digits of fractions and ranges, so look for these, too.
     question_digits = set(re.findall(r"\d+", question))
 
     numbers_by_readings: dict[Any, Number] = {}
@@ -288,13 +301,14 @@ def _numbers_of_answer(text: str, question: str) -> list[Number]:
         if number.text in question_digits:
             continue
         if not any(_are_equal(number, asked) for asked in question_numbers):
-            # Numbers that are written differently, such as 1000 and 1e3, have equal readings.
+            # Numbers that are written differently, such as 1000 and 1e3, have equal readings. The
+            # first stays.
             numbers_by_readings.setdefault(number.readings, number)
     return list(numbers_by_readings.values())
 
 
 def _are_equal(number: Number, other: Number) -> bool:
-    """Return whether two numbers are equal in any of their readings."""
+    """Return whether two numbers are equal in any of their readings, such as of "1,234"."""
     return any(reading == other_reading for reading, other_reading in number.pairs(other))
 
 
@@ -302,23 +316,23 @@ def _numbers_in_rows(tables: Sequence[SparqlResults], cells: Sequence[str]) -> l
     """Return the numbers that an answer may take from the rows of tables.
 
     These are the numbers in cells, the years of dates in cells, and the number of rows of each
-    table. A single row does not count, as its 1 would support any other 1 in the answer.
+    table. The number of rows does not count if it is 1, as it would support any 1 in the answer.
     """
     counts_of_rows = [table.row_count for table in tables if table.columns]
     numbers = [float(count) for count in counts_of_rows if count != 1]
     for cell in cells:
         date = DATE.match(cell)
         text = cell if date is None else date[1]
+        # Most cells are not numbers.
         with suppress(ValueError):
             numbers.append(float(text))
     return numbers
 
 
 def _without_list_markers(answer: str) -> str:
-    """Return the answer without the numbers of items in lists: 1, 2, 3, each at the start of a
-    line.
+    """Return the answer without the numbers of list items, such as "1." at the start of a line.
 
-    Other numbers at the start of a line are kept.
+    Only numbers that count up from 1 are removed.
     """
     next_number = 1
     lines = answer.split("\n")
@@ -327,7 +341,7 @@ def _without_list_markers(answer: str) -> str:
         if marker is None:
             continue
         number = int(marker[1])
-        # A list starts with 1, and goes on with the next number.
+        # A list starts with 1, and continues with the next number.
         if number in {1, next_number}:
             next_number = number + 1
             lines[index] = line.removeprefix(marker[0])
@@ -335,7 +349,7 @@ def _without_list_markers(answer: str) -> str:
 
 
 def _local_name(cell: str) -> str:
-    """Return the local name of an IRI; any other text as it is."""
+    """Return the local name of an IRI; any other text without white space around it."""
     if cell.startswith(("http://", "https://", "urn:")):
         return re.split(r"[/#:]", cell.rstrip("/#"))[-1]
     return cell.strip()
@@ -349,9 +363,9 @@ def _is_number(text: str) -> bool:
 def _is_in_rows(number: Number, row_numbers: Sequence[float]) -> bool:
     """Return whether a number of the answer is one of `row_numbers`, exactly or rounded.
 
-    Rounding leaves at least two digits of a whole number: 3 is not 2.51, and 0 is not 0.4.
+    `_rounds_to` says how much may be rounded.
     """
-    # "12,345" may be 12345 or 12.345, and of "1.5 million" the rows may have 1.5.
+    # "12,345" may mean 12345 or 12.345, and for "1.5 million" the rows may have 1.5.
     readings = {*number.readings, *number.unscaled}
     return any(
         _rounds_to(row_number, reading) for reading in readings for row_number in row_numbers
@@ -359,15 +373,15 @@ def _is_in_rows(number: Number, row_numbers: Sequence[float]) -> bool:
 
 
 def _rounds_to(row_number: float, reading: Reading) -> bool:
-    """Return whether `row_number` equals the value of `reading`, or becomes it when rounded.
+    """Return whether `row_number` equals `reading`, exactly or rounded to the reading's last digit.
 
-    It is rounded to the last digit of the reading.
+    Only numbers of 10 or more are rounded to whole numbers: 3 does not stand for 2.51.
     """
     if row_number == reading.value:
         return True
-    # No other number is rounded to 0.
+    # Only 0 itself may stand for 0: 0.4 is not rounded to it.
     if reading.value == 0:
         return False
-    # Smaller numbers would lose too many digits, and larger ones are not exact.
+    # A smaller number would lose too many digits, and a larger one is not exact as a float.
     may_be_rounded = reading.min_rounded <= abs(row_number) < MAX_ROUNDED
     return may_be_rounded and abs(row_number - reading.value) <= reading.half_unit

@@ -208,6 +208,49 @@ def test_a_missing_embedding_model_is_named_as_the_user_can_write_it() -> None:
         evaluate_stream(templates(1), [], config=settings, judge=judge)
 
 
+def test_a_metric_of_ragas_names_a_missing_embedding_model_as_the_user_can_write_it() -> None:
+    settings = {"ragas": {"similarity": "SemanticSimilarity"}}
+    judge = OpenAIJudge(openai.AsyncOpenAI(api_key=KEY), "m")
+    expected = r"ragas\.similarity: needs llm\.embedding or OpenAIJudge\.embedding_model$"
+    with pytest.raises(ConfigError, match=expected):
+        evaluate_stream(templates(1), [], config=settings, judge=judge)
+
+
+@pytest.mark.parametrize(
+    ("model", "problems"),
+    [
+        (
+            "openai/m",
+            ["llm.generation.api_key: missing: set it in the environment variable OPENAI_API_KEY"],
+        ),
+        (
+            "azure/m",
+            [
+                (
+                    "llm.generation.base_url: missing: set the endpoint of the Azure resource in "
+                    "the environment variable AZURE_OPENAI_ENDPOINT"
+                ),
+                (
+                    "llm.generation.api_version: missing: Azure requires it; set it in the "
+                    "environment variable OPENAI_API_VERSION"
+                ),
+                (
+                    "llm.generation.api_key: missing: set it in the environment variable "
+                    "AZURE_OPENAI_API_KEY"
+                ),
+            ],
+        ),
+    ],
+    ids=["openai", "azure"],
+)
+def test_a_model_that_is_given_by_name_gets_its_settings_from_the_environment(
+    model: str, problems: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        evaluate_stream(templates(1), [], judge=model)
+    assert caught.value.problems == problems
+
+
 def test_a_missing_judge_is_named_as_the_user_can_write_it() -> None:
     judge = OpenAIJudge(openai.AsyncOpenAI(api_key=KEY), "m")
     with pytest.raises(

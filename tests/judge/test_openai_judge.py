@@ -155,7 +155,7 @@ def test_what_is_missing_is_named() -> None:
         ),
     ]:
         with pytest.raises(ConfigError) as caught:
-            check_connections(llm, "generation")
+            check_connections(llm, "generation", is_given_by_name=False)
         for found, expected in zip(caught.value.problems, problems, strict=True):
             assert found.startswith(expected)
 
