@@ -21,8 +21,9 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 
 def is_rdf_json(value: Any) -> bool:
-    """Return whether a value holds lists of terms by subject and predicate.
+    """Return whether a decoded value is a graph in RDF/JSON.
 
+    RDF/JSON is an object of subjects, each with an object of predicates, each with a list of terms:
     https://www.w3.org/TR/rdf-json/
     """
     if not isinstance(value, dict) or not value:
@@ -37,19 +38,21 @@ def is_rdf_json(value: Any) -> bool:
 
 
 def statements_of_rdf_json(value: dict[str, Any]) -> str:
-    """Return the statements in RDF/JSON as N-Triples."""
+    """Return the statements of a graph in RDF/JSON as N-Triples."""
     lines = []
     for subject, predicates in value.items():
+        subject_term = _write_resource({"value": subject})
         for predicate, terms in predicates.items():
-            start = f"{_write_resource({'value': subject})} {_write_resource({'value': predicate})}"
+            predicate_term = _write_resource({"value": predicate})
+            start = f"{subject_term} {predicate_term}"
             lines += [f"{start} {_write_object(term)} .\n" for term in terms]
     return "".join(lines)
 
 
 def statements_of_table(value: Any) -> str | None:
-    """Return the statements in a table of subject, predicate and object as N-Triples.
+    """Return the statements in a table of subjects, predicates and objects as N-Triples.
 
-    None if the value is no such table.
+    None if the value is no table, its columns have other names, or a cell is unbound.
     """
     try:
         document = read_table(value).document
@@ -64,12 +67,12 @@ def statements_of_table(value: Any) -> str | None:
     lines = []
     for row in document["results"]["bindings"]:
         if len(row) != len(names):
-            # An unbound cell is no term of a statement.
+            # A cell is unbound, and a statement needs all three terms.
             return None
         subject, predicate, target = (row[name] for name in names)
-        lines.append(
-            f"{_write_resource(subject)} {_write_resource(predicate)} {_write_object(target)} .\n"
-        )
+        subject_term = _write_resource(subject)
+        predicate_term = _write_resource(predicate)
+        lines.append(f"{subject_term} {predicate_term} {_write_object(target)} .\n")
     return "".join(lines)
 
 
@@ -79,7 +82,7 @@ def _is_term(value: Any) -> bool:
 
 
 def _write_resource(term: dict[str, Any]) -> str:
-    """Return an IRI or a blank node in N-Triples."""
+    """Return an IRI or a blank node in N-Triples. An IRI may have angle brackets already."""
     value = str(term["value"])
     if term.get("type") == "bnode" or value.startswith("_:"):
         label = value.removeprefix("_:")
@@ -89,7 +92,10 @@ def _write_resource(term: dict[str, Any]) -> str:
 
 
 def _write_object(term: dict[str, Any]) -> str:
-    """Return a term in N-Triples. Text without a type is an IRI if it looks like one."""
+    """Return the object of a statement in N-Triples: an IRI, a blank node or a literal.
+
+    Text without a type is an IRI if it begins like one.
+    """
     value = str(term["value"])
     kind = term.get("type")
     if kind in ("uri", "bnode"):
