@@ -350,7 +350,7 @@ def _check_xml(text: str) -> None:
 
 
 class _XmlChecker:
-    """Handlers of an XML parser that raise `MalformedStep` for XML that takes the RDF parser long."""
+    """Handlers of an XML parser that raise `MalformedStep` where the RDF parser would take long."""
 
     def __init__(self) -> None:
         """Begin outside of all elements."""
