@@ -61,10 +61,11 @@ class Temporal:
 
     Attributes:
         kind: one of those in `KIND_BY_TYPE`.
-        seconds: those of a duration; else those since a fixed moment, in UTC if the zone is known.
-        months: those of a duration.
-        has_zone: whether its time zone is known.
-        offset: that of its time zone in seconds, which does not count in comparisons.
+        seconds: the seconds of a duration without its months; for a date or time, the seconds since
+            a fixed moment, in UTC if the time zone is known.
+        months: the months of a duration; 0 for dates and times.
+        has_zone: whether the time zone of a date or time is known.
+        offset: how many seconds the time zone is ahead of UTC. It does not count in comparisons.
     """
 
     kind: str
@@ -74,19 +75,22 @@ class Temporal:
     offset: int = field(default=0, compare=False)
 
     def without_zone(self) -> Temporal:
-        """Return what a clock in its time zone showed."""
+        """Return the date or time that a clock in its time zone showed, without the zone."""
         seconds = self.seconds + self.offset
-        return Temporal(self.kind, seconds % SECONDS_PER_DAY if self.kind == TIME else seconds)
+        if self.kind == TIME:
+            seconds %= SECONDS_PER_DAY
+        return Temporal(self.kind, seconds)
 
 
 def read_temporal(text: str, kind: str) -> Temporal | None:
-    """Return the value of a date, a time or a duration; None if the text is none.
+    """Return the value of a date, a time or a duration; None if the text is not written as one.
 
     Args:
-        text: how it is written.
-        kind: one of those in `KIND_BY_TYPE`.
+        text: the text.
+        kind: the kind of value to read, one of those in `KIND_BY_TYPE`.
     """
     if len(text) >= LONGEST:
+        # Numbers of many digits would take long to read.
         return None
     match = _PATTERNS[kind].fullmatch(text)
     if match is None:
@@ -94,12 +98,17 @@ def read_temporal(text: str, kind: str) -> Temporal | None:
     if kind == DURATION:
         return _read_duration(match)
 
-    # The numbers of the date, then those of the time, then the zone: as many as the kind has.
+    # There are three numbers of a date, or three of a time, or three of each, and then the zone.
     *numbers, zone = match.groups()
-    days = _read_days(numbers[:3]) if kind != TIME else 0
-    seconds = _read_seconds(numbers[-3:]) if kind != DATE else 0
+    days: int | None = 0
+    seconds: int | Fraction | None = 0
+    if kind != TIME:
+        days = _read_days(numbers[:3])
+    if kind != DATE:
+        seconds = _read_seconds(numbers[-3:])
     if days is None or seconds is None:
         return None
+
     offset = _read_offset(zone)
     all_seconds = days * SECONDS_PER_DAY + seconds - offset
     if kind == TIME:
@@ -108,8 +117,13 @@ def read_temporal(text: str, kind: str) -> Temporal | None:
 
 
 def _read_days(numbers: list[str]) -> int | None:
-    """Return the days from the beginning of the year 0 to a year, month and day; None if there is
-    no such day.
+    """Return the number of days from the beginning of the year 0 to the beginning of a day.
+
+    Args:
+        numbers: the year, the month and the day.
+
+    Returns:
+        None if the calendar has no such day.
     """
     year, month, day = map(int, numbers)
     if not 1 <= month <= MONTHS_PER_YEAR:
@@ -120,10 +134,13 @@ def _read_days(numbers: list[str]) -> int | None:
 
 
 def _read_seconds(numbers: list[str]) -> int | Fraction | None:
-    """Return the seconds from midnight to an hour, minute and second; None if there is no such
-    time.
+    """Return the number of seconds from midnight to a time of day.
 
-    24:00:00 is the end of the day.
+    Args:
+        numbers: the hours, the minutes and the seconds; 24:00:00 is the end of the day.
+
+    Returns:
+        None if there is no such time.
     """
     hours = int(numbers[0])
     minutes = int(numbers[1])
@@ -135,7 +152,10 @@ def _read_seconds(numbers: list[str]) -> int | Fraction | None:
 
 
 def _read_duration(match: re.Match[str]) -> Temporal | None:
-    """Return the value of a duration; None if it has no numbers, or none after its T."""
+    """Return the value of a duration from the match of its pattern.
+
+    None if it has no numbers, or no number after its T, which XML Schema does not allow.
+    """
     sign, *numbers = match.groups()
     if not any(numbers) or match[0].endswith("T"):
         return None
@@ -148,15 +168,15 @@ def _read_duration(match: re.Match[str]) -> Temporal | None:
 
 
 def without_utc(text: str) -> str:
-    """Return a year, month or day without a zone if that is UTC, as `2020Z` has it.
+    """Return a year, month or day without its zone if the zone is UTC: `2020` for `2020Z`.
 
-    Such values have no time of day, so tools drop the zone, and stores add it.
+    Such values have no time of day, so some tools drop the zone, and some stores add it.
     """
     return _utc.sub("", text.strip())
 
 
 def _read_number(text: str) -> int | Fraction:
-    """Return a number exactly: as an integer, or as a fraction if it has a decimal point."""
+    """Return the exact value of a number: an integer, or a fraction if it has a decimal point."""
     return Fraction(text) if "." in text else int(text)
 
 
@@ -185,9 +205,7 @@ def _days_in_month(year: int, month: int) -> int:
 
 
 def _days_before(year: int, month: int) -> int:
-    """Return the days from the beginning of the year 0 to that of a month, in the Gregorian
-    calendar.
-    """
+    """Return the number of days before a month of the Gregorian calendar, from a fixed day on."""
     full_years = year - 1
     leap_days = full_years // 4 - full_years // 100 + full_years // 400
     days_of_months = sum(_days_in_month(year, earlier) for earlier in range(1, month))
@@ -195,10 +213,12 @@ def _days_before(year: int, month: int) -> int:
 
 
 def temporal_type(text: str) -> str | None:
-    """Return the local name of the datatype that a text without a type seems to have.
+    """Return the local name of the datatype that a text without a datatype seems to have.
 
-    None if it is no date, duration, or year with a zone. Times and numbers alone are left as text.
+    None if the text is no date, duration, or year with a zone. A time without a date, and a number,
+    may be something else, so None is returned for them, too.
     """
+    # The beginning of most texts tells, more quickly than a pattern, that they are no date.
     kinds: tuple[str, ...] = ()
     date_part = text.removeprefix("+")
     if date_part[4:5] == "-" and date_part[7:8] == "-":

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budget) -> Agreement:
-    """Return the F1 of two sets of values with precision and recall, and which values differ."""
+    """Return the F1, precision and recall of two sets of values, and the values that differ."""
     expected_values = _values(reference, budget)
     actual_values = _values(actual, budget)
     if expected_values == actual_values:
         return Agreement(1.0, shares=(1.0, 1.0, 1.0))
     common = len(expected_values & actual_values)
-    # There are no common values if one set is empty, so any number does as its size.
+    # If one set is empty, there are no common values, so any divisor gives the right 0.
     precision = common / (len(actual_values) or 1)
     recall = common / (len(expected_values) or 1)
     f1 = 2 * common / (len(actual_values) + len(expected_values))
@@ -43,10 +43,10 @@ def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budg
 
 
 def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
-    """Return the different texts of all bound cells; of ASK, "true" or none.
+    """Return the set of the texts of all bound cells; for ASK, {"true"} or the empty set.
 
-    Labels of blank nodes are local to a table, so only their number can be compared: they are
-    replaced by numbers.
+    Labels of blank nodes are local to a table, so only the number of blank nodes can be compared:
+    their labels are replaced by the numbers from 0.
     """
     if results.boolean is not None:
         return {"true"} if results.boolean else set()
@@ -57,13 +57,14 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
     labels = set[str]()
     for column in results.columns:
         labels.update(f"_:{label}" for label in column.labels or () if label is not None)
-    return texts - labels | {f"_:{number}" for number in range(len(labels))}
+    numbers = {f"_:{number}" for number in range(len(labels))}
+    return (texts - labels) | numbers
 
 
 def _listed(kind: str, values: set[str | None]) -> list[Difference]:
-    """Return the first values in alphabetical order as differences of a kind.
+    """Return the first values in alphabetical order as differences of the given kind.
 
-    So the list does not depend on the order of rows.
+    Because of this order, the list does not depend on the order of rows.
     """
     first_values = nsmallest(MAX_DIFFERENCES, map(str, values))
     return [{"kind": kind, "value": shorten(value)} for value in first_values]
