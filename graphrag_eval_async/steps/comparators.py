@@ -201,7 +201,7 @@ def _prepare_args(
     prepared = _prepare_output(step, comparators)
 
     def compare(actual: ActualStep) -> Agreement:
-        """Return how far the output agrees; if arguments differ, the agreement of the arguments."""
+        """Return how far the output agrees, or a score of 0 if the arguments differ."""
         args_agreement = compare_args(actual)
         if args_agreement.differences:
             return args_agreement
@@ -311,7 +311,7 @@ def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) ->
         raise MalformedStep(f"score: {score} {problem}")
     if score == VALUES_F1:
         for key in ("required_columns", "ignore_duplicates"):
-            # These are the values by which nothing is asked for.
+            # With one of these values, the key asks for nothing, so it does no harm.
             if step.get(key) not in (None, [], True):
                 raise MalformedStep(
                     f"{key}: not with score: values_f1, which takes the values of all columns "

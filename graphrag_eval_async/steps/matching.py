@@ -83,21 +83,25 @@ def score_steps(
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
-    In its group's order, each reference step takes the latest unused successful actual step of a
-    name that it accepts that scores above 0. With partial credit, it takes the one that scores
-    most, the latest among equals, and is fully matched only by a score of 1. In a strict group,
-    steps are taken in the order of the reference steps. There, and where arguments are compared,
-    the sum of scores is the greatest.
+    The steps of a group take their turn in order. Each takes the latest actual step that is not
+    taken yet, was successful, has an accepted name and scores above 0. There are these exceptions:
+
+    - A step with partial credit takes the actual step that scores most, the latest among equals. It
+      is fully matched only by a score of 1.
+    - The steps of a strict group take actual steps in their own order, for the greatest sum of
+      scores.
+    - If the arguments of any step of a group are compared, the steps take actual steps in any
+      order, for the greatest sum of scores.
 
     Args:
         groups: the reference steps.
         actual_steps: the steps of the response.
         budget: what all comparisons may spend. Comparisons beyond it score 0, and `errors` says so.
-        mode: ``"last"`` looks at the last group only: its score is the sum of match scores over its
-            number of steps. ``"all"`` walks the groups backwards: one that is fully matched leaves
-            the actual steps before its earliest match to the group before it, another ends the
-            walk. The score is the mean over all groups, those not reached being 0. Without groups,
-            the score is 1.
+        mode: ``"last"`` looks at the last group only. Its score is the sum of its steps' scores,
+            divided by the number of its steps. ``"all"`` looks at the last group, then at the one
+            before it, and so on. A fully matched group leaves the actual steps before its earliest
+            match to the group before it. After any other group, the rest scores 0. The score is the
+            mean over all groups. Without groups, the score is 1.
         usable: the `usable_names` of the actual steps, if they are known.
         invalid: the indices of actual steps whose queries do not parse.
 
@@ -606,8 +610,8 @@ class _Matcher:
     def _first_out_of_order(self, agreements: Mapping[int, Agreement]) -> int | None:
         """Return the index of the first actual step that scores above 0 but was not taken.
 
-        Only the order of a strict group can prevent that a reference step takes it. None if there
-        is no such step.
+        None if there is no such step. Only the order of a strict group can be the reason that no
+        reference step took it.
 
         Args:
             agreements: how far actual steps, by index, agree with an unmatched reference step.
@@ -676,8 +680,8 @@ class _Matcher:
 def _describe_output(step: PreparedStep, actual: ActualStep) -> str | None:
     """Return a remark on an output that does not agree; None if there is nothing to remark.
 
-    The remark says that the output has an IRI in another form than the reference step or, if it has
-    none, that text around its table was not read.
+    The remark says why the output may seem right or, if it does not, that text around its table was
+    not read.
     """
     other_form = describe_other_form(step.step, actual.step)
     unread = actual.unread()

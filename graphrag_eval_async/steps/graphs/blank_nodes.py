@@ -167,15 +167,15 @@ class BlankNodes:
                 continue
             if components[node] != current_component:
                 # The current component has no tied node any more.
-                if self._differs(current_component, components, left_links, right_links):
+                if self._lacks_links(current_component, components, left_links, right_links):
                     continue
-                # The component agrees. No other assumption about it would help the others.
+                # The component agrees. Other assumptions about it would not help other components.
                 current_component = components[node]
                 levels.clear()
             levels.append(self._assumptions(colours, node))
         return False
 
-    def _differs(
+    def _lacks_links(
         self,
         component: int | None,
         components: list[int],
@@ -325,7 +325,7 @@ class BlankNodes:
         }
 
     def _find_components(self) -> list[int]:
-        """Return the component of each node: a number that all nodes share that links connect."""
+        """Return the component of each node: nodes that links connect have the same number."""
         not_reached = -1
         components = [not_reached] * len(self._names)
         for start in range(len(components)):
@@ -500,10 +500,10 @@ class BlankNodes:
         return left, right
 
     def _pair_by_votes(self, partners: list[int]) -> bool:
-        """Make those free nodes partners that share most statements, and return if any share one.
+        """Make nodes that share many statements partners, and return whether there were any votes.
 
-        Free nodes are those without a partner. Each statement that a left and a right one share is
-        a vote for this pair.
+        Only nodes without a partner take part. Each statement that a left node and a right node
+        share is a vote for this pair, and pairs with most votes become partners first.
 
         Args:
             partners: the partner of each node, to which the pairs are added.
@@ -514,7 +514,7 @@ class BlankNodes:
             for statement in self._comparable_statements(right_node, partners):
                 right_by_statement[statement].append(right_node)
 
-        # A pair is one number, which is counted faster than two: see `divmod` below.
+        # A pair is written as one number, which is counted faster. `divmod` takes it apart below.
         number_of_nodes = len(partners)
         votes = Counter[int]()
         for left_node in left:

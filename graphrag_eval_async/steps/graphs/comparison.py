@@ -306,10 +306,11 @@ def _comparable_value(value: Value, datatype: str) -> Value:
     is_integer = datatype in INTEGERS and digits.isascii() and digits.isdecimal()
     if not is_integer:
         return None
-    digits = digits.lstrip("0") or "0"
+    # The same integer in one spelling, without leading zeros and plus sign.
+    integer = digits.lstrip("0") or "0"
     if text.startswith("-"):
-        digits = f"-{digits}"
-    if len(digits) < _TOO_LONG_INTEGER:
+        integer = f"-{integer}"
+    if len(integer) < _TOO_LONG_INTEGER:
         # It was too long to be read only because of leading zeros.
-        return int(digits)
-    return digits
+        return int(integer)
+    return integer

@@ -317,6 +317,7 @@ class PairingSearch:
             if column not in taken and first_equal not in tried:
                 tried.add(first_equal)
                 yield column
+        # Only as many columns go without a partner as there are too many of them.
         number_without_partner = [*chosen].count(None)
         if len(self._order) - number_without_partner > len(self.offered.columns):
             yield None
@@ -359,7 +360,7 @@ class PairingSearch:
         return most_cells * self.best.height > self._best_cells * least_height
 
     def _pair_rows(self, partners: tuple[int | None, ...]) -> Pairing:
-        """Pair the rows of two tables whose columns are paired, and return both pairings.
+        """Return a pairing of columns together with the rows that are paired because of it.
 
         Args:
             partners: the actual column for each required column; None if it has no partner.

@@ -126,8 +126,8 @@ def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) 
     """
     expected, actual = _write_paired_columns(pairs, rows=rows, budget=budget)
     nodes = BlankNodes(expected.statements, actual.statements, budget)
-    # The new labels are by the names of nodes in the graphs, and are returned by those in the
-    # tables.
+    # `labels` returns the new labels by the names of nodes in the graphs. Return them by the labels
+    # in the tables.
     expected_labels, actual_labels = nodes.labels()
     return SharedLabels(
         expected={label: expected_labels[node] for label, node in expected.nodes.items()},

@@ -56,8 +56,8 @@ def classify_cells(
     - Numbers that are close to each other. They are put into groups from the least number upwards:
       all numbers of a group are close to its least number, and at most one of them is an integer.
     - A text and a value of another type that are written alike; see `_ways_to_read_alike`.
-    - Dates and times with a zone and without one, if one table has no zones and the other only
-      these.
+    - Dates and times that differ only in their zone, if all those of one table have a zone, and
+      none of the other table.
     - Booleans and the integers 0 and 1, if only one table has booleans.
     """
     budget.spend(sum(len(column.values) for column in chain(expected, actual)))
@@ -358,12 +358,15 @@ def _ways_to_read_alike(
     """Return each way to read cells of different types that are written alike.
 
     Linked cells, such as a text "1" and a number 1, are read together. If all of them agree across
-    the tables, by value or by text, they are of one class in every way. Otherwise, they are read
+    the tables, by value or by text, they are of one class in every way. Otherwise, these are the
+    ways:
 
-    - by their values alone;
-    - or by their texts, if both tables have these texts;
-    - or so, but a cell is read by its value if a text in its own table is written alike;
-    - or so, but a cell is read by its value if a text or a boolean in its table is written alike.
+    - Each cell is read by its value.
+    - A cell is read by its text if the other table has this text, too, and otherwise by its value.
+    - The same, but if a text and other values in a table are written alike, only the text is read
+      by its text.
+    - The same, but if a text or a boolean and other values in a table are written alike, only the
+      text and the boolean are read by their texts.
 
     Args:
         expected: the different cells of one table.

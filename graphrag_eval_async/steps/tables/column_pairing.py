@@ -253,7 +253,7 @@ class _BlankColumnSearch:
         number_of_rows = len(self._classes.expected[0]) + len(self._classes.actual[0])
         self._budget.spend(_STEPS_PER_PAIRING + _STEPS_PER_CELL * number_of_rows * len(pairs))
 
-        # A quick check: the rows must be equal if all blank nodes are, which are of one class here.
+        # A quick check: rows of classes must be equal. All blank nodes are of one class.
         expected_rows = zip(*(pair.expected_classes for pair in pairs), strict=True)
         actual_rows = zip(*(pair.actual_classes for pair in pairs), strict=True)
         if self._rows.collect(expected_rows) != self._rows.collect(actual_rows):
@@ -332,6 +332,7 @@ class _ColumnSearch:
         for index, offer in enumerate(self._offers):
             offers_by_signature[self._signature(offer.cells)].append(index)
         signatures = [self._signature(cells) for cells in self._expected.columns]
+        # A quick check: there must be enough actual columns of each signature.
         for signature, needed in Counter(signatures).items():
             offers = [self._offers[index] for index in offers_by_signature[signature]]
             available = sum(len(offer.names) for offer in offers)
@@ -343,7 +344,7 @@ class _ColumnSearch:
     def _signature(self, cells: Classes) -> Hashable:
         """Return the set of a column's cells, which is the same for columns that can be paired.
 
-        If rows are counted, and a cell is repeated, the set has the number of times of each cell.
+        If rows are counted, and a cell is repeated, the set also says how often each cell occurs.
         """
         self._budget.spend(len(cells))
         different_cells = frozenset(cells)
@@ -353,7 +354,11 @@ class _ColumnSearch:
         return frozenset(Counter(cells).items())
 
     def _pair_columns(self) -> bool:
-        """Return whether each required column can be paired with one of its candidates."""
+        """Return whether each required column can be paired with one of its candidates.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget did not suffice, or too many columns look alike.
+        """
         positions = range(len(self._candidates))
         decided = [position for position in positions if len(self._candidates[position]) == 1]
         undecided = [position for position in positions if len(self._candidates[position]) > 1]
@@ -371,7 +376,8 @@ class _ColumnSearch:
         )
         self._undecided = undecided
 
-        # Pair the columns that have one candidate, all at once, and then the others.
+        # Pair the columns that have one candidate, all at once, and then the others. At first, all
+        # rows have the number 0.
         self._levels = [self._number_expected_rows([0] * self._expected.height, decided)]
         numbers = self._number_actual_rows(
             self._levels[0],

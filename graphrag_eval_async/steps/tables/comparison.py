@@ -91,7 +91,7 @@ def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:
 def agree_but_for_order(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Return whether results agree with an ordered reference if the order of rows is ignored.
 
-    The caller knows that they do not agree otherwise. False if the reference is not ordered.
+    The caller knows that they do not agree in order. False if the reference is not ordered.
     """
     if reference.rules.rows is not Rows.IN_ORDER:
         return False
@@ -122,4 +122,5 @@ def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
 
     expected_unbound = len(reference.names) - len(reference.columns)
     actual_unbound = len(actual.variables) - len(actual.columns)
-    return len(actual.columns) >= len(reference.columns) and actual_unbound >= expected_unbound
+    has_enough_bound = len(actual.columns) >= len(reference.columns)
+    return has_enough_bound and actual_unbound >= expected_unbound

@@ -141,8 +141,9 @@ def _pair_unequal_rows(tables: _Tables, unpaired: _Unpaired, budget: Budget) -> 
     pairs = _pair_by_keys(tables, unpaired, shared_values, budget)
 
     # Then, if there are few rows, compare all of them with each other.
-    fewer, more = sorted((number_of_expected, number_of_actual))
-    if fewer * more * (tables.width + 2 * fewer) > EXACT_STEPS:
+    # Each pair of rows costs a comparison of its cells, and the choice of the best pairs.
+    fewer_rows, more_rows = sorted((number_of_expected, number_of_actual))
+    if fewer_rows * more_rows * (tables.width + 2 * fewer_rows) > EXACT_STEPS:
         return pairs
     most_cells = sum(
         (Counter(expected_cells) & Counter(actual_cells)).total()
@@ -221,13 +222,13 @@ def _keys(ranked_columns: Sequence[int], width: int) -> Iterator[Sequence[int]]:
         for omitted in omitted_positions:
             yield [*ranked_columns[:omitted], *ranked_columns[omitted + 1 :]]
 
-    # Then the first columns, fewer and fewer, down to two. Without one column, and with the others,
-    # they were tried already, so the longest such key is without two columns.
+    # Then the first columns, fewer and fewer, down to two. Keys that lack one column were tried
+    # above, so the longest of these keys lacks two.
     longest = min(size - 2, KEY_COLUMNS)
     for length in range(longest, 1, -1):
         yield ranked_columns[:length]
 
-    # At last, each column alone. If there are only two, that was tried already, as all but one.
+    # At last, each column alone. Of two columns, each was tried above, as all but one.
     if size > 2:
         for column in ranked_columns[:KEY_COLUMNS]:
             yield [column]
