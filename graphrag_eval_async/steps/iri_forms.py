@@ -84,6 +84,7 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
     if expected.get("output_media_type") in GRAPHS:
         # Formats of graphs have prefixes, so that differences in form mean nothing.
         return None
+
     # Read the output in several ways, unless it is a long text, which would take too long.
     output = actual.get("output")
     is_long_text = isinstance(output, str) and len(output) > MAX_CHARACTERS

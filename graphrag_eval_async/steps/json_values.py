@@ -56,7 +56,7 @@ def json_equal(value: Any, other: Any) -> bool:
 def _have_booleans_in_same_places(value: Any, other: Any) -> bool:
     """Return whether two equal JSON values have booleans in the same places.
 
-    Python counts true as equal to 1, and false as equal to 0, so equal values may not have them.
+    To Python, true equals 1 and false equals 0, so comparing the values does not tell.
     """
     pairs = [(value, other)]
     while pairs:

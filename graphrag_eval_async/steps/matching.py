@@ -370,8 +370,8 @@ class _Matcher:
             latest_first: the indices of the actual steps that may be taken.
 
         Returns:
-            by the index of each step of the group that is assigned an actual step, a list with the
-            index of this one. None if each step may take any actual step.
+            a list with the index of the actual step that is assigned to a step of the group, by the
+            index of this step. None if each step may take any actual step.
         """
         if group and group[0].is_strict:
             return self._assign_in_order(group_index, group, latest_first[::-1])
@@ -386,7 +386,7 @@ class _Matcher:
             if self._budget.quick:
                 # The response is compared again in a thread, with a larger budget.
                 raise
-            # The steps are matched one by one, which takes fewer comparisons.
+            # Then the steps are matched one by one.
             return None
         return {step_index: [candidates[column]] for step_index, column in pairs}
 
@@ -404,8 +404,8 @@ class _Matcher:
             earliest_first: the indices of the actual steps that may be taken.
 
         Returns:
-            by the index of each step of the group that is assigned an actual step, a list with the
-            index of this one.
+            a list with the index of the actual step that is assigned to a step of the group, by the
+            index of this step.
         """
         candidates, scores = self._score_pairs(group_index, group, earliest_first)
         # best_by_length[n] is the best choice for the steps so far from the first n candidates.
@@ -533,6 +533,7 @@ class _Matcher:
         if not same_name:
             return self._explain_missing(step, groups)
 
+        # A step that agrees may be left over, because it is out of order in a strict group.
         agreements: dict[int, Agreement] = {}
         for index in same_name:
             outcome = self._outcomes.get(_Pair(place, index))

@@ -472,7 +472,11 @@ class BlankNodes:
                     pending.append((neighbour, candidate))
 
     def _count_agreeing(self, partners: list[int]) -> int:
-        """Return how many statements with blank nodes agree if nodes correspond to `partners`."""
+        """Return how many statements with blank nodes agree if partners correspond.
+
+        Args:
+            partners: the partner of each node, or `_NO_PARTNER`.
+        """
         common_links = Counter(self._left_links) & self._right_links_as_left(partners)
         agreeing = common_links.total()
         for node in range(self._left_size):

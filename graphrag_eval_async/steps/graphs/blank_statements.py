@@ -67,7 +67,7 @@ class SortedStatements:
             self.texts_by_node.setdefault(link.target, [])
 
     def _add(self, statement: str) -> None:
-        """Add a statement that may have blank nodes to the attribute for their number."""
+        """Add a statement to `ground`, `texts_by_node` or `links`, by its number of blank nodes."""
         text, nodes = split_statement(statement)
         if not nodes:
             self.ground.append(statement)

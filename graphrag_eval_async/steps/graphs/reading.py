@@ -122,7 +122,7 @@ def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, unio
             continue
         if graph.statements:
             return graph
-        # The graph is empty, which is no error. A later reading may still find statements.
+        # The graph is empty, so no error is to be raised. Another reading may find statements.
         first_error = None
 
     table = statements_of_table(content)
@@ -143,7 +143,9 @@ def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union:
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
     known_type = plain_type(media_type)
     if known_type not in GRAPHS:
+        # Another media type says nothing about the format.
         known_type = None
+
     # Choose the formats to try.
     candidates: tuple[str, ...]
     if isinstance(output, str):
@@ -163,7 +165,7 @@ def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union:
         except MalformedStep as error:
             first_problem = first_problem or str(error)
             continue
-        # Nearly all JSON can be read as JSON-LD without any statement.
+        # Nearly all JSON can be read as JSON-LD without any statement, so that means nothing.
         is_any_json = candidate == _JSON_LD and not graph.statements and not _is_blank_json(output)
         if known_type or not is_any_json:
             return graph
@@ -252,7 +254,7 @@ def import_pyoxigraph() -> Any:
     """Return the package that reads RDF.
 
     Raises:
-        MalformedStep: it is not installed; the message says how to install it.
+        MalformedStep: the package is not installed. The message says how to install it.
     """
     try:
         import pyoxigraph

@@ -93,7 +93,7 @@ def row_order(
     sortable_columns: list[Sequence[str | None]] = []
     for column in columns:
         if None in column.texts:
-            # None cannot be compared with texts. This character comes before most texts.
+            # None cannot be compared with texts. "\0", which replaces it, comes before most texts.
             sortable_columns.append(["\0" if text is None else text for text in column.texts])
         else:
             sortable_columns.append(column.texts)

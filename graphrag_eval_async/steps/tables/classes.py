@@ -127,8 +127,8 @@ def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[
                 actual=_replace_values(by_value.actual, class_by_number),
             )
 
-    # Find the texts of cells that are a text in one place, and a value of another type in another.
-    # A text may also be a boolean in one place and a number in another, such as "1".
+    # Find the ambiguous texts: those of cells whose value is a text in one place and no text in
+    # another, and those that are a boolean in one place and a number in another, such as "1".
     number_texts = integers.keys() | floats.keys()
     typed_texts = number_texts | booleans.keys() | moments.keys()
     ambiguous_texts = booleans.keys() & number_texts

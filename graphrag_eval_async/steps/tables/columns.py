@@ -180,9 +180,11 @@ def _value(text: str, kind: str | None) -> Value:
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
     if kind not in _NUMBERS:
-        # A date, time or duration.
+        # All other kinds are dates, times and durations.
         moment = read_temporal(trimmed, kind)
-        return text if moment is None else moment
+        if moment is None:
+            return text
+        return moment
     alphabet, parse = _NUMBERS[kind]
     has_other_characters = trimmed.strip(alphabet) != ""
     if has_other_characters or len(trimmed) >= _TOO_LONG[kind]:

@@ -53,14 +53,14 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
         ComparisonBudgetExceeded: the budget did not suffice for a single pairing of columns, was
             stopped, or is a quick one that did not suffice for all pairings.
     """
-    # Look first, which is quicker than the search, if everything agrees.
+    # First, find out whether everything agrees, which is quicker than the search.
     if reference.results.boolean is not None or actual.boolean is not None:
         return Agreement(float(agree(reference, actual, budget)))
     if agree_by_name(reference, actual, budget):
         return Agreement(1.0)
     with_blank_nodes = has_blank_nodes(reference.columns)
     if with_blank_nodes and agree(reference, actual, budget):
-        # The search below could miss this: until it ends, all blank nodes are equal to it.
+        # The search below could miss this, since it takes all blank nodes for equal until it ends.
         return Agreement(1.0)
 
     # Search for the best pairing of columns, for each way to read the values of the cells.
