@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
 from graphrag_eval_async.steps.formats.reading import describe_ambiguity
+from graphrag_eval_async.steps.graphs.reading import describe_wrong_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,12 +42,12 @@ def _decoded(iri: str) -> str:
 
 
 def _decoded_without_scheme(iri: str) -> str:
-    """Return an IRI without its scheme and percent-encoding, in the normal form of Unicode."""
+    """Return an IRI without scheme, percent-encoding and other forms of Unicode."""
     return _decoded(_without_scheme(iri))
 
 
 def _without_last_separator(iri: str) -> str:
-    """Return an IRI without the slashes and hashes at its end."""
+    """Return an IRI without slashes and hashes at its end."""
     return iri.rstrip("/#")
 
 
@@ -62,38 +63,33 @@ NORMALIZATIONS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("upper and lower case", str.casefold),
     ("http and https, and percent-encoding", _decoded_without_scheme),
 )
-"""Causes of differences between IRIs, in the order in which they are tried.
-
-Each cause has a function that makes two IRIs equal if they differ only in it.
-"""
+"""In what two IRIs differ that a function makes equal, in the order in which they are tried."""
 
 
 def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Return why a wrong output may seem right to a reader; None if no such reason is found.
+    """Return why a wrong output may look right to people; None if no cause is found.
 
-    Two reasons are looked for:
+    The causes, of which the first is returned:
 
-    - The output is a table that can be read in several ways.
-    - An IRI in it differs only in its form from an IRI of the reference, for example in http and
-      https.
+    - In place of a graph: a statement in a table or in RDF/JSON has a wrong term.
+    - In place of a table: the table cannot be read for sure.
+    - In place of a table: an IRI differs only in its form from an IRI of the reference step.
 
     Args:
         expected: the reference step.
-        actual: the actual step, whose output does not agree.
+        actual: the actual step.
     """
-    if expected.get("output_media_type") in GRAPHS:
-        # Formats of graphs have prefixes, so that differences in form mean nothing.
-        return None
-
-    # Read the output in several ways, unless it is a long text, which would take too long.
     output = actual.get("output")
-    is_long_text = isinstance(output, str) and len(output) > MAX_CHARACTERS
-    if not is_long_text:
+    # What is wrong with a longer text would take too long to find.
+    is_short = not isinstance(output, str) or len(output) <= MAX_CHARACTERS
+    if expected.get("output_media_type") in GRAPHS:
+        # Prefixes are part of the formats of graphs, so their IRIs are not looked at.
+        return describe_wrong_statement(output) if is_short else None
+    if is_short:
         ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
         if ambiguity is not None:
             return ambiguity
 
-    # Compare the IRIs that are only in the reference with those that are only in the output.
     expected_iris = _iris_in(expected.get("output"))
     actual_iris = _iris_in(output)
     missing = [iri for iri in expected_iris if _is_absolute(iri) and iri not in actual_iris]
@@ -102,42 +98,39 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
 
 
 def _describe_absolute(missing: list[str], extra: list[str]) -> str | None:
-    """Return how an absolute IRI among `extra` differs from an IRI among `missing`.
+    """Return in which form an extra absolute IRI differs from a missing one.
 
-    None if no two of them differ only in their form.
+    None if no pair of an extra and a missing IRI differs only in its form.
     """
     absolute = [iri for iri in extra if _is_absolute(iri)]
     for cause, normalize in NORMALIZATIONS:
         actual_by_form = {normalize(iri): iri for iri in absolute}
         for iri in missing:
-            actual_iri = actual_by_form.get(normalize(iri))
-            if actual_iri is not None:
-                return _describe(actual_iri, iri, cause)
+            other = actual_by_form.get(normalize(iri))
+            if other is not None:
+                return _describe(other, iri, cause)
     return None
 
 
 def _describe_prefixed(missing: list[str], extra: list[str]) -> str | None:
-    """Return which name with a prefix, among `extra`, may stand for an IRI among `missing`.
-
-    None if no name ends like such an IRI.
-    """
+    """Return which extra name with a prefix may stand for a missing IRI; None if there is none."""
     by_local_name = {_local_name(iri): iri for iri in extra if not _is_absolute(iri)}
     for iri in missing:
-        prefixed_name = by_local_name.get(_local_name(iri))
-        if prefixed_name is not None:
-            return _describe(prefixed_name, iri, "the prefix, which stands for a namespace")
+        other = by_local_name.get(_local_name(iri))
+        if other is not None:
+            return _describe(other, iri, "the prefix, which stands for a namespace")
     return None
 
 
 def _describe(actual: str, expected: str, cause: str) -> str:
-    """Return a sentence that names two IRIs and the cause of their difference."""
+    """Return a sentence that names two IRIs and what they differ in."""
     return f"{actual[:MAX_QUOTED]} and {expected[:MAX_QUOTED]} differ only in {cause}"
 
 
 def _iris_in(output: Any) -> dict[str, None]:
-    """Return the parts of an output that may be IRIs, as the keys of a dict.
+    """Return the parts of an output that may be IRIs, as keys in the order of the output.
 
-    The output may be of any format. A dict keeps each part once, in the order of the output.
+    The output may have any format, so it is split wherever no IRI can go on.
     """
     text = output if isinstance(output, str) else str(output)
     text = _json_escapes.sub(_unescaped, text[:MAX_CHARACTERS])
@@ -146,10 +139,7 @@ def _iris_in(output: Any) -> dict[str, None]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """Return the character that an escape in JSON stands for.
-
-    Surrogates, which stand for a character only as a pair, stay escaped.
-    """
+    """Return the character that an escape of JSON stands for; halves of a pair stay escaped."""
     code_point = int(escape[1], 16)
-    is_surrogate = 0xD800 <= code_point < 0xE000
-    return escape[0] if is_surrogate else chr(code_point)
+    is_half_of_pair = 0xD800 <= code_point < 0xE000
+    return escape[0] if is_half_of_pair else chr(code_point)
