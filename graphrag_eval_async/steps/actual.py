@@ -32,11 +32,11 @@ GRAPH = "a graph"
 
 
 def read_output(step: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-    """Return `read(step["output"])`.
+    """Return what `read` returns for the output of a step.
 
     Raises:
-        MalformedStep: the step has no output, or `read` raised one; the message begins with
-            ``output:``.
+        MalformedStep: the step has no output, or `read` raised `MalformedStep`. The message begins
+            with ``output:``.
     """
     if step.get("output") is None:
         raise MalformedStep("output: missing")
@@ -79,7 +79,7 @@ def read_whole_number(args: Mapping[str, Any], key: str) -> int | None:
 
 
 def kind_of_results(results: SparqlResults) -> str:
-    """Return how errors call these SPARQL results: a table or a boolean."""
+    """Return what error messages call SPARQL results: a table or a boolean."""
     if results.boolean is None:
         return "a table"
     return "the boolean of ASK"
@@ -106,6 +106,7 @@ class ActualStep:
     __slots__ = ("_cache", "budget", "step")
 
     def __init__(self, step: Mapping[str, Any], budget: Budget | None = None) -> None:
+        """Keep an actual step, and what may be spent: a budget of its own if none is given."""
         self.step = step
         self.budget = budget or Budget()
         self._cache: dict[Hashable, Any] = {}
@@ -113,7 +114,7 @@ class ActualStep:
     def remember(self, owner: Hashable, compute: Callable[[], T]) -> T:
         """Return the result of `compute`, which is called only once for each `owner`.
 
-        If `compute` raises `MalformedStep`, so does every later call for this owner.
+        If `compute` raises `MalformedStep`, every later call for the same owner raises it, too.
         """
         if owner not in self._cache:
             try:
@@ -126,8 +127,9 @@ class ActualStep:
         return cast(T, result)
 
     def output(self, read: Callable[[Any], T]) -> T:
-        """Return `read(step["output"])`, cached by `read`, which must be a module-level
-        function.
+        """Return what `read` returns for the output of the step; cached.
+
+        The function itself is the key in the cache, so it must be one of a module.
         """
         return self.remember(read, lambda: read_output(self.step, read))
 
@@ -153,7 +155,9 @@ class ActualStep:
         return other
 
     def _read_table(self) -> Table:
+        """Return the output, in whichever format, as a table."""
         if self.budget.quick:
+            # On an event loop, a long output is not even read.
             self.budget.spend(steps_to_read(self.step.get("output")))
         media_type = plain_type(self.step.get("output_media_type"))
         return read_output(self.step, partial(read_table, media_type=media_type))
@@ -162,7 +166,7 @@ class ActualStep:
         """Return the output as SPARQL results; cached.
 
         Args:
-            has_blanks: whether the other table cannot tell empty texts from unbound cells. Then
+            has_blanks: whether the reference table cannot tell empty texts from unbound cells. Then
                 empty texts count as unbound here, too.
             strict_types: whether an IRI differs from a literal of the same text.
 
@@ -219,9 +223,9 @@ class ActualStep:
         return kinds
 
     def unread(self) -> str:
-        """Return the text around a table that was passed over when the table was read.
+        """Return the text around the table in the output, which was skipped when it was read.
 
-        Empty if there is none, or if the output was not read as a table yet.
+        Empty if there is no such text, or if the output was not read as a table yet.
         """
         table = self._cache.get(Table)
         if isinstance(table, Table):
@@ -232,10 +236,12 @@ class ActualStep:
         return ""
 
     def is_empty(self) -> bool:
-        """Return whether the output was read as a table without rows or a graph without statements.
+        """Return whether the output was read as an empty table or an empty graph.
 
-        A table without types does not count if the budget asks for strict types.
+        A table without types does not count if the budget asks for strict types. False if the
+        output was not read yet.
         """
+        # Only what was read for a comparison is looked at; nothing is read for this.
         for content in self._cache.values():
             if type(content) is Graph and not content.statements:
                 return True

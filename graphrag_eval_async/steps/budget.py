@@ -42,16 +42,17 @@ class Budget:
     def __init__(
         self, steps: int = STEPS, *, quick: bool = False, strict_types: bool = False
     ) -> None:
+        """Begin with `steps` to spend. For the other arguments, see the attributes."""
         self.left = steps
         self.quick = quick
         self.strict_types = strict_types
         self.stopped = False
 
     def spend(self, steps: int) -> None:
-        """Subtract the steps of some work that is about to be done.
+        """Subtract the steps that some work will take, before the work is done.
 
         Raises:
-            ComparisonBudgetExceeded: fewer steps are left, or the budget was stopped.
+            ComparisonBudgetExceeded: fewer steps than these are left, or the budget was stopped.
         """
         self.left -= steps
         if self.left < 0:
@@ -68,7 +69,10 @@ class Budget:
 
     @contextmanager
     def limited(self, steps: int) -> Iterator[None]:
-        """Allow at most `steps` to be spent in the block; then the withheld steps are back."""
+        """Allow at most `steps` to be spent within the block.
+
+        The other steps are withheld, and can be spent again after the block.
+        """
         withheld = max(0, self.left - steps)
         self.left -= withheld
         try:

@@ -123,7 +123,7 @@ def check_step(
     query = step.get(REFERENCE_QUERY)
     output = step.get("output")
     required_columns = step.get("required_columns") or ()
-    # The form of a query cannot be told if its names have escapes, so it may be right.
+    # A query with escapes is not refused, since they may hide its form.
     is_other_query = isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query
     may_be_cypher = is_cypher_step(step) or compares_as_cypher(step)
     if is_other_query and not may_be_cypher:
@@ -132,22 +132,27 @@ def check_step(
         )
     _check_table_keys(step)
 
-    has_own_comparator = (
+    # If the output is not compared by its media type, preparing the step checks all of it.
+    is_compared_by_name = (
         not isinstance(name, str) or name in COMPARATORS or name in (comparators or ())
     )
     has_only_args = args_comparator(step) is not None and output is None
-    if has_own_comparator or has_only_args:
+    if is_compared_by_name or has_only_args:
         # Called for its errors.
         prepare_step(step, comparators)
         return
 
-    # Most outputs are plain, and it is much quicker to see that than to read them.
+    # Most outputs are plain SPARQL results, and to see that is much quicker than to read them.
     may_be_results = step.get("output_media_type") in (SPARQL_RESULTS, *_JSON)
     if may_be_results and are_plain(output, required_columns):
+        # Called for its error.
         _asks_for_partial_credit(step, SPARQL_RESULTS)
         return
+
+    # All other outputs are read.
     prepared = prepare_step(step).step
     if needs_execution(prepared):
+        # There is no output yet.
         check_required(required_columns)
         return
     compared_as = _class_for_contents(prepared)
@@ -186,7 +191,7 @@ def _check_table_keys(step: Mapping[str, Any]) -> None:
 
 
 def compares_by_name(name: str) -> bool:
-    """Return whether steps of this name are compared in their own way, whatever their outputs."""
+    """Return whether steps of this name have a comparator that does not depend on media types."""
     return name in COMPARATORS
 
 
@@ -300,12 +305,16 @@ def variants_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _prepare_args(
     step: Mapping[str, Any], compare_args: Compare, comparators: Mapping[str, Comparator] | None
 ) -> PreparedStep:
-    """Prepare a reference step whose arguments are compared, and then its output if it has one.
+    """Return a reference step that compares arguments and then, if it has an output, outputs.
 
     Args:
         step: the step.
-        compare_args: compares the arguments.
+        compare_args: the function that compares the arguments of an actual step.
         comparators: the user's comparators, by name of the step.
+
+    Raises:
+        MalformedStep: the step is invalid.
+        UsageError: the user's comparator is no function.
     """
     name = step.get("name")
     has_output = (
@@ -324,7 +333,7 @@ def _prepare_args(
     prepared = _prepare_output(step, comparators)
 
     def compare(actual: ActualStep) -> Agreement:
-        """Return how far the outputs agree, or 0 if the arguments differ."""
+        """Return how far the output agrees, or a score of 0 if the arguments differ."""
         args_agreement = compare_args(actual)
         if args_agreement.differences:
             return args_agreement
@@ -336,14 +345,21 @@ def _prepare_args(
 def _prepare_output(
     step: Mapping[str, Any], comparators: Mapping[str, Comparator] | None
 ) -> PreparedStep:
-    """Prepare a reference step whose output alone is compared.
+    """Return a reference step with the comparator of its output.
 
-    The comparator is the user's for the name of the step, or a built-in one for its name, or the
-    one for the media type of its output.
+    The comparator is the first of these that there is:
+
+    - the user's comparator for the name of the step;
+    - the built-in comparator for the name of the step;
+    - the comparator for the media type of its output.
 
     Args:
         step: the step.
         comparators: the user's comparators, by name of the step.
+
+    Raises:
+        MalformedStep: the step is invalid.
+        UsageError: the user's comparator is no function.
     """
     name = step.get("name")
     if not isinstance(name, str):
@@ -398,10 +414,10 @@ def _class_for_contents(
 
 
 def _with_plain_output(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a reference step whose media type has no parameters.
+    """Return a reference step in which the media type of the output has no parameters.
 
-    JSON that is SPARQL results is decoded, and gets their media type, unless the steps of this name
-    are compared in their own way.
+    If the output is JSON, and is SPARQL results, it is also decoded and gets their media type. This
+    does not apply to steps that have a comparator for their name.
 
     Raises:
         MalformedStep: the media type is no text.
@@ -433,10 +449,10 @@ def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) ->
 
     Args:
         step: the step.
-        media_type: the media type of its output; None if that is not known, or if it has none.
+        media_type: the media type of its output; None if there is no output or no media type.
 
     Raises:
-        MalformedStep: its `score` is invalid, or not for outputs that are compared like this one.
+        MalformedStep: the `score` of the step is invalid, or is not possible for such an output.
     """
     score = step.get("score")
     if score in (None, "exact"):
@@ -444,6 +460,7 @@ def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) ->
     if score not in ("f1", VALUES_F1):
         raise MalformedStep("score: must be absent, exact, f1 or values_f1")
 
+    # Only tables have values; tables and graphs agree in part.
     media_types: tuple[str, ...] = (*TABLES, CYPHER_RESULTS)
     if score == "f1":
         media_types += GRAPHS
@@ -453,6 +470,7 @@ def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) ->
         raise MalformedStep(f"score: {score} {problem}")
     if score == VALUES_F1:
         for key in ("required_columns", "ignore_duplicates"):
+            # With one of these values, the key asks for nothing, so it does no harm.
             if step.get(key) not in (None, [], True):
                 raise MalformedStep(
                     f"{key}: not with score: values_f1, which takes the values of all columns "
@@ -463,26 +481,24 @@ def _asks_for_partial_credit(step: Mapping[str, Any], media_type: str | None) ->
 
 @remember(entries=256)
 def accepted_names(name: str) -> frozenset[str]:
-    """Return the names of actual steps that a reference step of this name can match."""
+    """Return the names of the actual steps that a reference step of the given name can match."""
     return _ACCEPTED_NAMES.get(name) or frozenset([name])
 
 
 def _refuse_missing_output(_actual: ActualStep) -> Agreement:
-    """Refuse the comparison with a reference step whose query was not run, so that it has no
-    output.
-    """
+    """Raise `MalformedStep`: the reference step has no output, since its query was not run."""
     raise MalformedStep("output: missing; its reference_query has not been run")
 
 
 def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any]) -> Compare:
-    """Return a comparison of actual steps with a reference step by a user's comparator.
+    """Return a function that compares actual steps with a reference step by a user's comparator.
 
-    Each comparison spends steps of the budget by the size of the reference step.
+    Each comparison takes steps of the budget in proportion to the size of the reference step.
 
     Args:
-        name: the name of the step, by which the user gave the comparator.
+        name: the name of the reference step, for the error.
         comparator: the user's function.
-        step: the reference step, of which the function gets copies.
+        step: the reference step. The function gets a copy for each comparison.
 
     Raises:
         UsageError: the comparator is no function, or an async one.
@@ -493,11 +509,17 @@ def _user_comparator(name: str, comparator: Comparator, step: Mapping[str, Any])
     cost = size // _CHARACTERS_PER_STEP
 
     def compare(actual: ActualStep) -> Agreement:
-        """Return the score that the user's function gives to an actual step."""
+        """Return the score that the user's function returns for an actual step.
+
+        Raises:
+            ComparatorError: the function raised an exception or returned no score.
+            ComparisonBudgetExceeded: the budget does not suffice for the comparison.
+        """
         actual.budget.spend(cost)
         try:
             value: object = comparator(copy_json(step), copy_json(actual.step))
             score = float(value) if isinstance(value, Real) else None
+            # The chain of comparisons refuses NaN, too.
             if score is None or not 0 <= score <= 1:
                 raise ValueError(
                     f"a comparator must return a number from 0 to 1, not {short_repr(value)}"

@@ -54,10 +54,10 @@ class Agreement(NamedTuple):
 
 
 def first_of_each(*differences_by_kind: Iterable[Difference]) -> list[Difference]:
-    """Return at most `MAX_DIFFERENCES` differences, in which each kind has its turn.
+    """Return at most `MAX_DIFFERENCES` differences, chosen from all kinds in turn.
 
-    The first difference of each kind is taken, then the second of each kind and so on, until there
-    are enough. The result begins with all that were taken of the first kind.
+    First, the first difference of each kind is chosen, then the second of each kind, and so on. The
+    result is sorted by kind: it begins with all chosen differences of the first kind.
     """
     candidates_by_kind = [
         list(islice(differences, MAX_DIFFERENCES)) for differences in differences_by_kind
@@ -73,7 +73,10 @@ def first_of_each(*differences_by_kind: Iterable[Difference]) -> list[Difference
 
 
 def shorten(text: str | None) -> str | None:
-    """Return a text, or its first `MAX_TEXT` characters and an ellipsis; None if there is none."""
+    """Return a text, cut to `MAX_TEXT` characters and an ellipsis if it is longer.
+
+    None is returned as it is.
+    """
     if text is None or len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}…"

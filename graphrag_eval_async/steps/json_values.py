@@ -21,17 +21,18 @@ def read_json(output: Any) -> Any:
     """Return the JSON value of a step's output, which is JSON text or already decoded.
 
     Raises:
-        MalformedStep: it is text that is not JSON, or that nests too deep.
+        MalformedStep: the output is text that is no JSON, or that nests too deep.
     """
     if not isinstance(output, str):
         return output
     try:
-        value = msgspec.json.decode(output)  # Unlike orjson, it keeps all digits of integers.
+        # Unlike orjson, msgspec keeps all digits of integers.
+        value = msgspec.json.decode(output)
     except ValueError as error:
         raise MalformedStep(f"not JSON: {error}") from None
     except RecursionError:
         raise MalformedStep("not JSON: nested too deep") from None
-    # Few texts have so many brackets that it needs to be looked how deep they nest.
+    # Counting brackets is quick. Few texts have enough of them to nest too deep.
     brackets = output.count("[") + output.count("{")
     if brackets > MAX_DEPTH and nests_deeper(value, MAX_DEPTH):
         raise MalformedStep("not JSON: nested too deep")
@@ -42,7 +43,7 @@ def json_equal(value: Any, other: Any) -> bool:
     """Return whether two decoded JSON values are equal: 1 equals 1.0, but true does not equal 1.
 
     Raises:
-        MalformedStep: they nest too deep.
+        MalformedStep: the values nest too deep.
     """
     try:
         if value != other:
@@ -53,9 +54,9 @@ def json_equal(value: Any, other: Any) -> bool:
 
 
 def _have_booleans_in_same_places(value: Any, other: Any) -> bool:
-    """Return whether two values that Python takes for equal have booleans in the same places.
+    """Return whether two equal JSON values have booleans in the same places.
 
-    To Python, true equals 1.
+    To Python, true equals 1 and false equals 0, so comparing the values does not tell.
     """
     pairs = [(value, other)]
     while pairs:
@@ -70,13 +71,17 @@ def _have_booleans_in_same_places(value: Any, other: Any) -> bool:
 
 
 def json_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a function that compares an actual step with a reference step.
+    """Return a function that compares the outputs of actual steps with a reference step's, as JSON.
 
-    It returns 1 if the outputs are equal as JSON, whatever their white space and order of keys.
+    White space and the order of keys are ignored.
+
+    Raises:
+        MalformedStep: the reference step has no output, or one that is no JSON.
     """
     expected = read_output(step, read_json)
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return a score of 1 if the output of an actual step equals `expected`, else 0."""
         is_equal = json_equal(expected, actual.output(read_json))
         return Agreement(float(is_equal))
 
@@ -84,13 +89,17 @@ def json_comparator(step: Mapping[str, Any]) -> Compare:
 
 
 def same_output_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a function that compares an actual step with a reference step.
+    """Return a function that compares the outputs of actual steps with a reference step's exactly.
 
-    It returns 1 if the outputs are equal: texts exactly, decoded values as JSON.
+    Texts must have the same characters. Decoded values must be equal as JSON.
+
+    Raises:
+        MalformedStep: the reference step has no output.
     """
     expected = read_output(step, lambda output: output)
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return a score of 1 if the output of an actual step equals `expected`, else 0."""
         is_equal = json_equal(expected, actual.step.get("output"))
         return Agreement(float(is_equal))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from math import fsum
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -83,21 +83,25 @@ def score_steps(
 ) -> StepsScore:
     """Match the reference's groups of steps with the steps of a response.
 
-    In its group's order, each reference step takes the latest unused successful actual step of a
-    name that it accepts that scores above 0. With partial credit, it takes the one that scores
-    most, the latest among equals, and is fully matched only by a score of 1. In a strict group,
-    steps are taken in the order of the reference steps. There, and where arguments are compared,
-    the sum of scores is the greatest.
+    The steps of a group take their turn in order. Each takes the latest actual step that is not
+    taken yet, was successful, has an accepted name and scores above 0. There are these exceptions:
+
+    - A step with partial credit takes the actual step that scores most, the latest among equals. It
+      is fully matched only by a score of 1.
+    - The steps of a strict group take actual steps in their own order, for the greatest sum of
+      scores.
+    - If the arguments of any step of a group are compared, the steps take actual steps in any
+      order, for the greatest sum of scores.
 
     Args:
         groups: the reference steps.
         actual_steps: the steps of the response.
         budget: what all comparisons may spend. Comparisons beyond it score 0, and `errors` says so.
-        mode: ``"last"`` looks at the last group only: its score is the sum of match scores over its
-            number of steps. ``"all"`` walks the groups backwards: one that is fully matched leaves
-            the actual steps before its earliest match to the group before it, another ends the
-            walk. The score is the mean over all groups, those not reached being 0. Without groups,
-            the score is 1.
+        mode: ``"last"`` looks at the last group only. Its score is the sum of its steps' scores,
+            divided by the number of its steps. ``"all"`` looks at the last group, then at the one
+            before it, and so on. A fully matched group leaves the actual steps before its earliest
+            match to the group before it. After any other group, the rest scores 0. The score is the
+            mean over all groups. Without groups, the score is 1.
         usable: the `usable_names` of the actual steps, if they are known.
         invalid: the indices of actual steps whose queries do not parse.
 
@@ -107,11 +111,14 @@ def score_steps(
     if usable is None:
         usable = usable_names(actual_steps)
     matcher = _Matcher(actual_steps, usable, budget or Budget())
+
+    # The last group comes first, since it leaves only earlier actual steps to the others.
     group_scores = []
     end = len(actual_steps)
     for index in reversed(range(len(groups))):
         group = groups[index]
         group_match = matcher.match_group(index, group, end)
+        # A group without steps scores 0, and must not be divided by 0.
         group_scores.append(_sum(group_match.scores) / (len(group) or 1))
         end = group_match.earliest
         if mode == "last" or not group_match.is_whole:
@@ -125,7 +132,7 @@ def score_steps(
         score = _sum(group_scores)
     facts = Facts()
     if score != 1:
-        # This may add to the errors and differences.
+        # This may add to the errors and differences of the matcher, which are read below.
         facts = matcher.explain_failure(groups, invalid)
     return StepsScore(
         score=score,
@@ -143,16 +150,16 @@ def mean_values(
     *,
     mode: Literal["last", "all"],
 ) -> dict[str, float | None]:
-    """Return the means of `VALUES` over the scored reference steps that ask for them.
+    """Return the mean precision, recall and F1 of reference steps compared as sets of values.
 
     Args:
         groups: the reference steps.
-        shares: the `VALUES` of each of these steps that is matched; the others count 0. None if
-            nothing was compared: then all means are None.
-        mode: whether the last group or all of them are scored.
+        shares: precision, recall and F1 of each of these steps that is matched. Steps that are not
+            matched count 0. None if nothing was compared; then all means are None.
+        mode: whether the last group or all groups are scored.
 
     Returns:
-        the means by name; empty if no step asks for them.
+        the means by the names in `VALUES`; empty if no scored step is compared as a set of values.
     """
     scored_groups = groups
     if mode == "last":
@@ -169,7 +176,7 @@ def mean_values(
 
 
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
-    """Return the names of steps, with None in place of those that failed or returned nothing."""
+    """Return the name of each step; None in place of a step that failed or returned nothing."""
     names: list[str | None] = []
     for step in actual_steps:
         if step.get("status") == "success" and step.get("output") is not None:
@@ -180,9 +187,9 @@ def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
 
 
 def _sum(scores: Sequence[float]) -> float:
-    """Return the exact sum of scores, rounded once."""
+    """Return the sum of scores, which is rounded only once, at the end."""
     if len(scores) == 1:
-        # The usual case, at a tenth of the cost.
+        # This is the usual case, and takes a tenth of the time.
         return scores[0]
     return fsum(scores)
 
@@ -215,6 +222,20 @@ class _GroupMatch(NamedTuple):
     """Whether all reference steps are fully matched."""
 
 
+class _Assigned(NamedTuple):
+    """Actual steps that are chosen for some steps of a group."""
+
+    total: float
+    """The sum of their scores."""
+
+    actual_by_step: Mapping[int, int]
+    """The index of the actual step by the index of the group's step."""
+
+    def with_pair(self, step_index: int, actual_index: int, score: float) -> _Assigned:
+        """Return the same choice with one more pair of steps, which has this score."""
+        return _Assigned(self.total + score, {**self.actual_by_step, step_index: actual_index})
+
+
 class _Unmatched(NamedTuple):
     """A reference step that is not fully matched."""
 
@@ -240,7 +261,13 @@ class _Matcher:
         usable: Sequence[str | None],
         budget: Budget,
     ) -> None:
-        """Take the steps of a response, their `usable_names`, and what comparisons may spend."""
+        """Prepare to match the steps of one response.
+
+        Args:
+            actual_steps: the steps of the response.
+            usable: the name of each step; None if it failed or returned nothing.
+            budget: what all comparisons may spend.
+        """
         self.matches: list[tuple[int, int, int]] = []
         self.errors: list[str] = []
         self.diffs: list[tuple[int, int, list[Difference]]] = []
@@ -249,22 +276,28 @@ class _Matcher:
         self._usable = usable
         self._budget = budget
         self._wrapped: dict[int, ActualStep] = {}
-        # What comparisons returned, or why an output could not be read.
+        # What each comparison returned or, as a text, why an output could not be read.
         self._outcomes: dict[_Pair, Agreement | str] = {}
-        # Why comparisons are undecided: the budget did not suffice.
+        # Why the budget did not suffice for a comparison.
         self._undecided: dict[_Pair, str] = {}
-        # Of the earliest group that was looked at.
+        # The first unmatched step of the earliest group that has any.
         self._unmatched: _Unmatched | None = None
 
     def match_group(self, group_index: int, group: Sequence[PreparedStep], end: int) -> _GroupMatch:
-        """Match the steps of a group with actual steps before the index `end`.
+        """Match each step of a group with at most one actual step before the index `end`.
 
         Add to `matches`, `errors`, `diffs` and `shares`.
+
+        Args:
+            group_index: the index of the group.
+            group: its steps.
+            end: the index of the first actual step that cannot be taken any more.
         """
         scores: list[float] = []
         earliest = end
         is_whole = True
         unmatched: _Unmatched | None = None
+        # The indices of the actual steps that are not taken yet.
         latest_first = list(range(end - 1, -1, -1))
         assigned = self._assign_steps(group_index, group, latest_first)
         for step_index, step in enumerate(group):
@@ -274,15 +307,18 @@ class _Matcher:
             else:
                 candidates = assigned.get(step_index, ())
             actual_index, agreement = self._find_best(step, place, candidates)
+
             score = agreement.score
-            is_matched = actual_index is not None
-            is_whole = is_whole and (score == 1 if step.partial else is_matched)
+            # With partial credit, a step may be matched in part.
+            is_fully_matched = score == 1 if step.partial else actual_index is not None
+            is_whole = is_whole and is_fully_matched
             if actual_index is not None:
                 latest_first.remove(actual_index)
                 earliest = min(earliest, actual_index)
                 scores.append(score)
                 self.matches.append((group_index, step_index, actual_index))
             if score < 1 and unmatched is None:
+                # The step that was taken is to blame or, if none was, any free one.
                 blamed = latest_first if actual_index is None else [actual_index]
                 unmatched = _Unmatched(step, place, blamed)
         self._unmatched = unmatched or self._unmatched
@@ -291,9 +327,9 @@ class _Matcher:
     def _find_best(
         self, step: PreparedStep, place: _Place, candidates: Sequence[int]
     ) -> tuple[int | None, Agreement]:
-        """Return the actual step that a reference step takes, and how far they agree.
+        """Return the index of the actual step that a reference step takes, and how far they agree.
 
-        None if no candidate scores above 0. Add to `errors`, `diffs` and `shares`.
+        The index is None if no candidate scores above 0. Add to `errors`, `diffs` and `shares`.
 
         Args:
             step: the reference step.
@@ -303,9 +339,9 @@ class _Matcher:
         best = _NO_AGREEMENT
         best_index = None
         preferred: Agreement | None = None
-        names = self._comparable_names(step)
+        actual_names = self._comparable_names(step)
         for index in candidates:
-            if names[index] not in step.names:
+            if actual_names[index] not in step.names:
                 continue
             agreement = self._compare(step, _Pair(place, index))
             if preferred is None:
@@ -313,7 +349,9 @@ class _Matcher:
             if agreement.score > best.score:
                 best = agreement
                 best_index = index
-            if best.score == 1 or (agreement.score > 0 and not step.partial):
+            # Only with partial credit may a later candidate be better.
+            is_enough = best.score > 0 and not step.partial
+            if best.score == 1 or is_enough:
                 break
         if best.differences:
             self.diffs.append((*place, list(best.differences)))
@@ -326,9 +364,10 @@ class _Matcher:
     def _assign_steps(
         self, group_index: int, group: Sequence[PreparedStep], latest_first: Sequence[int]
     ) -> dict[int, list[int]] | None:
-        """Return the actual step for each step of a group, if they must be chosen together.
+        """Choose the actual steps of all steps of a group together, if that is necessary.
 
-        They must be in a strict group, and where arguments are compared.
+        It is necessary in a strict group, and in a group whose arguments are compared: the sum of
+        the scores is to be the greatest.
 
         Args:
             group_index: the index of the group.
@@ -336,8 +375,8 @@ class _Matcher:
             latest_first: the indices of the actual steps that may be taken.
 
         Returns:
-            for each step of the group, by index, a list with the actual step that it may take.
-            None if each step may take any.
+            a list with the index of the actual step that is assigned to a step of the group, by the
+            index of this step. None if each step may take any actual step.
         """
         if group and group[0].is_strict:
             return self._assign_in_order(group_index, group, latest_first[::-1])
@@ -352,42 +391,53 @@ class _Matcher:
             if self._budget.quick:
                 # The response is compared again in a thread, with a larger budget.
                 raise
+            # Then the steps are matched one by one.
             return None
         return {step_index: [candidates[column]] for step_index, column in pairs}
 
     def _assign_in_order(
         self, group_index: int, group: Sequence[PreparedStep], earliest_first: Sequence[int]
     ) -> dict[int, list[int]]:
-        """Return the actual step for each step of a strict group, for the greatest sum of scores.
+        """Choose the actual steps of a strict group, in the order of the group's steps.
 
-        The actual steps are in the order of the group's steps. The method is dynamic programming.
-        The arguments and the result are those of `_assign_steps`.
+        The sum of the scores is the greatest that is possible in this order. The method is dynamic
+        programming.
+
+        Args:
+            group_index: the index of the group.
+            group: its steps.
+            earliest_first: the indices of the actual steps that may be taken.
+
+        Returns:
+            a list with the index of the actual step that is assigned to a step of the group, by the
+            index of this step.
         """
         candidates, scores = self._score_pairs(group_index, group, earliest_first)
-        # best[n]: the best sum of the group's steps so far with the first n candidates, and the
-        # pairs of steps that make it.
-        nothing: tuple[float, tuple[tuple[int, int], ...]] = (0.0, ())
-        best = [nothing] * (len(candidates) + 1)
+        # best_by_length[n] is the best choice for the steps so far from the first n candidates.
+        nothing = _Assigned(total=0.0, actual_by_step={})
+        best_by_length = [nothing] * (len(candidates) + 1)
         for step_index, scores_of_step in enumerate(scores):
-            longer = [nothing]
+            best_with_step = [nothing]
             for column, score in enumerate(scores_of_step):
                 choices = []
                 if score > 0:
-                    sum_before, pairs_before = best[column]
-                    pair = (step_index, candidates[column])
-                    choices.append((sum_before + score, (*pairs_before, pair)))
-                without_this_step = best[column + 1]
-                without_this_candidate = longer[column]
+                    # This step takes this candidate, and the steps before it earlier ones.
+                    choices.append(
+                        best_by_length[column].with_pair(step_index, candidates[column], score)
+                    )
+                without_this_step = best_by_length[column + 1]
+                without_this_candidate = best_with_step[column]
                 choices += [without_this_step, without_this_candidate]
-                longer.append(max(choices, key=itemgetter(0)))
-            best = longer
-        _, pairs = best[-1]
-        return {step_index: [actual_index] for step_index, actual_index in pairs}
+                # Of equal sums, the first is taken.
+                best_with_step.append(max(choices, key=attrgetter("total")))
+            best_by_length = best_with_step
+        best = best_by_length[-1]
+        return {step_index: [actual] for step_index, actual in best.actual_by_step.items()}
 
     def _score_pairs(
         self, group_index: int, group: Sequence[PreparedStep], free: Sequence[int]
     ) -> tuple[list[int], list[list[float]]]:
-        """Return the actual steps that a group may take, and the score of each with each step.
+        """Return the actual steps that a group may take, and their scores with each of its steps.
 
         Args:
             group_index: the index of the group.
@@ -396,7 +446,7 @@ class _Matcher:
 
         Returns:
             the indices of those free steps whose names the group accepts; and, for each step of the
-            group, its scores with them.
+            group, a list of its scores with these free steps.
         """
         names_of_group = frozenset().union(*(step.names for step in group))
         candidates = [
@@ -405,21 +455,22 @@ class _Matcher:
         scores = []
         for step_index, step in enumerate(group):
             place = _Place(group_index, step_index)
-            names = self._comparable_names(step)
+            actual_names = self._comparable_names(step)
             scores_of_step = []
             for index in candidates:
+                # Another step of the group may accept the name of this candidate.
                 score = 0.0
-                if names[index] in step.names:
+                if actual_names[index] in step.names:
                     score = self._compare(step, _Pair(place, index)).score
                 scores_of_step.append(score)
             scores.append(scores_of_step)
         return candidates, scores
 
     def _comparable_names(self, step: PreparedStep) -> Sequence[str | None]:
-        """Return the names of all actual steps, with None for those that cannot match a reference
-        step because they failed or returned nothing.
+        """Return the name of each actual step; None for a step that cannot match a reference step.
 
-        If only arguments are compared, a step may return nothing.
+        A step cannot match if it failed or returned nothing. If the reference step has arguments
+        only, a step that returned nothing can match, too.
         """
         if not step.args_only:
             return self._usable
@@ -431,7 +482,7 @@ class _Matcher:
     def _compare(self, step: PreparedStep, pair: _Pair) -> Agreement:
         """Return how far a reference step and an actual step agree; cached.
 
-        If they cannot be compared, keep why, and return a score of 0.
+        If they cannot be compared, keep the reason, and return a score of 0.
 
         Raises:
             ComparisonBudgetExceeded: a quick budget was exceeded.
@@ -459,7 +510,7 @@ class _Matcher:
         return agreement
 
     def _wrap(self, index: int) -> ActualStep:
-        """Return an actual step as input to comparators; cached, so that it is read once."""
+        """Return an actual step as comparators take it; cached, so that its output is read once."""
         actual = self._wrapped.get(index)
         if actual is None:
             actual = ActualStep(self._actual_steps[index], self._budget)
@@ -469,14 +520,16 @@ class _Matcher:
     def explain_failure(
         self, groups: Sequence[Sequence[PreparedStep]], invalid: Container[int]
     ) -> Facts:
-        """Return why the steps are wrong. Add the differences of arguments to `diffs`.
+        """Return why the steps of the response are wrong.
+
+        Add the differences of wrong arguments to `diffs`.
 
         Args:
             groups: the reference steps.
             invalid: the indices of actual steps whose queries do not parse.
         """
         if self._unmatched is None:
-            # The last group has no steps.
+            # This happens only if a group has no steps.
             return Facts("no_steps")
         step, place, candidates = self._unmatched
         same_name = [
@@ -485,6 +538,7 @@ class _Matcher:
         if not same_name:
             return self._explain_missing(step, groups)
 
+        # A step that agrees may be left over, because it is out of order in a strict group.
         agreements: dict[int, Agreement] = {}
         for index in same_name:
             outcome = self._outcomes.get(_Pair(place, index))
@@ -512,28 +566,32 @@ class _Matcher:
         agreements: Mapping[int, Agreement],
         invalid: Container[int],
     ) -> Facts:
-        """Return why the actual step that is to blame does not match a reference step.
+        """Choose the actual step that is to blame, and return why it does not match.
 
-        The first candidate is blamed, unless another one did not fail, or has the right arguments.
-        Add the differences of its arguments to `diffs`.
+        A step that returned something comes before others, and among these a step with the right
+        arguments. Of equals, the first candidate is blamed. Add the differences of its arguments to
+        `diffs`.
 
         Args:
             step: the reference step.
-            place: where it is.
+            place: where the reference step is.
             candidates: the indices of actual steps of its name.
-            agreements: how far they agree, by index, if they could be compared.
+            agreements: how far each candidate agrees, by index, if it could be compared.
             invalid: the indices of actual steps whose queries do not parse.
         """
-        names = self._comparable_names(step)
+        actual_names = self._comparable_names(step)
         wrong_args = {
             index: agreement.differences
             for index, agreement in agreements.items()
             if agreement.reason == WRONG_ARGS
         }
-        blamed = min(candidates, key=lambda index: (names[index] is None, index in wrong_args))
+        blamed = min(
+            candidates, key=lambda index: (actual_names[index] is None, index in wrong_args)
+        )
         if blamed in invalid:
             return Facts("query_invalid")
-        if names[blamed] is None and self._actual_steps[blamed].get("status") != "success":
+        has_succeeded = self._actual_steps[blamed].get("status") == "success"
+        if actual_names[blamed] is None and not has_succeeded:
             return step_error(self._actual_steps, blamed)
         if blamed in wrong_args:
             differences = wrong_args[blamed]
@@ -547,7 +605,7 @@ class _Matcher:
     ) -> Facts:
         """Return why no actual step has the name of a reference step.
 
-        Either this step is missing, or there are no steps of any expected name.
+        Either this step alone is missing, or no actual step has the name of any reference step.
         """
         expected_names = frozenset().union(*(step.names for group in groups for step in group))
         for actual_step in self._actual_steps:
@@ -556,12 +614,13 @@ class _Matcher:
         return Facts("no_steps")
 
     def _first_out_of_order(self, agreements: Mapping[int, Agreement]) -> int | None:
-        """Return the first actual step that no reference step took, though it scores above 0.
+        """Return the index of the first actual step that scores above 0 but was not taken.
 
-        Only the order of steps in a strict group forbids that it is taken. None if there is none.
+        None if there is no such step. Only the order of a strict group can be the reason that no
+        reference step took it.
 
         Args:
-            agreements: how far an unmatched reference step and actual steps agree, by index.
+            agreements: how far actual steps, by index, agree with an unmatched reference step.
         """
         taken = {actual_index for _, _, actual_index in self.matches}
         for index, agreement in agreements.items():
@@ -570,7 +629,8 @@ class _Matcher:
         return None
 
     def _explain_output(self, step: PreparedStep, pair: _Pair) -> Facts:
-        """Return why the output of an actual step does not agree with that of a reference step."""
+        """Return why the output of an actual step does not agree with the reference output."""
+        # An empty output is a reason of its own, unless an empty output is expected.
         actual_output = self._actual_steps[pair.actual].get("output")
         actual = self._wrapped.get(pair.actual)
         is_read_as_empty = actual is not None and actual.is_empty()
@@ -581,6 +641,7 @@ class _Matcher:
 
         outcome = self._outcomes.get(pair)
         if outcome is None or actual is None:
+            # The comparison failed or is undecided.
             return Facts("wrong_query_result", detail=self._undecided.get(pair))
         reason = None
         detail = None
@@ -596,9 +657,10 @@ class _Matcher:
         return Facts(reason or "wrong_query_result", detail=detail)
 
     def _add_error_of_kind(self, step: PreparedStep, pair: _Pair, outcome: Agreement | str) -> None:
-        """Add to `errors` that an output could not be read, or is of another kind than expected.
+        """Add an error if an output could not be read, or is of another kind than expected.
 
-        Only if the reference step is a table or a graph: other comparators read all outputs.
+        This concerns only references that are tables or graphs: the comparators of other steps
+        accept all outputs.
 
         Args:
             step: the reference step.
@@ -615,7 +677,7 @@ class _Matcher:
             self._add_error(step, pair, outcome)
 
     def _add_error(self, step: PreparedStep, pair: _Pair, error: object) -> None:
-        """Add to `errors` why two steps were not compared, unless there are enough errors."""
+        """Add to `errors` why two steps were not compared, unless `errors` is full."""
         if len(self.errors) == MAX_ERRORS:
             return
         (group, index), actual = pair
@@ -628,9 +690,10 @@ class _Matcher:
 
 
 def _describe_output(step: PreparedStep, actual: ActualStep) -> str | None:
-    """Return what is unusual in the output of an actual step that is wrong; None if nothing is.
+    """Return a remark on an output that does not agree; None if there is nothing to remark.
 
-    It has an IRI in another form than the reference step, or text around its table.
+    The remark says why the output may seem right or, if it does not, that text around its table was
+    not read.
     """
     other_form = describe_other_form(step.step, actual.step)
     unread = actual.unread()
@@ -641,9 +704,9 @@ def _describe_output(step: PreparedStep, actual: ActualStep) -> str | None:
 
 
 def _is_nothing(output: Any) -> bool:
-    """Return whether an output is blank, null or empty.
+    """Return whether an output is null, empty, or a text that is blank, "null" or "{}".
 
-    It is more than `is_empty`, which is counted for all steps.
+    `is_empty`, by which the outputs of all steps are counted, does not accept such texts.
     """
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True

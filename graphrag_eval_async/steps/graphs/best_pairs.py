@@ -27,19 +27,21 @@ def best_pairs(
     """Return pairs of blank nodes of two graphs under which most statements agree.
 
     Args:
-        left: the statements with blank nodes of one graph.
-        right: those of the other.
+        left: the statements of one graph that have blank nodes.
+        right: the statements of the other graph that have blank nodes.
         budget: what may be spent.
 
     Returns:
-        left nodes by the right ones; None if there are too many ways to pair them.
+        the left node by the right node of each pair; None if there are too many ways to pair nodes.
     """
+    # Statements agree only if their texts are equal, so the others do not matter.
     shared_texts = {statement.text for statement in left} & {statement.text for statement in right}
     left_statements = Counter(statement for statement in left if statement.text in shared_texts)
     right_statements = Counter(statement for statement in right if statement.text in shared_texts)
     left_nodes = Counter(node for statement in left_statements for node in statement.nodes)
     right_nodes = Counter(node for statement in right_statements for node in statement.nodes)
     if len(left_nodes) > len(right_nodes):
+        # The search needs enough right nodes, so the graphs change places.
         pairs = best_pairs(right, left, budget)
         if pairs is None:
             return None
@@ -60,6 +62,7 @@ def best_pairs(
         budget=budget,
     )
     search.try_all()
+    # Only the first nodes in the order may have partners; those of the rest do not matter.
     return dict(zip(search.best_partners, order, strict=False))
 
 
@@ -91,7 +94,7 @@ class _PartnerSearch:
         right_nodes: Sequence[str],
         budget: Budget,
     ) -> None:
-        """Begin a search.
+        """Prepare a search: find out which left node decides whether each left statement agrees.
 
         Args:
             order: the left nodes in the order in which they get partners.
@@ -105,29 +108,32 @@ class _PartnerSearch:
         self._right_statements = right_statements
         self._right_nodes = right_nodes
         self._budget = budget
-        # A statement is decided by the last of its nodes.
+        # The last of a statement's nodes to get a partner decides whether the statement agrees.
         place_by_node = {node: place for place, node in enumerate(order)}
         self._decided_at: list[list[_DecidedStatement]] = [[] for _ in order]
         for statement, times in left_statements.items():
             places = [place_by_node[node] for node in statement.nodes]
             decided = _DecidedStatement(statement.text, places, times)
             self._decided_at[max(places)].append(decided)
-        # For each number of nodes with partners, how many statements the others may decide.
+        # For each number of nodes with partners, how many statements the remaining nodes decide.
         counts = [sum(statement.times for statement in decided) for decided in self._decided_at]
         self._undecided = [sum(counts[depth:]) for depth in range(len(order) + 1)]
 
     def try_all(self, partners: tuple[str, ...] = (), agreeing: int = 0) -> None:
         """Try all ways to pair nodes that may be better than the best one, depth first.
 
+        Whenever more statements agree, change `best_partners`.
+
         Args:
-            partners: the partners of the first left nodes, with which the ways begin.
-            agreeing: how many statements agree by them.
+            partners: the partners of the first left nodes, which are the same in all these ways.
+            agreeing: how many statements agree under these partners.
         """
         depth = len(partners)
         if agreeing > self._best_agreeing:
             self._best_agreeing = agreeing
             self.best_partners = partners
         if agreeing + self._undecided[depth] <= self._best_agreeing:
+            # Even if all undecided statements agree, no way is better than the best one.
             return
 
         choices: list[tuple[int, tuple[str, ...]]] = []
@@ -137,12 +143,18 @@ class _PartnerSearch:
             self._budget.spend(2 + 2 * len(self._decided_at[depth]))
             longer = (*partners, node)
             choices.append((self._count_agreeing(depth, longer), longer))
-        # Where most statements agree is tried first, so that more branches end early.
+        # The partner that makes most statements agree is tried first, so that more branches end
+        # early.
         for added, longer in sorted(choices, key=itemgetter(0), reverse=True):
             self.try_all(longer, agreeing + added)
 
     def _count_agreeing(self, depth: int, partners: tuple[str, ...]) -> int:
-        """Return how many statements agree that the node at a depth of the search decides."""
+        """Return how many of the statements agree that the left node at `depth` decides.
+
+        Args:
+            depth: the place of this node in the order of the search.
+            partners: the partners of all left nodes up to this one.
+        """
         agreeing = 0
         for statement in self._decided_at[depth]:
             nodes = tuple([partners[place] for place in statement.places])

@@ -62,7 +62,15 @@ class BlankNodes:
     """
 
     def __init__(self, left: Sequence[str], right: Sequence[str], budget: Budget) -> None:
-        """Sort the statements of two graphs, and colour each node by what is said of it alone."""
+        """Number the nodes of two graphs, and give each node its first colour.
+
+        Nodes have the same first colour if the statements about them alone have equal texts.
+
+        Args:
+            left: the statements of one graph, in N-Quads.
+            right: the statements of the other graph.
+            budget: what may be spent.
+        """
         self._budget = budget
         self._statements = (left, right)
         left_sorted = SortedStatements(left)
@@ -79,10 +87,11 @@ class BlankNodes:
         colour_by_texts: dict[Hashable, int] = {}
         self._colours = []
         for texts in self._texts:
+            # A single text, which is the usual case, needs no sorting.
             key: Hashable = texts[0] if len(texts) == 1 else tuple(sorted(texts))
             self._colours.append(colour_by_texts.setdefault(key, len(colour_by_texts)))
 
-        # For each node, the links from and to it: their kind, and the other node.
+        # For each node, the links from and to it: the kind of the link, and the neighbour.
         self._around: list[list[tuple[int, int]]] = [[] for _ in self._names]
         kind_by_text: dict[str, int] = {}
         self._left_links = self._add_links(left_sorted, kind_by_text, first_number=0)
@@ -93,11 +102,11 @@ class BlankNodes:
     def _add_links(
         self, statements: SortedStatements, kind_by_text: dict[str, int], *, first_number: int
     ) -> list[_NumberedLink]:
-        """Return the links of a graph with numbers for nodes, and add them to `_around`.
+        """Return the links of one graph, and add each link to `_around` at both of its nodes.
 
         Args:
             statements: the statements of the graph.
-            kind_by_text: the kind of links by their text, to which further kinds are added.
+            kind_by_text: the kind of a link by its text. New kinds are added to it.
             first_number: the number of the graph's first node.
         """
         number_by_name = {
@@ -105,32 +114,33 @@ class BlankNodes:
         }
         links = []
         for text, subject_name, target_name in statements.links:
-            kind = kind_by_text.setdefault(text, 2 * _KIND_STEP * len(kind_by_text))
+            new_kind = 2 * _KIND_STEP * len(kind_by_text)
+            kind = kind_by_text.setdefault(text, new_kind)
             subject = number_by_name[subject_name]
             target = number_by_name[target_name]
             links.append(_NumberedLink(kind, subject, target))
             self._around[subject].append((kind, target))
-            # From the target, the link is of another kind.
+            # Seen from the target, the link is of another kind than seen from the subject.
             self._around[target].append((kind + _KIND_STEP, subject))
         return links
 
     def isomorphic(self) -> bool:
         """Return whether a bijection of the nodes makes the statements of both graphs equal.
 
-        Nodes have colours, and only nodes of one colour can correspond. Colours are split until
-        nodes of one colour have the same surroundings. If several nodes still share a colour, one
-        of them is assumed to correspond to each candidate in turn.
+        Nodes have colours, and only nodes of one colour can correspond. Colours are split until all
+        nodes of a colour have the same surroundings. If several left nodes still share a colour,
+        one of them is assumed to correspond to each right node of that colour in turn.
 
         Raises:
-            ComparisonBudgetExceeded: it was not decided within the budget.
+            ComparisonBudgetExceeded: the budget did not suffice to decide.
         """
         if not self._has_same_ground or not self._is_balanced(self._colours):
             return False
         refined = list(self._colours)
         self._refine(refined, range(len(refined)))
 
-        # Depth first: each level has the colourings that follow from assumptions about one node.
-        # Components, which are groups of nodes that links connect, are decided one by one.
+        # The search is depth first. Each level yields the colours that follow from one assumption
+        # after the other about the same node.
         left_links = Counter(self._left_links)
         components: list[int] = []
         current_component: int | None = None
@@ -138,55 +148,82 @@ class BlankNodes:
         while levels:
             colours = next(levels[-1], None)
             if colours is None:
+                # All assumptions about this node have failed.
                 levels.pop()
                 continue
             if not self._is_balanced(colours):
                 continue
-            right_links = self._right_links_as_left(self._align(colours))
+            partners = self._align(colours)
+            right_links = self._right_links_as_left(partners)
             if left_links == right_links:
                 return True
 
-            components = components or self._find_components()
+            # Components, which are groups of nodes that links connect, are decided one by one.
+            if not components:
+                components = self._find_components()
             node = self._tied_node(colours, components, current_component)
             if node is None:
+                # Nothing remains to be assumed, so one of the assumptions is wrong.
                 continue
             if components[node] != current_component:
-                # No node of the current component is tied any more.
-                disagrees = any(
-                    right_links[link] < count
-                    for link, count in left_links.items()
-                    if components[link.subject] == current_component
-                )
-                if disagrees:
+                # The current component has no tied node any more.
+                if self._lacks_links(current_component, components, left_links, right_links):
                     continue
-                # The component is decided; another choice for it would not help.
+                # The component agrees. Other assumptions about it would not help other components.
                 current_component = components[node]
                 levels.clear()
             levels.append(self._assumptions(colours, node))
         return False
 
+    def _lacks_links(
+        self,
+        component: int | None,
+        components: list[int],
+        left_links: Counter[_NumberedLink],
+        right_links: Counter[_NumberedLink],
+    ) -> bool:
+        """Return whether the right graph lacks a link that a component has in the left graph.
+
+        Args:
+            component: the component. None, which stands for no component, has no links.
+            components: the component of each node.
+            left_links: how often each left link occurs.
+            right_links: how often each right link occurs, with left partners in place of its nodes.
+        """
+        return any(
+            right_links[link] < left_times
+            for link, left_times in left_links.items()
+            if components[link.subject] == component
+        )
+
     def labels(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return new labels for the left nodes and for the right ones, by their names.
+        """Return a new label for each left node and for each right node, by the node's name.
 
         Nodes have the same label if they are likely to correspond.
         """
-        # Statements that count as nodes may begin like a label, too, which does no harm.
+        # The names of blank nodes begin with an underscore. A statement that counts as a node may
+        # do so, too; nobody asks for its label.
         left_names = [name for name in self._names[: self._left_size] if name.startswith("_")]
         right_names = [name for name in self._names[self._left_size :] if name.startswith("_")]
-        left_statements, right_statements = map(_split_with_nodes, self._statements)
-        left_by_right = best_pairs(left_statements, right_statements, self._budget)
+        left, right = self._statements
+        left_by_right = best_pairs(_split_with_nodes(left), _split_with_nodes(right), self._budget)
         if left_by_right is None:
+            # There are too many pairs to try all.
             left_by_right = self._likely_pairs()
 
         left_labels = {name: f"_:b{number}" for number, name in enumerate(left_names)}
         right_labels = {}
         for number, name in enumerate(right_names):
-            partner = left_by_right.get(name, "")
-            right_labels[name] = left_labels.get(partner, f"_:x{number}")
+            partner = left_by_right.get(name)
+            if partner is not None and partner in left_labels:
+                right_labels[name] = left_labels[partner]
+            else:
+                # No left node has such a label.
+                right_labels[name] = f"_:x{number}"
         return left_labels, right_labels
 
     def _likely_pairs(self) -> dict[str, str]:
-        """Return the left nodes that are likely to correspond to right ones, by name."""
+        """Return the names of likely partners: the left node's name by the right node's name."""
         partners = self._likely_partners()
         pairs = {}
         for node in range(self._left_size, len(partners)):
@@ -195,18 +232,23 @@ class BlankNodes:
         return pairs
 
     def _likely_partners(self) -> list[int]:
-        """Return the partner of each node, or `_NO_PARTNER`, by the better of two alignments."""
+        """Return the likely partner of each node, or `_NO_PARTNER`.
+
+        Of two ways to find partners, the one is taken by which more statements agree.
+        """
         refined = list(self._colours)
         self._refine(refined, range(len(refined)))
         by_refined_colour = self._align(refined)
-        # This one also pairs nodes that differ only in their links.
+        # The first colours also pair nodes that differ only in their links.
         by_any_colour = self._align(refined, self._colours)
         alignments = [by_refined_colour, by_any_colour]
         for partners in alignments:
             for _ in range(_VOTES):
-                if not self._vote(partners):
+                has_votes = self._pair_by_votes(partners)
+                if not has_votes:
+                    # Another round would have no votes, either.
                     break
-            # Nothing tells how the others correspond.
+            # Nothing tells how the remaining nodes correspond, so they are paired in their order.
             left_free, right_free = self._free_nodes(partners)
             for left, right in zip(left_free, right_free, strict=False):
                 partners[left] = right
@@ -217,44 +259,54 @@ class BlankNodes:
         """Return whether each colour has as many left nodes as right ones."""
         return Counter(colours[: self._left_size]) == Counter(colours[self._left_size :])
 
-    def _refine(self, colours: list[int], due: Iterable[int]) -> None:
+    def _refine(self, colours: list[int], changed_nodes: Iterable[int]) -> None:
         """Split colours, in place, until all nodes of a colour have the same surroundings.
 
-        Colours of two nodes are left as they are, which is enough if one node is on each side.
+        The surroundings of a node are the kinds of its links and the colours of its neighbours. A
+        colour that only two nodes have is not split: usually, one is left and the other right.
 
         Args:
             colours: the colour of each node. Nodes of different colours do not correspond.
-            due: the nodes whose surroundings may differ from those of others of their colour.
+            changed_nodes: the nodes whose surroundings may differ from those of other nodes of
+                their colour.
         """
         around = self._around
         sizes = Counter(colours)
         next_colour = max(colours, default=0) + 1
         while True:
-            due = [node for node in due if around[node] and sizes[colours[node]] > 2]
-            if not due:
+            # Nodes without links all have the same surroundings.
+            nodes = [node for node in changed_nodes if around[node] and sizes[colours[node]] > 2]
+            if not nodes:
                 return
-            self._budget.spend(sum(1 + len(around[node]) for node in due))
+            self._budget.spend(sum(1 + len(around[node]) for node in nodes))
 
+            # Give new colours to all groups of a colour but one.
             recoloured: list[int] = []
-            for colour, groups in self._group_by_surroundings(colours, due).items():
-                smallest_first = sorted(groups, key=len)
-                if sum(map(len, groups)) == sizes[colour]:
-                    # The largest group keeps the colour. Otherwise, nodes that were not due do.
-                    smallest_first.pop()
-                for group in smallest_first:
+            for colour, groups in self._group_by_surroundings(colours, nodes).items():
+                groups_to_recolour = sorted(groups, key=len)
+                has_all_nodes = sum(map(len, groups)) == sizes[colour]
+                if has_all_nodes:
+                    # The largest group keeps the colour.
+                    groups_to_recolour.pop()
+                # Otherwise, the nodes of this colour that are in no group keep it.
+                for group in groups_to_recolour:
                     sizes[colour] -= len(group)
                     sizes[next_colour] = len(group)
                     for node in group:
                         colours[node] = next_colour
                     recoloured += group
                     next_colour += 1
-            # Each once, in the order in which they come.
-            due = dict.fromkeys([other for node in recoloured for _, other in around[node]])
+
+            # New colours change the surroundings of neighbours. A dict, unlike a set, keeps order.
+            neighbours = [neighbour for node in recoloured for _, neighbour in around[node]]
+            changed_nodes = dict.fromkeys(neighbours)
 
     def _group_by_surroundings(
         self, colours: list[int], nodes: Iterable[int]
     ) -> dict[int, list[list[int]]]:
-        """Return, for each colour, groups of nodes whose neighbours have equal colours.
+        """Return groups of nodes with the same surroundings, by the colour of the nodes.
+
+        The surroundings of a node are the kinds of its links and the colours of its neighbours.
 
         Args:
             colours: the colour of each node. Nodes of different colours do not correspond.
@@ -262,7 +314,10 @@ class BlankNodes:
         """
         groups: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(dict)
         for node in nodes:
-            surroundings = sorted([kind + colours[other] for kind, other in self._around[node]])
+            # The sum of a kind and a colour names both, as `_KIND_STEP` is more than any colour.
+            surroundings = sorted(
+                [kind + colours[neighbour] for kind, neighbour in self._around[node]]
+            )
             groups_of_colour = groups[colours[node]]
             groups_of_colour.setdefault(tuple(surroundings), []).append(node)
         return {
@@ -270,7 +325,7 @@ class BlankNodes:
         }
 
     def _find_components(self) -> list[int]:
-        """Return a number for each node, which those nodes share that links connect."""
+        """Return the component of each node: nodes that links connect have the same number."""
         not_reached = -1
         components = [not_reached] * len(self._names)
         for start in range(len(components)):
@@ -281,7 +336,7 @@ class BlankNodes:
                 node = pending.pop()
                 if components[node] == not_reached:
                     components[node] = start
-                    pending += [other for _, other in self._around[node]]
+                    pending += [neighbour for _, neighbour in self._around[node]]
         return components
 
     def _tied_node(
@@ -289,7 +344,8 @@ class BlankNodes:
     ) -> int | None:
         """Return a left node that shares its colour with other left nodes; None if there is none.
 
-        A node of the current component comes first, then one that shares its colour with few.
+        Nodes of the current component come first. Among them, a node comes first that shares its
+        colour with the fewest others.
 
         Args:
             colours: the colour of each node. Nodes of different colours do not correspond.
@@ -300,43 +356,50 @@ class BlankNodes:
         ranked_nodes = []
         for node in range(self._left_size):
             size = sizes[colours[node]]
+            # A node without links can have any partner of its colour.
             if self._around[node] and size > 1:
-                ranked_nodes.append((components[node] != current_component, size, node))
+                is_elsewhere = components[node] != current_component
+                ranked_nodes.append((is_elsewhere, size, node))
         if not ranked_nodes:
             return None
         _, _, node = min(ranked_nodes)
         return node
 
-    def _assumptions(self, colours: list[int], node: int) -> Iterator[list[int]]:
-        """Yield, for each right node to which a tied left node may correspond, refined colours that
-        follow from it.
+    def _assumptions(self, colours: list[int], left_node: int) -> Iterator[list[int]]:
+        """Assume that a left node corresponds to each right node of its colour in turn.
+
+        Yield the refined colours that follow from each assumption.
 
         Args:
             colours: the colour of each node. Nodes of different colours do not correspond.
-            node: the left node.
+            left_node: the left node.
         """
         new_colour = max(colours) + 1
-        for other in range(self._left_size, len(colours)):
-            if colours[other] != colours[node]:
+        for right_node in range(self._left_size, len(colours)):
+            if colours[right_node] != colours[left_node]:
                 continue
             self._budget.spend(len(colours))
             assumed = list(colours)
-            assumed[node] = new_colour
-            assumed[other] = new_colour
-            neighbours = [neighbour for _, neighbour in self._around[node] + self._around[other]]
-            self._refine(assumed, neighbours)
+            assumed[left_node] = new_colour
+            assumed[right_node] = new_colour
+            links = self._around[left_node] + self._around[right_node]
+            self._refine(assumed, [neighbour for _, neighbour in links])
             yield assumed
 
     def _align(self, *colourings: list[int]) -> list[int]:
-        """Return the partner of each node, or `_NO_PARTNER`: a node of the same colour.
+        """Return, for each node, a partner of the same colour in the other graph.
 
-        Nodes without a partner of their colour in the first colouring may get one of their colour
-        in the next one. Neighbours of partners become partners first.
+        A node without a partner has `_NO_PARTNER`. If two nodes become partners, their neighbours
+        are paired next.
+
+        Args:
+            *colourings: one or more lists with the colour of each node. The second one pairs nodes
+                that have no partner by the first one, and so on.
         """
         partners = [_NO_PARTNER] * len(self._names)
         for colours in colourings:
-            # By colour, the free nodes on both sides. The last come first, since nodes are taken
-            # from the end.
+            # The left and the right nodes without a partner, by colour. They are in reverse order,
+            # since `_pair_off` takes nodes from the end.
             free: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
             for node in reversed(range(len(colours))):
                 if partners[node] == _NO_PARTNER:
@@ -352,7 +415,9 @@ class BlankNodes:
     def _pair_off(
         self, left: list[int], right: list[int], colours: list[int], partners: list[int]
     ) -> None:
-        """Make the last left node and the last right one partners, and so on.
+        """Make left and right nodes of one colour partners, from the ends of two lists.
+
+        Whenever two nodes become partners, their neighbours of equal colours do so, too.
 
         Args:
             left: left nodes of one colour; emptied.
@@ -361,6 +426,7 @@ class BlankNodes:
             partners: the partner of each node, to which the pairs are added.
         """
         while left and right:
+            # A node may have become a partner as the neighbour of an earlier one.
             if partners[left[-1]] != _NO_PARTNER:
                 left.pop()
             elif partners[right[-1]] != _NO_PARTNER:
@@ -369,7 +435,9 @@ class BlankNodes:
                 self._pair(left.pop(), right.pop(), colours, partners)
 
     def _pair(self, left: int, right: int, colours: list[int], partners: list[int]) -> None:
-        """Make two nodes partners, then their neighbours of equal colours, and so on.
+        """Make two nodes partners, then neighbours that are linked to them alike, and so on.
+
+        Neighbours are linked alike if the kinds of their links and their colours are equal.
 
         Args:
             left: the left node.
@@ -382,28 +450,35 @@ class BlankNodes:
         partners[right] = left
         pending = [(left, right)]
         while pending:
-            here, there = pending.pop()
-            self._budget.spend(1 + len(around[here]) + len(around[there]))
-            # Nodes that are linked to `there` by the same kind, and have the same colour.
-            alike: dict[int, list[int]] = defaultdict(list)
-            for kind, node in reversed(around[there]):
-                if partners[node] == _NO_PARTNER:
-                    alike[kind + colours[node]].append(node)
-            if not alike:
+            left_node, right_node = pending.pop()
+            self._budget.spend(1 + len(around[left_node]) + len(around[right_node]))
+            # The neighbours of the right node, by the sum of the kind of link and their colour.
+            # They are in reverse order, since the last one is taken first.
+            right_neighbours: dict[int, list[int]] = defaultdict(list)
+            for kind, neighbour in reversed(around[right_node]):
+                if partners[neighbour] == _NO_PARTNER:
+                    right_neighbours[kind + colours[neighbour]].append(neighbour)
+            if not right_neighbours:
                 continue
-            for kind, node in around[here]:
-                candidates = alike.get(kind + colours[node])
-                if not candidates or partners[node] != _NO_PARTNER:
+            for kind, neighbour in around[left_node]:
+                candidates = right_neighbours.get(kind + colours[neighbour])
+                if not candidates or partners[neighbour] != _NO_PARTNER:
                     continue
+                # Several links may lead to a candidate, which may have got a partner by one.
                 if partners[candidates[-1]] == _NO_PARTNER:
-                    other = candidates.pop()
-                    partners[node] = other
-                    partners[other] = node
-                    pending.append((node, other))
+                    candidate = candidates.pop()
+                    partners[neighbour] = candidate
+                    partners[candidate] = neighbour
+                    pending.append((neighbour, candidate))
 
     def _count_agreeing(self, partners: list[int]) -> int:
-        """Return how many statements with blank nodes agree if these have such partners."""
-        agreeing = (Counter(self._left_links) & self._right_links_as_left(partners)).total()
+        """Return how many statements with blank nodes agree if partners correspond.
+
+        Args:
+            partners: the partner of each node, or `_NO_PARTNER`.
+        """
+        common_links = Counter(self._left_links) & self._right_links_as_left(partners)
+        agreeing = common_links.total()
         for node in range(self._left_size):
             partner = partners[node]
             if partner != _NO_PARTNER:
@@ -412,9 +487,9 @@ class BlankNodes:
         return agreeing
 
     def _right_links_as_left(self, partners: list[int]) -> Counter[_NumberedLink]:
-        """Return the right links with the left partners in place of their nodes."""
+        """Return how often each right link occurs, with left partners in place of its nodes."""
         self._budget.spend(len(self._left_links) + len(self._right_links))
-        # Plain tuples, which equal links, are made faster.
+        # Plain tuples are made faster than `_NumberedLink`s, and equal them.
         links: Any = [
             (kind, partners[subject], partners[target])
             for kind, subject, target in self._right_links
@@ -428,59 +503,60 @@ class BlankNodes:
         right = [node for node in free if node >= self._left_size]
         return left, right
 
-    def _vote(self, partners: list[int]) -> bool:
-        """Make free nodes partners that share most statements.
+    def _pair_by_votes(self, partners: list[int]) -> bool:
+        """Make nodes that share many statements partners, and return whether there were any votes.
 
-        Each free node has a vote for each node of the other graph with which it shares a statement.
+        Only nodes without a partner take part. Each statement that a left node and a right node
+        share is a vote for this pair, and pairs with most votes become partners first.
 
         Args:
             partners: the partner of each node, to which the pairs are added.
-
-        Returns:
-            whether any free nodes share a statement.
         """
         left, right = self._free_nodes(partners)
-        holders: dict[Hashable, list[int]] = defaultdict(list)
-        for node in right:
-            for statement in self._comparable_statements(node, partners):
-                holders[statement].append(node)
+        right_by_statement: dict[Hashable, list[int]] = defaultdict(list)
+        for right_node in right:
+            for statement in self._comparable_statements(right_node, partners):
+                right_by_statement[statement].append(right_node)
 
-        # A number names a pair: the left node times the number of nodes, plus the right node.
+        # A pair is written as one number, which is counted faster. `divmod` takes it apart below.
         number_of_nodes = len(partners)
         votes = Counter[int]()
-        for node in left:
-            for statement in self._comparable_statements(node, partners):
-                others = holders.get(statement, ())
-                # What many nodes share does not tell them apart.
-                if len(others) <= _MOST_HOLDERS:
-                    self._budget.spend(len(others))
-                    votes.update([node * number_of_nodes + other for other in others])
+        for left_node in left:
+            for statement in self._comparable_statements(left_node, partners):
+                sharing = right_by_statement.get(statement, ())
+                # A statement that many nodes share does not tell them apart.
+                if len(sharing) <= _MOST_HOLDERS:
+                    self._budget.spend(len(sharing))
+                    first_pair = left_node * number_of_nodes
+                    # This adds a vote for each pair.
+                    votes.update([first_pair + right_node for right_node in sharing])
 
         # Of pairs with as many votes, the one with the least number comes first.
         most_votes_first = sorted(sorted(votes), key=votes.__getitem__, reverse=True)
         for pair in most_votes_first:
-            node, other = divmod(pair, number_of_nodes)
-            if partners[node] == _NO_PARTNER and partners[other] == _NO_PARTNER:
-                partners[node] = other
-                partners[other] = node
+            left_node, right_node = divmod(pair, number_of_nodes)
+            if partners[left_node] == _NO_PARTNER and partners[right_node] == _NO_PARTNER:
+                partners[left_node] = right_node
+                partners[right_node] = left_node
         return bool(votes)
 
     def _comparable_statements(self, node: int, partners: list[int]) -> Iterator[Hashable]:
-        """Yield the statements about a node, in a form that is equal for both graphs.
+        """Yield the statements about a node, in a form that is the same for left and right nodes.
 
-        These are the texts of statements about it alone, and its links to nodes with partners: the
-        sum of the kind and the number of the left partner.
+        A statement about the node alone is its text. A link to a neighbour that has a partner is a
+        number: the sum of its kind and the left one of the neighbour and its partner.
         """
         self._budget.spend(len(self._texts[node]) + len(self._around[node]))
         yield from self._texts[node]
-        for kind, other in self._around[node]:
-            partner = partners[other]
+        for kind, neighbour in self._around[node]:
+            partner = partners[neighbour]
             if partner != _NO_PARTNER:
-                # Left nodes have the lower numbers.
-                yield kind + min(other, partner)
+                # Left nodes have lower numbers than right ones.
+                left_node = min(neighbour, partner)
+                yield kind + left_node
 
 
 def _split_with_nodes(statements: Iterable[str]) -> list[SplitStatement]:
-    """Return those statements that have blank nodes, apart from these."""
+    """Return the statements that have blank nodes, split into their texts and these nodes."""
     split = map(split_statement, statements)
     return [statement for statement in split if statement.nodes]

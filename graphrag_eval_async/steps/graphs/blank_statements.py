@@ -47,11 +47,12 @@ class SortedStatements:
     Attributes:
         ground: statements without blank nodes.
         texts_by_node: by each node, the texts of the statements about it alone. A statement of more
-            than two blank nodes counts as a node itself, of which its text is said.
+            than two blank nodes counts as a node itself; its own text is listed there.
         links: statements about two nodes.
     """
 
     def __init__(self, statements: Iterable[str]) -> None:
+        """Sort statements in N-Quads."""
         self.ground: list[str] = []
         self.texts_by_node: dict[str, list[str]] = defaultdict(list)
         self.links: list[Link] = []
@@ -60,13 +61,13 @@ class SortedStatements:
                 self._add(statement)
             else:
                 self.ground.append(statement)
-        # All nodes are keys, also those that are only linked.
+        # All nodes must be keys, also those without a statement about them alone.
         for link in self.links:
             self.texts_by_node.setdefault(link.subject, [])
             self.texts_by_node.setdefault(link.target, [])
 
     def _add(self, statement: str) -> None:
-        """Add a statement that may have blank nodes."""
+        """Add a statement to `ground`, `texts_by_node` or `links`, by its number of blank nodes."""
         text, nodes = split_statement(statement)
         if not nodes:
             self.ground.append(statement)
@@ -82,14 +83,14 @@ class SortedStatements:
 
 
 def split_statement(statement: str) -> SplitStatement:
-    """Return the text of a statement in N-Quads apart from its blank nodes.
+    """Split a statement in N-Quads into its text and its blank nodes.
 
     For example, ``_:a <p> <x>`` has the text `` <p> <x>`` and the node ``_:a``.
     """
     subject, predicate, rest = statement.split(" ", 2)
     if " _:" not in rest:
-        # No graph is named by a blank node, and no literal looks like one. Then the usual forms are
-        # told apart without a pattern.
+        # No blank node names the graph, and no literal contains anything like a blank node. Then
+        # the usual forms are told apart without a pattern, which is quicker.
         is_blank_subject = subject[0] == "_"
         is_blank_object = rest[0] == "_"
         if not is_blank_object:
@@ -102,10 +103,11 @@ def split_statement(statement: str) -> SplitStatement:
         if is_in_default_graph and subject != rest:
             return SplitStatement(predicate, (subject, rest))
 
+    # All other forms: each blank node is replaced by its number.
     number_by_node: dict[str, int] = {}
 
     def replace_node(match: re.Match[str]) -> str:
-        """Return the placeholder for a blank node, which is added to `number_by_node`."""
+        """Return the placeholder for a blank node, and add the node to `number_by_node`."""
         if match["label"] is None:
             # A literal stays as it is.
             return match[0]
@@ -117,18 +119,21 @@ def split_statement(statement: str) -> SplitStatement:
 
 
 def relabelled(statements: Iterable[str], labels: Mapping[str, str]) -> list[str]:
-    """Return statements with new labels for blank nodes.
+    """Return statements in which blank nodes have new labels.
 
     Args:
-        statements: the statements.
-        labels: the new label of a blank node by the old one, all with ``_:``. Other blank nodes
-            keep theirs.
+        statements: the statements, in N-Quads.
+        labels: the new label of a blank node by its old label, both with ``_:``. Blank nodes that
+            are not in it keep their labels.
     """
 
-    def replace_node(match: re.Match[str]) -> str:
+    def replace_label(match: re.Match[str]) -> str:
+        """Return the new label of a blank node. Literals, and all other nodes, are kept."""
         return labels.get(match[0], match[0])
 
-    return [
-        _LITERAL_OR_BLANK_NODE.sub(replace_node, statement) if "_:" in statement else statement
-        for statement in statements
-    ]
+    relabelled_statements = []
+    for statement in statements:
+        if "_:" in statement:
+            statement = _LITERAL_OR_BLANK_NODE.sub(replace_label, statement)
+        relabelled_statements.append(statement)
+    return relabelled_statements

@@ -50,7 +50,7 @@ class GraphStep:
     __slots__ = ("_graph", "_is_partial", "_step", "_union")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
-        """Take a reference step.
+        """Keep a reference step, whose graph is read on first use.
 
         Args:
             step: the step, whose output is a graph.
@@ -68,6 +68,7 @@ class GraphStep:
             MalformedStep: the output is no graph, or pyoxigraph is not installed.
         """
         if self._graph is None:
+            # Called for its error.
             import_pyoxigraph()
             read = partial(
                 read_graph,
@@ -80,17 +81,20 @@ class GraphStep:
         return self._graph
 
     def kind(self) -> str:
-        """Return how errors call the reference output.
+        """Return what error messages call the reference output.
 
         Raises:
             MalformedStep: the output is no graph, or pyoxigraph is not installed.
         """
+        # Called for its error.
         self.reference()
         return GRAPH
 
     def compare(self, actual: ActualStep) -> Agreement:
-        """Return 1 for isomorphic graphs; else 0 or, with partial credit, the F1 of the
-        statements.
+        """Return how far the graph of an actual step agrees with the reference graph.
+
+        The score of isomorphic graphs is 1. The score of others is 0 or, with partial credit, the
+        F1 of their statements.
         """
         reference = self.reference()
         graph = actual.graph(union=self._union)
@@ -102,21 +106,24 @@ class GraphStep:
 
 
 def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
-    """Return whether a bijection of the blank nodes makes the graphs equal, numbers compared by
-    value.
+    """Return whether a bijection of the blank nodes makes two graphs equal.
 
-    Numbers of any numeric types agree when within 1e-8, relative or absolute, or equal where both
-    are integers; booleans, dates, times and durations by value; all other terms when spelled alike,
-    language tags regardless of case.
+    Terms agree as follows:
+
+    - Numbers of any numeric types agree if they are within 1e-8, relative or absolute. Two integers
+      agree only if they are equal.
+    - Booleans, dates, times and durations agree if their values are equal.
+    - All other terms agree if they are spelled alike, except for the case of language tags.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget.
+        ComparisonBudgetExceeded: the budget did not suffice to decide.
     """
     if len(reference.statements) != len(actual.statements):
         return False
     if reference.statements == actual.statements:
         return True
     try:
+        # The graphs are isomorphic if they are so in any way to read their values.
         for respelled in _respelled_graphs(reference, actual, budget):
             if BlankNodes(respelled.expected, respelled.actual, budget).isomorphic():
                 return True
@@ -130,10 +137,10 @@ def isomorphic(reference: Graph, actual: Graph, budget: Budget) -> bool:
 def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
     """Return the F1 of the statements of two graphs, and the statements that differ.
 
-    Statements agree if their blank nodes are likely to correspond. In those that differ, a blank
-    node that corresponds to one of the reference has its label.
+    Statements agree if they are equal and their blank nodes are likely to correspond. In the
+    statements that differ, blank nodes that correspond have the same label.
     """
-    # One way to read the values is enough: they seldom differ.
+    # One way to read the values is enough, since there are seldom more.
     respelled = next(_respelled_graphs(reference, actual, budget))
     nodes = BlankNodes(respelled.expected, respelled.actual, budget)
     expected_labels, actual_labels = nodes.labels()
@@ -158,6 +165,7 @@ def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
     score = (number_of_all - number_of_different) / number_of_all
     reason = "missing_triples" if missing else "extra_triples"
     if score == 0:
+        # Nothing agrees, so no differences are listed.
         return Agreement(score, reason)
     differences = first_of_each(
         _differences("missing_triple", missing), _differences("extra_triple", extra)
@@ -168,12 +176,13 @@ def agreement(reference: Graph, actual: Graph, budget: Budget) -> Agreement:
 def _statements_without_partner(
     statements: Sequence[str], others: Sequence[str], *, spelled: Sequence[str]
 ) -> list[str]:
-    """Return the statements that are not in another graph, or not as often.
+    """Return the statements of one graph that are not in the other graph, or not there as often.
 
     Args:
-        statements: the statements of one graph.
-        others: the statements of the other graph.
-        spelled: the same statements as in `statements` and in their order, as they are returned.
+        statements: the statements of the one graph, as they are compared.
+        others: the statements of the other graph, as they are compared.
+        spelled: the same statements as in `statements`, in the same order, but spelled as they are
+            to be returned.
     """
     spare = Counter(others)
     without_partner = []
@@ -186,7 +195,7 @@ def _statements_without_partner(
 
 
 def _differences(kind: str, statements: Iterable[str]) -> Iterator[Difference]:
-    """Yield a difference of a kind for each statement."""
+    """Yield a difference of the given kind for each statement; long statements are cut."""
     for statement in statements:
         if len(statement) < MAX_STATEMENT:
             text = f"{statement} ."
@@ -205,21 +214,21 @@ class _RespelledGraphs(NamedTuple):
 def _respelled_graphs(
     reference: Graph, actual: Graph, budget: Budget
 ) -> Iterator[_RespelledGraphs]:
-    """Yield the statements of two graphs with one spelling for all literals that agree.
+    """Yield the statements of two graphs with the same spelling for all literals that agree.
 
-    Usually there is one way to read their values; if there are several, each is yielded.
+    If their values can be read in several ways, the statements are yielded once for each way.
     """
     number_of_statements = len(reference.statements) + len(actual.statements)
     budget.spend(_STEPS_PER_STATEMENT * number_of_statements)
     expected_values = _values_of_literals(reference.statements)
     actual_values = _values_of_literals(actual.statements)
-    # Two tables with the different literals as cells of one column.
+    # `classify_cells` compares tables, so the literals of a graph become the cells of one column.
     expected_column = Column("", list(expected_values), list(expected_values.values()))
     actual_column = Column("", list(actual_values), list(actual_values.values()))
     for classes in classify_cells([expected_column], [actual_column], budget):
         [expected_classes] = classes.expected
         [actual_classes] = classes.actual
-        # The first literal of a class is how all of its literals are spelled.
+        # All literals of a class are spelled like the first one.
         spelling_by_class: dict[Value, str] = {}
         expected_spellings = {
             literal: spelling_by_class.setdefault(literal_class, literal)
@@ -236,13 +245,13 @@ def _respelled_graphs(
 
 
 def _values_of_literals(statements: Sequence[str]) -> dict[str, Value]:
-    """Return the values of those literals in statements whose type has several spellings.
+    """Return the value of each literal in statements that may have several spellings.
 
-    The keys are the literals as the statements write them.
+    The keys are the literals as the statements write them, each with its type.
     """
     matches = set()
     for statement in statements:
-        # A text is found several times as fast as a pattern.
+        # Looking for a plain text first is several times as fast as matching the pattern.
         if XSD in statement:
             matches.update(_TYPED_LITERAL.findall(statement))
     literals = sorted(matches)
@@ -261,22 +270,27 @@ def _respell(statements: Sequence[str], spellings: Mapping[str, str]) -> Sequenc
 
     Args:
         statements: the statements.
-        spellings: the new spelling of a literal by the one that it has.
+        spellings: the new spelling of a literal by its present spelling.
     """
     if all(literal == spelling for literal, spelling in spellings.items()):
+        # Nothing is to be replaced.
         return statements
 
-    def replace(match: re.Match[str]) -> str:
+    def respell_literal(match: re.Match[str]) -> str:
+        """Return the new spelling of a literal, which stays the same if it has none."""
         return spellings.get(match[0], match[0])
 
-    return [
-        _TYPED_LITERAL.sub(replace, statement) if XSD in statement else statement
-        for statement in statements
-    ]
+    respelled = []
+    for statement in statements:
+        # Looking for a plain text first is several times as fast as matching the pattern.
+        if XSD in statement:
+            statement = _TYPED_LITERAL.sub(respell_literal, statement)
+        respelled.append(statement)
+    return respelled
 
 
 def _comparable_value(value: Value, datatype: str) -> Value:
-    """Return the value of a literal by which it is compared; None if it is compared by its text.
+    """Return the value by which a literal is compared; None if it is compared as it is spelled.
 
     An integer that is too long to be read as a number is compared by its digits; a year, month or
     day by its text, in which a zone counts unless it is UTC.
@@ -296,10 +310,11 @@ def _comparable_value(value: Value, datatype: str) -> Value:
     is_integer = datatype in INTEGERS and digits.isascii() and digits.isdecimal()
     if not is_integer:
         return None
-    digits = digits.lstrip("0") or "0"
+    # The same integer in one spelling, without leading zeros and plus sign.
+    integer = digits.lstrip("0") or "0"
     if text.startswith("-"):
-        digits = f"-{digits}"
-    if len(digits) < _TOO_LONG_INTEGER:
-        # Only leading zeros made it too long.
-        return int(digits)
-    return digits
+        integer = f"-{integer}"
+    if len(integer) < _TOO_LONG_INTEGER:
+        # It was too long to be read only because of leading zeros.
+        return int(integer)
+    return integer

@@ -85,7 +85,8 @@ def read_graph(
 
     Args:
         output: text, or decoded JSON.
-        media_type: that of the output. If it is none of RDF, all formats are tried.
+        media_type: the media type of the output. If it is no media type of RDF, all formats are
+            tried.
         budget: what may be spent.
         lenient: whether the output may also be in the envelopes of tools and protocols, RDF/JSON,
             or a table of subject, predicate and object.
@@ -101,10 +102,10 @@ def read_graph(
 
 
 def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:
-    """Return the graph in an output as it is or, if that fails, without envelopes or in a form that
-    is not RDF.
+    """Return the graph in an output that may have envelopes, or may be no RDF.
 
-    For the arguments and errors, see `read_graph`.
+    The output is read, in this order, as RDF/JSON, as RDF with its envelopes, as RDF without them,
+    and as a table of subject, predicate and object. For the arguments and errors, see `read_graph`.
     """
     content = open_envelopes(output, allow_broken_json=True).value
     if is_rdf_json(content):
@@ -120,7 +121,7 @@ def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, unio
             continue
         if graph.statements:
             return graph
-        # An empty graph is the result, unless the output can be read otherwise.
+        # The graph is empty, so no error is to be raised. Another reading may find statements.
         first_error = None
 
     table = statements_of_table(content)
@@ -154,18 +155,23 @@ def describe_wrong_statement(output: Any) -> str | None:
 
 
 def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:
-    """Return the graph in an output of this media type, or in any format if that is none of RDF.
+    """Return the graph in an output without envelopes.
 
-    For the arguments and errors, see `read_graph`.
+    If the media type is no media type of RDF, the likely formats are tried one by one. For the
+    arguments and errors, see `read_graph`.
     """
     if not isinstance(output, str | dict | list):
         raise MalformedStep(f"not RDF: expected text, got {type(output).__name__}")
     known_type = plain_type(media_type)
     if known_type not in GRAPHS:
+        # Another media type says nothing about the format.
         known_type = None
+
+    # Choose the formats to try.
     candidates: tuple[str, ...]
     if isinstance(output, str):
         budget.spend(len(output) // _CHARACTERS_PER_STEP)
+        # The byte order mark and white space would hide how the text begins.
         output = output.lstrip("\ufeff \t\r\n")
         candidates = (known_type,) if known_type else _likely_formats(output)
     elif known_type in (None, _JSON_LD):
@@ -180,7 +186,7 @@ def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union:
         except MalformedStep as error:
             first_problem = first_problem or str(error)
             continue
-        # Nearly all JSON can be read as JSON-LD without any statement.
+        # Nearly all JSON can be read as JSON-LD without any statement, so that means nothing.
         is_any_json = candidate == _JSON_LD and not graph.statements and not _is_blank_json(output)
         if known_type or not is_any_json:
             return graph
@@ -193,7 +199,7 @@ def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union:
 def _likely_formats(text: str) -> tuple[str, ...]:
     """Return the media types to try for a text, the likeliest first.
 
-    Turtle and N-Triples are also TriG.
+    Turtle and N-Triples are not listed: the parser of TriG reads them, too.
     """
     if text.startswith(("{", "[")):
         return _JSON_LD, _TRIG, _N3
@@ -203,41 +209,49 @@ def _likely_formats(text: str) -> tuple[str, ...]:
 
 
 def _is_blank_json(output: Any) -> bool:
-    """Return whether JSON is an empty object or array, as JSON-LD writes an empty graph."""
+    """Return whether JSON is an empty object or array, which is an empty graph in JSON-LD.
+
+    JSON of nothing but brackets counts as empty, too.
+    """
     if isinstance(output, str):
         return output.strip("[]{} \t\r\n") == ""
     return not output
 
 
 def _parse(output: Any, media_type: str, budget: Budget, *, union: bool) -> Graph:
-    """Return the graph in an output of a media type of RDF.
+    """Return the graph in an output whose media type is one of RDF.
 
     For the other arguments and the errors, see `read_graph`.
     """
     pyoxigraph = import_pyoxigraph()
-    # Check what the parser cannot cope with.
-    data = _safe_json_ld(output) if media_type == _JSON_LD else output.encode(errors="replace")
-    if media_type in (_JSON_LD, _XML):
+    # Refuse what would exhaust the parser's stack or take it too long.
+    if media_type == _JSON_LD:
+        data = _safe_json_ld(output)
         budget.spend(len(data) // _NESTED_CHARACTERS_PER_STEP)
-    if media_type == _XML:
-        _check_xml(output)
-    elif media_type != _JSON_LD:
-        _check_triple_terms(output)
+    else:
+        data = output.encode(errors="replace")
+        if media_type == _XML:
+            budget.spend(len(data) // _NESTED_CHARACTERS_PER_STEP)
+            _check_xml(output)
+        else:
+            _check_triple_terms(output)
 
-    # Parse, and write each statement in one way.
+    # Parse, and write each statement as N-Quads. A dict keeps each once, in the order of the text.
     file_format = pyoxigraph.RdfFormat.from_media_type(media_type)
     n_quads = pyoxigraph.RdfFormat.N_QUADS
     statements: dict[str, None] = {}
     try:
         quads: Iterator[Any] = pyoxigraph.parse(data, format=file_format)
         if union:
+            # A triple is a quad without the name of its graph.
             quads = (quad.triple for quad in quads)
         while True:
             some_quads = islice(quads, _STATEMENTS_AT_A_TIME)
             lines = pyoxigraph.serialize(some_quads, format=n_quads).decode()
             if not lines:
                 break
-            budget.spend(0)  # Raises if the budget was stopped.
+            # Called for its error: the budget may have been stopped.
+            budget.spend(0)
             statements |= dict.fromkeys(lines.removesuffix(" .\n").split(" .\n"))
     except (SyntaxError, MemoryError, ValueError) as error:
         # The parser raises MemoryError for a term that is longer than its buffer.
@@ -246,11 +260,12 @@ def _parse(output: Any, media_type: str, budget: Budget, *, union: bool) -> Grap
 
 
 def _describe_error(error: Exception) -> str:
-    """Return what a parser of RDF found wrong, in the words of our errors."""
+    """Return what the RDF parser found wrong, as our error messages say it."""
     text = str(error)
     if isinstance(error, SyntaxError):
-        # Without the place, which its message has already.
+        # Its text would name the place twice, since the message has it already.
         text = str(error.msg)
+    # The parser would have to load a remote context by a callback, which we do not give it.
     if "LoadDocumentCallback" in text:
         return "a remote @context, which is never fetched; put its terms into the document"
     return text.removeprefix("Parser error at ")
@@ -260,7 +275,7 @@ def import_pyoxigraph() -> Any:
     """Return the package that reads RDF.
 
     Raises:
-        MalformedStep: it is not installed; the message says how to install it.
+        MalformedStep: the package is not installed. The message says how to install it.
     """
     try:
         import pyoxigraph
@@ -272,9 +287,10 @@ def import_pyoxigraph() -> Any:
 def _check_triple_terms(text: str) -> None:
     """Raise `MalformedStep` if triple terms nest too deep for the parser.
 
-    What looks like a triple term in a literal counts, too.
+    Double angle brackets within literals count as triple terms, too.
     """
     if text.count("<<") <= MAX_DEPTH:
+        # Most texts have too few to nest so deep.
         return
     depth = 0
     for end in _TRIPLE_TERM_ENDS.finditer(text):
@@ -287,7 +303,7 @@ def _check_triple_terms(text: str) -> None:
 
 
 def _safe_json_ld(output: Any) -> bytes:
-    """Return JSON-LD as plain JSON that the parser can read in time.
+    """Check that the parser can read JSON-LD in reasonable time, and return it as plain JSON.
 
     Args:
         output: text, or the decoded value.
@@ -306,6 +322,7 @@ def _safe_json_ld(output: Any) -> bytes:
     except (ValueError, TypeError, RecursionError) as error:
         raise MalformedStep(f"not JSON: {error}") from None
 
+    # Contexts that refer to each other, or are nested, take quadratic time or more.
     contexts = data.count(b'"@context"')
     if contexts > 1 and len(data) > MAX_CONTEXTS_BYTES:
         raise MalformedStep(
@@ -318,8 +335,12 @@ def _safe_json_ld(output: Any) -> bytes:
 
 
 def _count_context_members(document: Any) -> int:
-    """Return how many members all objects in the contexts of a JSON-LD document have together."""
+    """Return the number of members of all objects in the contexts of a JSON-LD document.
+
+    Objects at all levels of a context count.
+    """
     members = 0
+    # Each value that is not counted yet, and whether it is in a context.
     pending = [(document, False)]
     while pending:
         value, is_in_context = pending.pop()
@@ -334,10 +355,10 @@ def _count_context_members(document: Any) -> int:
 
 
 def _check_xml(text: str) -> None:
-    """Check that XML can be read as RDF in time.
+    """Check that the parser of RDF can read XML in reasonable time.
 
     Raises:
-        MalformedStep: it is not well-formed, nests too deep, or has nested entities or many
+        MalformedStep: the XML is not well-formed, nests too deep, or has nested entities or long
             attributes.
     """
     checker = _XmlChecker()
@@ -352,13 +373,14 @@ def _check_xml(text: str) -> None:
 
 
 class _XmlChecker:
-    """Handlers for a parser of XML that raise `MalformedStep` where it would take long."""
+    """Handlers of an XML parser that raise `MalformedStep` where the RDF parser would take long."""
 
     def __init__(self) -> None:
+        """Begin outside of all elements."""
         self._depth = 0
 
     def start_element(self, _tag: str, attributes: dict[str, str]) -> None:
-        """Check how deep an element is, and how long its attributes are together."""
+        """Check that an element is not too deep, and that its attributes together are not long."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise MalformedStep(f"not RDF/XML: nests more than {MAX_DEPTH} deep")
@@ -375,6 +397,11 @@ class _XmlChecker:
         self._depth -= 1
 
     def declare_entity(self, name: str, _is_parameter: bool, value: str | None, *_: object) -> None:
-        """Check that the value of an entity is in the document, short, and without entities."""
+        """Check that the value of an entity is in the document, short, and has no entities in it.
+
+        Args:
+            name: the name of the entity.
+            value: its value; None if it is in another document.
+        """
         if value is None or "&" in value or len(value) > MAX_START_TAG:
             raise MalformedStep(f"not RDF/XML: the entity {name!r} is external, nested or too long")

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.rules import Row
 
 MOST_SORTED = 1000
-"""Rows up to which what is listed of equal values does not depend on their order; sorting more
-is slow.
+"""Maximum number of rows that are sorted, so that listed differences do not depend on their order.
+
+Sorting more rows is slow.
 """
 
 MOST_COLUMNS = 300
@@ -51,17 +52,21 @@ class Side:
         return len(self.row_order)
 
     def rows_of(self, positions: Sequence[int]) -> list[Row]:
-        """Return the classes of the cells in some columns, row by row; empty without columns."""
+        """Return the rows of some columns, as classes of their cells; empty if no column is given.
+
+        Args:
+            positions: the positions of the columns.
+        """
         return list(zip(*(self.classes[position] for position in positions), strict=True))
 
     def first_of_equal(self, rows: Sequence[Row]) -> Sequence[int]:
-        """Return the first of each group of equal rows, by index.
+        """Return the indices of the rows that remain if, of equal rows, only the first is kept.
 
         Args:
-            rows: the cells of all rows that are compared; empty if there are none in a row, so that
-                all rows are equal.
+            rows: the cells that are compared, row by row. If no column is compared, it is empty.
         """
         if not rows:
+            # Without cells, all rows are equal.
             return self.row_order[:1]
         first_by_cells: dict[Row, int] = {}
         for index in self.row_order:
@@ -72,9 +77,9 @@ class Side:
 def row_order(
     columns: Sequence[Column], height: int, *, rows: Rows, budget: Budget
 ) -> Sequence[int]:
-    """Return the rows of a table, by index, in an order that depends only on their contents.
+    """Return the indices of a table's rows in an order that depends only on the rows' contents.
 
-    If their order counts, or if there are many rows, they keep their order.
+    If rows are compared in order, or if there are many, they keep their order.
 
     Args:
         columns: the columns of the table.
@@ -88,7 +93,7 @@ def row_order(
     sortable_columns: list[Sequence[str | None]] = []
     for column in columns:
         if None in column.texts:
-            # None cannot be compared with texts, and this comes before most of them.
+            # None cannot be compared with texts. "\0", which replaces it, comes before most texts.
             sortable_columns.append(["\0" if text is None else text for text in column.texts])
         else:
             sortable_columns.append(column.texts)
@@ -126,6 +131,7 @@ class Pairing(NamedTuple):
         """F1 of the cells, from 0 to 1."""
         cells = self.cells
         if cells == 0:
+            # There may be no cells at all to divide by.
             return 0.0
         return 2 * cells / (len(self.partners) * self.height)
 
@@ -143,7 +149,7 @@ class PairingSearch:
     """
 
     def __init__(self, required: Side, offered: Side, *, rows: Rows, budget: Budget) -> None:
-        """Count what columns share, and pair those of the same name.
+        """Rank the possible partners of each column, and try the pairing by name as the first one.
 
         Args:
             required: the columns of the reference.
@@ -155,47 +161,55 @@ class PairingSearch:
         self.offered = offered
         self._rows = rows
         self._budget = budget
-        self._expected_rows = self._rows_that_count(
-            required, required.rows_of(range(len(required.columns)))
-        )
-        # For each required column, in how many cells each actual column agrees at most.
-        self._shared = self._count_shared_cells()
-        self._candidates = [
-            self._rank_candidates(position) for position in range(len(required.columns))
-        ]
+        all_positions = range(len(required.columns))
+        self._expected_rows = self._rows_that_count(required, required.rows_of(all_positions))
 
-        # Required columns that share most are paired first.
+        # The greatest possible number of agreeing cells, by required and actual column.
+        self._shared = self._count_shared_cells()
+        # For each required column, the actual columns, the likeliest partner first.
+        self._candidates = [self._rank_candidates(position) for position in all_positions]
+
+        # The required columns in the order in which the search pairs them: those that may agree in
+        # most cells first.
         most_shared = [max(shared.values(), default=0) for shared in self._shared]
-        self._order = sorted(range(len(most_shared)), key=lambda position: -most_shared[position])
-        # For each number of columns that are paired, in how many cells the others agree at most.
+        self._order = sorted(all_positions, key=lambda position: -most_shared[position])
+        # For each number of columns that are paired, in how many cells the remaining columns agree
+        # at most.
         self._most_in_others = [
             sum(most_shared[position] for position in self._order[depth:])
             for depth in range(len(self._order) + 1)
         ]
 
-        # For each actual column, how many different cells it has.
+        # For each actual column, the number of its different cells.
         self._different_cells = [len(set(cells)) for cells in offered.classes]
-        # For each actual column, the first one that has equal cells.
+        # For each actual column, the first column with equal cells, which may be the same.
         first_by_cells: dict[tuple[Value, ...], int] = {}
         self._first_equal = [
             first_by_cells.setdefault(tuple(cells), column)
             for column, cells in enumerate(offered.classes)
         ]
 
+        # The first pairing is that by name.
         self._partners_by_name = self._pair_columns_by_name()
         self.best = self._pair_rows(self._partners_by_name)
         self._best_cells = self.best.cells
 
     def _rows_that_count(self, side: Side, rows: Sequence[Row]) -> Sequence[int]:
-        """Return the rows of one side that count, by index: of a set, the first of equal rows."""
+        """Return the indices of the rows that count: all or, if rows are a set, different ones.
+
+        Args:
+            side: one of the two tables.
+            rows: the cells of its rows that are compared.
+        """
         if self._rows is Rows.AS_SET:
             return side.first_of_equal(rows)
         return side.row_order
 
     def _count_shared_cells(self) -> list[Counter[int]]:
-        """Return, for each required column, in how many cells each actual column agrees at most.
+        """Return in how many cells each required column and each actual column agree at most.
 
-        Actual columns that agree in no cell are left out.
+        The list has a counter for each required column, by the position of the actual column.
+        Columns that agree in no cell are left out.
         """
         self._budget.spend(sum(map(len, [*self.required.classes, *self.offered.classes])))
         actual_counts = [Counter(cells) for cells in self.offered.classes]
@@ -208,6 +222,7 @@ class PairingSearch:
                 self._budget.spend(8 + fewer // 4)
                 common = expected_count.keys() & actual_count.keys()
                 if common:
+                    # A value agrees as often as it occurs in both columns.
                     self._budget.spend(len(common))
                     expected_times = map(expected_count.__getitem__, common)
                     actual_times = map(actual_count.__getitem__, common)
@@ -216,9 +231,13 @@ class PairingSearch:
         return shared_by_position
 
     def _rank_candidates(self, position: int) -> list[int]:
-        """Return all actual columns, those first that share most cells with a required column.
+        """Return the positions of all actual columns, the likeliest partner of a column first.
 
-        Of those that share as many, one of the same name comes first.
+        The likeliest partner shares most cells with the required column. Of columns that share as
+        many, one of the same name comes first.
+
+        Args:
+            position: the position of the required column.
         """
         name = self.required.columns[position].name
         shared = self._shared[position]
@@ -228,9 +247,10 @@ class PairingSearch:
         )
 
     def _pair_columns_by_name(self) -> tuple[int | None, ...]:
-        """Return the pairing of columns of the same name.
+        """Return the actual column of the same name for each required column.
 
-        A required column without such a partner gets the free actual column that shares most.
+        A required column without a namesake gets the free actual column that shares most cells with
+        it; None if no actual column is free.
         """
         column_by_name = {column.name: index for index, column in enumerate(self.offered.columns)}
         partners = [column_by_name.get(column.name) for column in self.required.columns]
@@ -245,21 +265,25 @@ class PairingSearch:
         return tuple(partners)
 
     def try_others(self, chosen: Sequence[int | None] = ()) -> None:
-        """Try all pairings of columns that may be better than the best, depth first.
+        """Try all pairings of columns that may be better than the best one, depth first.
 
-        Better ones become the best.
+        Whenever a pairing is better than `best`, it becomes `best`.
 
         Args:
-            chosen: the partners of the first columns in `_order`, with which the pairings begin.
+            chosen: the partners of the first columns in `_order`, which all these pairings have in
+                common.
 
         Raises:
-            ComparisonBudgetExceeded: not all were tried.
+            ComparisonBudgetExceeded: the budget did not suffice to try all pairings, or there are
+                too many columns.
         """
         if len(self._order) > MOST_COLUMNS:
             raise ComparisonBudgetExceeded("too many columns to try more than one pairing")
         if len(chosen) == len(self._order):
+            # Each column has its partner, so the rows can be paired.
             partner_by_position = dict(zip(self._order, chosen, strict=True))
             partners = tuple(partner_by_position[position] for position in range(len(chosen)))
+            # The pairing by name was tried at the beginning.
             if partners != self._partners_by_name:
                 self._keep_if_better(self._pair_rows(partners))
             return
@@ -271,6 +295,7 @@ class PairingSearch:
     def _keep_if_better(self, pairing: Pairing) -> None:
         """Make a pairing the best one if its score is greater."""
         cells = pairing.cells
+        # This compares the scores, cells / height, without divisions: widths are equal.
         if cells * self.best.height > self._best_cells * pairing.height:
             self.best = pairing
             self._best_cells = cells
@@ -281,58 +306,64 @@ class PairingSearch:
         None, for no partner, comes last, and only if there are fewer actual columns than required.
 
         Args:
-            chosen: the partners of the required columns before.
+            chosen: the partners of the first columns in `_order`.
         """
         taken = set(chosen)
         tried = set[int]()
         next_position = self._order[len(chosen)]
         for column in self._candidates[next_position]:
-            # Of actual columns with equal cells, one is enough.
+            # Of actual columns with equal cells, it is enough to try one.
             first_equal = self._first_equal[column]
             if column not in taken and first_equal not in tried:
                 tried.add(first_equal)
                 yield column
+        # Only as many columns go without a partner as there are too many of them.
         number_without_partner = [*chosen].count(None)
         if len(self._order) - number_without_partner > len(self.offered.columns):
             yield None
 
     def _may_be_better(self, chosen: Sequence[int | None]) -> bool:
-        """Return whether a pairing that begins like this may have a greater F1 than the best one.
+        """Return whether a pairing that begins with `chosen` may have a greater F1 than `best`.
+
+        F1 is proportional to the number of agreeing cells, divided by the number of rows on both
+        sides. So a greatest number of cells and a least number of rows give its upper bound.
 
         Args:
             chosen: the partners of the first columns in `_order`.
         """
         self._budget.spend(8 + len(chosen))
-        pairs = [
+        column_pairs = [
             (position, column)
             for position, column in zip(self._order, chosen, strict=False)
             if column is not None
         ]
 
-        # In how many cells it agrees at most: as many as the columns share, and no more than there
-        # are in the rows of fewer columns.
-        shared_cells = sum(self._shared[position][column] for position, column in pairs)
+        # Paired columns agree in no more cells than they share, and a row in no more cells than the
+        # narrower table has columns.
+        shared_cells = sum(self._shared[position][column] for position, column in column_pairs)
         most_cells = shared_cells + self._most_in_others[len(chosen)]
         width = min(len(self.required.columns), len(self.offered.columns))
         expected_height = len(self._expected_rows)
         most_cells = min(most_cells, expected_height * width)
 
-        # How many actual rows there are at least.
-        actual_height = self.offered.height
+        # Of a set, only different rows count, and the columns to come may add to their number. It
+        # is at least the number of different cells in any column, and enough for `most_cells`.
+        least_actual_height = self.offered.height
         if self._rows is Rows.AS_SET:
-            # How many of a set are different depends on the columns: no fewer than one column has
-            # different cells, and no fewer than are needed for so many agreeing cells.
-            most_different = max((self._different_cells[column] for _, column in pairs), default=0)
-            rows_needed = -(-most_cells // max(width, 1))  # Rounded up.
-            actual_height = max(most_different, rows_needed)
-        most_cells = min(most_cells, actual_height * width)
-        return most_cells * self.best.height > self._best_cells * (expected_height + actual_height)
+            different_cells = [self._different_cells[column] for _, column in column_pairs]
+            rows_for_most_cells = -(-most_cells // max(width, 1))  # Rounded up.
+            least_actual_height = max([rows_for_most_cells, *different_cells])
+        most_cells = min(most_cells, least_actual_height * width)
+
+        # This compares the two quotients without divisions.
+        least_height = expected_height + least_actual_height
+        return most_cells * self.best.height > self._best_cells * least_height
 
     def _pair_rows(self, partners: tuple[int | None, ...]) -> Pairing:
-        """Return a pairing of columns with the rows that it pairs.
+        """Return a pairing of columns together with the rows that are paired because of it.
 
         Args:
-            partners: the actual column for each required one; None if it has no partner.
+            partners: the actual column for each required column; None if it has no partner.
         """
         positions = [position for position, column in enumerate(partners) if column is not None]
         columns = [column for column in partners if column is not None]
@@ -351,7 +382,7 @@ class PairingSearch:
             pairs = pair_in_order(expected, actual, self._budget)
         else:
             pairs = pair_rows(expected, actual, self._budget)
-        # The rows of these pairs are counted among those that count.
+        # These pairs have positions in the lists of rows that count; return indices of all rows.
         row_pairs = [
             Pair(expected_rows[pair.expected], actual_rows[pair.actual], pair.cells)
             for pair in pairs
@@ -359,10 +390,9 @@ class PairingSearch:
         return Pairing(partners, expected_rows, actual_rows, row_pairs)
 
     def tell_blank_nodes_apart(self) -> None:
-        """Pair the rows of the best pairing once more, now with the blank nodes that correspond.
+        """Pair the rows of the best pairing again, so that only blank nodes that correspond agree.
 
-        Until then, all blank nodes count as equal. Afterwards, `required` and `offered` have
-        classes that differ between them.
+        Until now, all blank nodes agreed. This changes their classes in `required` and `offered`.
         """
         partners = self.best.partners
         pairs = [
@@ -388,23 +418,24 @@ class PairingSearch:
 
 
 def _with_labels_as_classes(side: Side, new_labels: Mapping[str, str]) -> Side:
-    """Return columns in which the class of a blank node is its new label.
+    """Return the columns of a table with the new label of each blank node as its class.
 
     Args:
-        side: the columns of one table.
-        new_labels: the new labels by those in the table. Blank nodes without one are in columns
-            that have no partner, so that their class does not matter.
+        side: the columns of the table.
+        new_labels: the new label of a blank node by its label in the table.
     """
     new_classes: list[Classes] = []
     for column, classes in zip(side.columns, side.classes, strict=True):
         if column.labels is None:
             new_classes.append(classes)
             continue
-        cells = zip(column.labels, classes, strict=True)
-        new_classes.append(
-            [
-                cell_class if label is None else new_labels.get(label, "_:")
-                for label, cell_class in cells
-            ]
-        )
+        new_classes_of_column: list[Value] = []
+        for label, cell_class in zip(column.labels, classes, strict=True):
+            if label is None:
+                new_classes_of_column.append(cell_class)
+            else:
+                # A blank node has no new label if it is only in columns without a partner, where
+                # its class does not matter.
+                new_classes_of_column.append(new_labels.get(label, "_:"))
+        new_classes.append(new_classes_of_column)
     return replace(side, classes=new_classes)

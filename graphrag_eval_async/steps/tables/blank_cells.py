@@ -45,9 +45,9 @@ class PairedColumn(NamedTuple):
 
 
 class GroupedColumn(NamedTuple):
-    """A column of one table, and the number of a group of columns of both tables.
+    """A column of one table with the number of its group, which has columns of both tables.
 
-    Columns of the same group may be paired with each other.
+    Only columns of the same group may be paired with each other.
     """
 
     column: Column
@@ -74,13 +74,13 @@ def blank_nodes_correspond(pairs: Sequence[PairedColumn], *, rows: Rows, budget:
     """Return whether some one-to-one renaming of blank nodes makes the rows of two tables equal.
 
     Args:
-        pairs: all columns that are compared. Their rows are equal but for the labels of blank
-            nodes.
+        pairs: all columns that are compared. Apart from the labels of blank nodes, their rows are
+            equal.
         rows: how rows are compared.
         budget: what may be spent.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget.
+        ComparisonBudgetExceeded: the budget did not suffice to decide.
     """
     if not has_blank_nodes([pair.expected for pair in pairs]):
         return True
@@ -95,18 +95,17 @@ def columns_and_blank_nodes_correspond(
     rows: Rows,
     budget: Budget,
 ) -> bool:
-    """Return whether the columns of two tables can be paired, and the blank nodes renamed, so that
-    the rows are equal.
+    """Return whether some pairing of columns and renaming of blank nodes makes the rows equal.
 
     Args:
-        expected: the columns of one table.
-        actual: the columns of the other table, of which each must have a partner. Each group has as
-            many columns here as in `expected`.
+        expected: the columns of one table. Each of them must have a partner.
+        actual: the columns of the other table. Each of them must have a partner, too, so each group
+            has as many columns here as in `expected`.
         rows: how rows are compared.
         budget: what may be spent.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget.
+        ComparisonBudgetExceeded: the budget did not suffice to decide.
     """
     number_of_cells = sum(len(column.classes) for column in [*expected, *actual])
     budget.spend(STEPS_PER_CELL * number_of_cells)
@@ -120,23 +119,26 @@ def columns_and_blank_nodes_correspond(
 
 
 def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) -> SharedLabels:
-    """Return labels by which the blank nodes of two tables can be compared.
+    """Return new labels for the blank nodes of two tables, by which they can be compared.
 
-    For the arguments, see `blank_nodes_correspond`.
+    Blank nodes that are likely to correspond have the same new label. For the arguments, see
+    `blank_nodes_correspond`.
     """
     expected, actual = _write_paired_columns(pairs, rows=rows, budget=budget)
     nodes = BlankNodes(expected.statements, actual.statements, budget)
-    expected_names, actual_names = nodes.labels()
+    # `labels` returns the new labels by the names of nodes in the graphs. Return them by the labels
+    # in the tables.
+    expected_labels, actual_labels = nodes.labels()
     return SharedLabels(
-        expected={label: expected_names[node] for label, node in expected.nodes.items()},
-        actual={label: actual_names[node] for label, node in actual.nodes.items()},
+        expected={label: expected_labels[node] for label, node in expected.nodes.items()},
+        actual={label: actual_labels[node] for label, node in actual.nodes.items()},
     )
 
 
 class _CellName(NamedTuple):
-    """How the cells of a column are named in a graph: a predicate, and a blank node for the column.
+    """How a graph names the column of a cell: by a predicate and by a blank node.
 
-    The node is empty if the predicate says which column it is.
+    The blank node is empty if the predicate alone says which column it is.
     """
 
     predicate: str
@@ -156,8 +158,8 @@ class _RowGraph:
 
         Args:
             rows: how rows are compared.
-            class_numbers: a number for each class of cells, which two graphs share. Further classes
-                are added to it.
+            class_numbers: a number for each class of cells, which two graphs share. New classes are
+                added to it.
         """
         self.statements: list[str] = []
         self.nodes: dict[str, str] = {}
@@ -165,9 +167,10 @@ class _RowGraph:
         self._class_numbers = class_numbers
 
     def add_grouped_columns(self, columns: Sequence[GroupedColumn]) -> None:
-        """Add the rows of columns whose partners in another table are to be found.
+        """Add the statements of the rows of columns whose partners in another table are unknown.
 
-        A column that is alone in its group is named by the group, and another by a blank node.
+        The predicate of a column names its group. If the group has several columns of this table, a
+        blank node tells them apart.
         """
         sizes = [0] * (1 + max(column.group for column in columns))
         for column in columns:
@@ -188,7 +191,7 @@ class _RowGraph:
     def add_rows(
         self, columns: Sequence[Column], *, classes: Sequence[Classes], names: Sequence[_CellName]
     ) -> None:
-        """Add the statements of all rows or, if rows are compared as sets, of different rows.
+        """Add the statements of all rows; if rows are compared as a set, repeated rows are skipped.
 
         Args:
             columns: the columns of the table.
@@ -211,24 +214,33 @@ class _RowGraph:
             self._add_row(row, cells, names)
 
     def _add_row(self, row: int, cells: Sequence[str | None], names: Sequence[_CellName]) -> None:
-        """Add the statements of a row; its cells are terms, None for those that are unbound."""
+        """Add the statements of a row.
+
+        Args:
+            row: the index of the row.
+            cells: the term of each cell; None if it is unbound.
+            names: how the graph names the column of each cell.
+        """
         subject = f"_:row{row}"
         if self._rows is Rows.IN_ORDER:
-            # An IRI, so that it corresponds only to the row at the same place.
+            # An IRI corresponds only to itself: to the row at the same place in the other table.
             subject = f"<row:{row}>"
-        # A row may have no bound cell, and must be in the graph nevertheless.
+        # This statement is the same for all rows. A row without bound cells has no other one.
         self.statements.append(f"{subject} <row:> <row:>")
         for cell, name in zip(cells, names, strict=True):
             if cell is not None:
+                # The blank node of the column takes the place of the name of a graph.
                 statement = f"{subject} {name.predicate} {cell} {name.column_node}"
                 self.statements.append(statement.rstrip())
 
     def _cell_term(self, cell_class: Value, label: str | None) -> str | None:
         """Return the term for a cell: its blank node, or an IRI for its class; None if unbound.
 
+        Add new blank nodes to `nodes`, and new classes to the numbers of classes.
+
         Args:
-            cell_class: the class of the cell; None if it is unbound.
-            label: the label of its blank node; None if it is another term.
+            cell_class: the class of the cell; None if the cell is unbound.
+            label: the label of the blank node in the cell; None if there is another term.
         """
         if label is not None:
             return self.nodes.setdefault(label, f"_:node{len(self.nodes)}")
@@ -241,7 +253,10 @@ class _RowGraph:
 def _write_paired_columns(
     pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget
 ) -> tuple[_RowGraph, _RowGraph]:
-    """Return the graphs of the expected and of the actual rows; paired columns have equal names."""
+    """Return the graph of the expected rows and that of the actual rows.
+
+    Both graphs have the same names for columns that are paired with each other.
+    """
     number_of_rows = len(pairs[0].expected_classes) + len(pairs[0].actual_classes)
     budget.spend(STEPS_PER_CELL * number_of_rows * len(pairs))
     names = [_CellName(f"<column:{position}>") for position in range(len(pairs))]
@@ -264,5 +279,6 @@ def _write_paired_columns(
 def _are_isomorphic(expected: _RowGraph, actual: _RowGraph, budget: Budget) -> bool:
     """Return whether a bijection of blank nodes makes the statements of two graphs equal."""
     if len(expected.statements) != len(actual.statements):
+        # This is the quickest way to tell most graphs apart.
         return False
     return BlankNodes(expected.statements, actual.statements, budget).isomorphic()

@@ -22,9 +22,10 @@ _MOST_PAIRS_CHECKED = 10_000
 """Pairs of linked cells up to which it is checked whether all of them agree; chosen."""
 
 _TYPES_READ_BY_TEXT_FIRST: Sequence[Set[type]] = (frozenset(), {str}, {str, tuple})
-"""Which cells are read by their texts before others of the same table, for each way to read.
+"""For each way to read cells by their texts, the types that come before other types.
 
-Booleans are tuples. Without any type, all cells are equal in this.
+If a table has a cell of such a type, only this cell is read by its text, and cells of other types
+with the same text are read by their values. The value of a boolean is a tuple.
 """
 
 _are_close = partial(math.isclose, rel_tol=1e-8, abs_tol=1e-8)
@@ -49,13 +50,15 @@ def classify_cells(
 ) -> Iterator[CellClasses]:
     """Yield the classes of the cells of two tables: cells agree if their classes are equal.
 
-    If the cells can be read in several ways, each way is yielded, and the best one counts.
+    If the cells can be read in several ways, the classes of each way are yielded, and the caller
+    takes the best way. Cells of equal values agree, and so do these:
 
-    Numbers that are close agree if they are in one group: groups are formed upwards from the least
-    number, are close to their least, and have one integer at most. A text and a value of another
-    type agree if they are written alike; see `_ways_to_read_alike`. The zones of dates and times do
-    not count if one table has none. If one table has no booleans, those of the other may be the
-    integers 0 and 1.
+    - Numbers that are close to each other. They are put into groups from the least number upwards:
+      all numbers of a group are close to its least number, and at most one of them is an integer.
+    - A text and a value of another type that are written alike; see `_ways_to_read_alike`.
+    - Dates and times that differ only in their zone, if all those of one table have a zone, and
+      none of the other table.
+    - Booleans and the integers 0 and 1, if only one table has booleans.
     """
     budget.spend(sum(len(column.values) for column in chain(expected, actual)))
     expected_side = _Side.of(expected)
@@ -64,13 +67,15 @@ def classify_cells(
     if expected_side.has(Temporal) and actual_side.has(Temporal):
         ignores_zones = _only_one_has_zones(expected, actual)
         if ignores_zones:
-            # The types of the values stay the same.
+            # Values without a zone have the same type as before, so `types` need not change.
             expected_side = expected_side._replace(columns=[*map(_without_zones, expected)])
             actual_side = actual_side._replace(columns=[*map(_without_zones, actual)])
     yield from _classify_sides(expected_side, actual_side, budget)
 
-    # Booleans are tuples.
-    if expected_side.has(tuple) != actual_side.has(tuple):
+    # If only one table has booleans, a second way is to read them as integers. The value of a
+    # boolean is a tuple, since True equals 1.
+    only_one_has_booleans = expected_side.has(tuple) != actual_side.has(tuple)
+    if only_one_has_booleans:
         yield from _classify_sides(
             _Side.of([_with_booleans_as_integers(column) for column in expected_side.columns]),
             _Side.of([_with_booleans_as_integers(column) for column in actual_side.columns]),
@@ -86,6 +91,7 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> _Side:
+        """Return columns together with the types of their values."""
         return cls(columns, [set(map(type, column.values)) for column in columns])
 
     def has(self, value_type: type) -> bool:
@@ -94,10 +100,10 @@ class _Side(NamedTuple):
 
 
 def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[CellClasses]:
-    """Yield each way to read the cells of two tables whose dates and booleans are comparable.
+    """Yield the classes of the cells of two tables for each way to read the texts in them.
 
-    Values of one type agree if they are equal, but for numbers that are close. Texts that are
-    written like a value of another type are then read in each way that may be right.
+    Values of one type agree if they are equal, and numbers also if they are close. A text that is
+    written like a value of another type may be read as this value or as a text.
     """
     value_types = set().union(*expected.types, *actual.types) - {NoneType}
     has_one_exact_type = len(value_types) < 2 and float not in value_types
@@ -105,13 +111,13 @@ def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[
         yield _values_as_classes(expected, actual)
         return
 
-    # All values but texts, by type. Booleans are tuples.
+    # All values that are no texts, by type. The value of a boolean is a tuple.
     integers = _values_by_text(int, expected, actual)
     floats = _values_by_text(float, expected, actual)
     booleans = _values_by_text(tuple, expected, actual)
     moments = _values_by_text(Temporal, expected, actual)
 
-    # Numbers that are close are in one class. Integers alone are equal or not.
+    # Close numbers are of one class. Without other numbers, integers agree only if they are equal.
     by_value = _values_as_classes(expected, actual)
     if floats:
         class_by_number = _classes_of_numbers({*integers.values()}, {*floats.values()}, budget)
@@ -121,7 +127,8 @@ def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[
                 actual=_replace_values(by_value.actual, class_by_number),
             )
 
-    # The texts that are written like a value of another type.
+    # Find the ambiguous texts: those of cells whose value is a text in one place and no text in
+    # another, and those that are a boolean in one place and a number in another, such as "1".
     number_texts = integers.keys() | floats.keys()
     typed_texts = number_texts | booleans.keys() | moments.keys()
     ambiguous_texts = booleans.keys() & number_texts
@@ -136,7 +143,7 @@ def _classify_sides(expected: _Side, actual: _Side, budget: Budget) -> Iterator[
 
 
 def _values_as_classes(expected: _Side, actual: _Side) -> CellClasses:
-    """Return the classes of cells that agree only if their values are equal."""
+    """Return the values of all cells as their classes, so that only equal values agree."""
     return CellClasses(
         expected=[column.values for column in expected.columns],
         actual=[column.values for column in actual.columns],
@@ -146,12 +153,12 @@ def _values_as_classes(expected: _Side, actual: _Side) -> CellClasses:
 def _replace_values(
     columns: Sequence[Classes], replacements: Mapping[Value, Value]
 ) -> list[Classes]:
-    """Return columns of values in which those that are keys of `replacements` are replaced."""
+    """Return columns of values, each replaced if `replacements` has another value for it."""
     return [list(map(replacements.get, values, values)) for values in columns]
 
 
 def _values_by_text(value_type: type, *sides: _Side) -> dict[str | None, Any]:
-    """Return all values of one type in some tables, by the text of their cells."""
+    """Return all values of one type in the given tables, by the text of their cells."""
     value_by_text: dict[str | None, Any] = {}
     for side in sides:
         for column, types_of_column in zip(side.columns, side.types, strict=True):
@@ -159,6 +166,7 @@ def _values_by_text(value_type: type, *sides: _Side) -> dict[str | None, Any]:
                 continue
             cells = zip(column.texts, column.values, strict=True)
             if len(types_of_column) == 1:
+                # All values are of this type.
                 value_by_text.update(cells)
             else:
                 value_by_text.update(
@@ -168,7 +176,7 @@ def _values_by_text(value_type: type, *sides: _Side) -> dict[str | None, Any]:
 
 
 def _only_one_has_zones(expected: Sequence[Column], actual: Sequence[Column]) -> bool:
-    """Return whether all dates and times in one table have a time zone, and none in the other."""
+    """Return whether one table has only dates and times with a zone, the other only without one."""
     expected_zones = _zones_in(expected)
     actual_zones = _zones_in(actual)
     if expected_zones == {True}:
@@ -177,7 +185,7 @@ def _only_one_has_zones(expected: Sequence[Column], actual: Sequence[Column]) ->
 
 
 def _zones_in(columns: Sequence[Column]) -> set[bool]:
-    """Return whether the dates and times in a table have a time zone: True, False, both or none."""
+    """Return a set with True if any date or time has a zone, and with False if any has none."""
     return {
         value.has_zone
         for column in columns
@@ -202,7 +210,7 @@ def _with_booleans_as_integers(column: Column) -> Column:
     values: list[Value] = []
     texts: list[str | None] = []
     for text, value in zip(column.texts, column.values, strict=True):
-        # Booleans are tuples.
+        # The value of a boolean is a tuple, which holds it.
         if type(value) is tuple:
             integer = int(value[0])
             values.append(integer)
@@ -216,10 +224,10 @@ def _with_booleans_as_integers(column: Column) -> Column:
 def _classes_of_numbers(
     integers: Set[int], floats: Set[float], budget: Budget
 ) -> dict[Value, Value]:
-    """Return the class of each number that is in a group of close numbers: its least number.
+    """Return the class of each number in a group of close numbers: the least number of the group.
 
     Args:
-        integers: all integers in two tables. A group has one of them at most.
+        integers: all integers in two tables. A group has at most one integer.
         floats: all other numbers in the tables.
         budget: what may be spent.
     """
@@ -229,17 +237,23 @@ def _classes_of_numbers(
 
 
 def _groups_of_close(numbers: Sequence[float], integers: Set[int]) -> Iterator[list[float]]:
-    """Yield groups of sorted numbers: all of a group are close to its least number.
+    """Yield groups of numbers in which all numbers are close to the group's least number.
 
-    A group has one integer at most. A number that is not close to a neighbour is in no group, and a
-    group may consist of one number.
+    Numbers that are not close to the next or the previous number are in no group. A group may
+    consist of one number.
+
+    Args:
+        numbers: sorted numbers.
+        integers: the integers among them. A group has at most one integer.
     """
     is_close_to_next = map(_are_close, numbers, islice(numbers, 1, None))
     group: list[float] = []
-    # Few numbers are close to the next one, and the others are passed over quickly.
+    # Only numbers that are close to the next one are looked at. There are usually few, and
+    # `compress` passes over the others quickly.
     for index in compress(count(), is_close_to_next):
         number = numbers[index]
         next_number = numbers[index + 1]
+        # The group goes on if its last number is this one. Otherwise, numbers were passed over.
         continues_group = bool(group) and group[-1] == number
         if not continues_group:
             if group:
@@ -261,18 +275,18 @@ _Cell: TypeAlias = "tuple[str | None, Value]"
 
 
 class _LinkedCells(NamedTuple):
-    """The cells of two tables that equal texts or equal values link, directly or by other cells.
+    """Cells of two tables that equal texts or equal values link, also by way of other cells.
 
-    A cell is its text and the class of its value.
+    A cell is a pair of its text and the class of its value.
     """
 
     expected: list[_Cell]
     actual: list[_Cell]
 
     def all_agree(self) -> bool:
-        """Return whether each expected cell has the text or the value of each actual cell.
+        """Return whether each expected cell has the same text or value as each actual cell.
 
-        False if there are too many pairs to check.
+        False if there are too many pairs of cells to check.
         """
         if len(self.expected) * len(self.actual) > _MOST_PAIRS_CHECKED:
             return False
@@ -285,7 +299,7 @@ class _LinkedCells(NamedTuple):
 
 
 class _Reclassified(NamedTuple):
-    """The classes of cells whose class is not their value, in one way to read two tables."""
+    """New classes for some cells of two tables, in one way to read these. Others keep theirs."""
 
     expected: dict[_Cell, Value]
     actual: dict[_Cell, Value]
@@ -298,12 +312,12 @@ def _read_ambiguous_cells(
     ambiguous_texts: Set[str | None],
     budget: Budget,
 ) -> Iterator[CellClasses]:
-    """Yield each way to read the cells of two tables that have equal texts and different types.
+    """Yield the classes of all cells for each way to read the cells with ambiguous texts.
 
     Args:
         expected: the columns of the reference.
-        actual: those of the other table.
-        by_value: the classes of all cells as their values have them.
+        actual: the columns of the other table.
+        by_value: the classes of all cells if each is read by its value.
         ambiguous_texts: the texts that cells of different types have in common.
         budget: what may be spent.
     """
@@ -324,7 +338,7 @@ def _read_ambiguous_cells(
 
 
 def _cells(columns: Sequence[Column], classes: Sequence[Classes]) -> list[list[_Cell]]:
-    """Return the text and the class of each cell, by column."""
+    """Return the cells of each column as pairs of a text and a class."""
     return [
         list(zip(column.texts, column_classes, strict=True))
         for column, column_classes in zip(columns, classes, strict=True)
@@ -334,7 +348,7 @@ def _cells(columns: Sequence[Column], classes: Sequence[Classes]) -> list[list[_
 def _classes_with(
     reclassified: Mapping[_Cell, Value], columns: Sequence[Sequence[_Cell]]
 ) -> list[Classes]:
-    """Return the class of each cell, by column; that in `reclassified` comes before its own."""
+    """Return the classes of the cells of each column; `reclassified` has new classes for some."""
     return [[reclassified.get(cell, cell[1]) for cell in cells] for cells in columns]
 
 
@@ -343,13 +357,20 @@ def _ways_to_read_alike(
 ) -> list[_Reclassified]:
     """Return each way to read cells of different types that are written alike.
 
-    If all cells that such texts link agree across the tables, by value or by text, they are one
-    class. Otherwise each agrees by its value alone; or by its text alone, if both tables have that;
-    or by its text unless its own table has a text, or a text or a boolean, that is written alike.
+    Linked cells, such as a text "1" and a number 1, are read together. If all of them agree across
+    the tables, by value or by text, they are of one class in every way. Otherwise, these are the
+    ways:
+
+    - Each cell is read by its value.
+    - A cell is read by its text if the other table has this text, too, and otherwise by its value.
+    - The same, but if a text and other values in a table are written alike, only the text is read
+      by its text.
+    - The same, but if a text or a boolean and other values in a table are written alike, only the
+      text and the boolean are read by their texts.
 
     Args:
         expected: the different cells of one table.
-        actual: the different cells of the other.
+        actual: the different cells of the other table.
         ambiguous_texts: the texts that cells of different types have in common.
     """
     by_value = _Reclassified({}, {})
@@ -365,6 +386,7 @@ def _ways_to_read_alike(
                 way.actual.update(dict.fromkeys(cells, same_class))
             continue
 
+        # By value, these cells keep their classes. By text, they get new ones.
         all_linked_agree = False
         expected_texts = {text for text, _ in linked.expected}
         shared_texts = expected_texts.intersection(text for text, _ in linked.actual)
@@ -372,7 +394,7 @@ def _ways_to_read_alike(
             way.expected.update(_texts_as_classes(linked.expected, shared_texts, first_types))
             way.actual.update(_texts_as_classes(linked.actual, shared_texts, first_types))
     if all_linked_agree:
-        # All ways are the same.
+        # All ways give the same classes.
         return [by_value]
     return [by_value, *by_text]
 
@@ -380,14 +402,14 @@ def _ways_to_read_alike(
 def _texts_as_classes(
     cells: Sequence[_Cell], shared_texts: Set[str | None], first_types: Set[type]
 ) -> dict[_Cell, Value]:
-    """Return the texts, as classes, of those cells of one table that are read by their texts.
+    """Return the new class of each cell of one table that is read by its text: the text itself.
 
     Args:
         cells: cells of the table.
-        shared_texts: the texts that the other table has, too. Cells of other texts are not read by
-            their texts.
-        first_types: if a cell has a value of one of these types, cells of equal text and another
-            type are not read by their texts.
+        shared_texts: the texts that the other table has, too. Cells of other texts are read by
+            their values.
+        first_types: if the value of a cell is of one of these types, cells of the same text whose
+            values are of other types are read by their values.
     """
     first_texts = {text for text, value in cells if type(value) in first_types}
     text_by_cell: dict[_Cell, Value] = {}
@@ -402,10 +424,11 @@ def _texts_as_classes(
 def _linked_cells(
     expected: Set[_Cell], actual: Set[_Cell], ambiguous_texts: Set[str | None]
 ) -> Iterable[_LinkedCells]:
-    """Return groups of the cells of two tables that texts or values link, step by step.
+    """Return groups of cells of two tables that are linked by ambiguous texts or by values.
 
-    A value links all its cells, and an ambiguous text all its values. Cells of values that have no
-    ambiguous text are in no group.
+    Values are linked if cells with the same ambiguous text have them, directly or by way of other
+    values. All cells of linked values are in one group. A value without any ambiguous text is in no
+    group, and neither are its cells.
     """
     values_by_text: dict[str | None, set[Value]] = defaultdict(set)
     for text, value in expected | actual:
@@ -413,7 +436,7 @@ def _linked_cells(
             values_by_text[text].add(value)
     linked_values = _merge_overlapping(values_by_text.values())
 
-    # Sets have no hash, so the values that are linked are known by the id of their set.
+    # Linked values share one set object. Sets cannot be keys, so the id of the set is the key.
     groups = {id(values): _LinkedCells([], []) for values in linked_values.values()}
     for text, value in expected:
         if value in linked_values:
@@ -425,11 +448,14 @@ def _linked_cells(
 
 
 def _merge_overlapping(sets: Iterable[set[Value]]) -> dict[Value, set[Value]]:
-    """Merge sets that share a value, and return the merged set of each value."""
+    """Merge sets that share a value, and return the merged set by each of its values.
+
+    The set object is the same for all values of a merged set.
+    """
     merged_by_value: dict[Value, set[Value]] = {}
     for values in sets:
         overlapping = [merged_by_value[value] for value in values if value in merged_by_value]
-        # The largest set takes up the others, so that few values are moved.
+        # The other sets are merged into the largest one, so that few values are moved.
         merged = max(overlapping, key=len, default=set())
         moved_values = set(values)
         for other in overlapping:

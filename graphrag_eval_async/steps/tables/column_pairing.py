@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.rules import Reference
 
 _MOST_ALIKE = 300
-"""Columns that each may be paired in several ways, up to which pairings are tried.
+"""Maximum number of columns with several possible partners. With more, no pairing is tried.
 
 The search calls itself for each of them.
 """
@@ -44,26 +44,27 @@ _FIRST_ROWS = 64
 def columns_can_be_paired(
     reference: Reference, actual: SparqlResults, classes: CellClasses, budget: Budget
 ) -> bool:
-    """Return whether each required column can be paired with an actual column of its own, so that
-    the rows are equal.
+    """Return whether some pairing of required columns with actual columns makes the rows equal.
+
+    Each required column needs an actual column of its own.
 
     Args:
         reference: the reference, with at least one bound column.
-        actual: the other table, which has rows and columns enough.
-        classes: the equivalence classes of the cells in both tables. Cells agree if they are equal.
+        actual: the other table, with enough rows and columns to agree.
+        classes: the class of each cell in both tables. Cells agree if their classes are equal.
         budget: what may be spent.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget.
+        ComparisonBudgetExceeded: the budget did not suffice to decide.
     """
-    # Each required column needs an actual column with the same cells, whatever their order.
+    # A quick check: each required column needs an actual column with the same set of cells.
     actual_contents = set(map(frozenset, classes.actual))
     if not all(frozenset(cells) in actual_contents for cells in classes.expected):
         return False
     if has_blank_nodes(reference.columns):
         return _BlankColumnSearch(reference, actual, classes, budget).succeeds()
     if reference.rules.rows is Rows.IN_ORDER:
-        # The order of rows is known, so columns agree if they are equal.
+        # The order of rows is fixed, so each column can be compared alone.
         expected_columns = Counter(map(tuple, classes.expected))
         return expected_columns <= Counter(map(tuple, classes.actual))
 
@@ -75,15 +76,17 @@ def columns_can_be_paired(
 
 
 def _sets_can_be_paired(expected: _NamedCells, actual: _NamedCells, budget: Budget) -> bool:
-    """Return whether columns of two tables can be paired so that the rows are equal as sets."""
+    """Return whether columns of two tables can be paired so that their sets of rows are equal."""
     expected_once = expected.without_repeated_rows()
     actual_once = actual.without_repeated_rows()
     if expected.height == actual.height and expected_once.height != actual_once.height:
-        # Rows that agree as multisets agree as sets; counting ends wrong branches sooner.
+        # Rows that agree as multisets agree as sets, too, and a search that counts repeated rows
+        # ends wrong branches sooner. If it fails, half of the budget remains for sets.
         with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
             if _ColumnSearch(expected, actual, budget).succeeds():
                 return True
-    # Actual rows may become equal when columns are left out, but expected rows differ.
+    # Different actual rows may become equal without the columns that have no partner. All expected
+    # columns have one, so the different expected rows must not be more.
     if expected_once.height > actual_once.height:
         return False
     return _ColumnSearch(expected_once, actual_once, budget).succeeds()
@@ -101,22 +104,29 @@ class _NamedCells(NamedTuple):
         return len(self.columns[0])
 
     def without_repeated_rows(self) -> _NamedCells:
-        """Return the same columns with the first of each group of equal rows."""
+        """Return the same columns without the rows that are equal to an earlier row."""
         different_rows = dict.fromkeys(zip(*self.columns, strict=True))
         return _NamedCells(self.names, list(zip(*different_rows, strict=True)))
 
 
 class _BlankColumnSearch:
-    """Pairs columns if there are blank nodes, so that some renaming of these makes the rows equal.
+    """Pairs columns with blank nodes, so that some renaming of the blank nodes makes rows equal.
 
-    Columns may be alike but for the labels of their blank nodes, and these tell only together how
-    columns are paired.
+    Columns may differ only in the labels of their blank nodes. Then a column alone does not tell
+    its partner, but all columns together do.
     """
 
     def __init__(
         self, reference: Reference, actual: SparqlResults, classes: CellClasses, budget: Budget
     ) -> None:
-        """Take two tables, and the equivalence classes of their cells."""
+        """Prepare to pair the columns of two tables.
+
+        Args:
+            reference: the reference.
+            actual: the other table.
+            classes: the class of each cell in both tables. All blank nodes are of one class.
+            budget: what may be spent.
+        """
         self._expected = reference.columns
         self._actual = actual.columns
         self._classes = classes
@@ -124,7 +134,11 @@ class _BlankColumnSearch:
         self._budget = budget
 
     def succeeds(self) -> bool:
-        """Return whether all required columns can be paired."""
+        """Return whether all required columns can be paired so that the rows are equal.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget did not suffice, or there are too many columns.
+        """
         if len(self._expected) == len(self._actual):
             return self._all_columns_correspond()
 
@@ -142,7 +156,11 @@ class _BlankColumnSearch:
         return self._pair_next({}, order=order, candidates=candidates)
 
     def _all_columns_correspond(self) -> bool:
-        """Return whether all columns of both tables can be paired with each other."""
+        """Return whether all columns of both tables can be paired with each other.
+
+        Both tables have as many columns.
+        """
+        # Only columns with the same set of cells, which are a group, can be paired.
         group_by_content: dict[frozenset[Any], int] = {}
         expected = []
         for column, cells in zip(self._expected, self._classes.expected, strict=True):
@@ -161,18 +179,23 @@ class _BlankColumnSearch:
         )
 
     def _count_shared_labels(self, position: int) -> int:
-        """Return how many blank nodes of a required column are in other required columns, too."""
+        """Return how many blank nodes of a required column are also in other required columns."""
         labels_in_others: set[str | None] = set()
         for other, column in enumerate(self._expected):
             if other != position:
                 labels_in_others.update(column.labels or ())
-        labels = set(self._expected[position].labels or ()) - {None}
-        return len(labels & labels_in_others)
+        labels = set(self._expected[position].labels or ())
+        # Cells that are no blank node have None as their label.
+        return len((labels & labels_in_others) - {None})
 
     def _find_candidates(self, position: int) -> list[int]:
-        """Return the actual columns that have the same cells as a required one, but for labels.
+        """Return the positions of the actual columns that may be partners of a required column.
 
-        An actual column of the same name comes first. Columns are given by their positions.
+        They have the same set of cells, apart from the labels of blank nodes. A column of the same
+        name comes first.
+
+        Args:
+            position: the position of the required column.
         """
         content = frozenset(self._classes.expected[position])
         alike = [
@@ -186,7 +209,9 @@ class _BlankColumnSearch:
     def _pair_next(
         self, partners: dict[int, int], *, order: Sequence[int], candidates: Sequence[list[int]]
     ) -> bool:
-        """Return whether the required columns without partner can be paired, too, depth first.
+        """Return whether the required columns that have no partner yet can be paired, too.
+
+        The search is depth first. All columns are given by their positions.
 
         Args:
             partners: the actual column for each of the first required columns in `order`.
@@ -196,7 +221,8 @@ class _BlankColumnSearch:
         if len(partners) == len(order):
             return self._rows_correspond(partners)
         position = order[len(partners)]
-        # Columns with one candidate come first, and are compared once all of them have a partner.
+        # Check the columns that are paired before a choice. Those that have one candidate come
+        # first in `order`, so they are checked only once, all together.
         has_choice = len(candidates[position]) > 1
         if partners and has_choice and not self._rows_correspond(partners):
             return False
@@ -212,7 +238,8 @@ class _BlankColumnSearch:
         """Return whether some renaming of blank nodes makes the rows of paired columns equal.
 
         Args:
-            partners: the actual column for each required column that is compared.
+            partners: the position of the actual column by that of the required column. Other
+                columns are not compared.
         """
         pairs = [
             PairedColumn(
@@ -226,7 +253,7 @@ class _BlankColumnSearch:
         number_of_rows = len(self._classes.expected[0]) + len(self._classes.actual[0])
         self._budget.spend(_STEPS_PER_PAIRING + _STEPS_PER_CELL * number_of_rows * len(pairs))
 
-        # Quicker than looking at blank nodes, which all are of one class.
+        # A quick check: rows of classes must be equal. All blank nodes are of one class.
         expected_rows = zip(*(pair.expected_classes for pair in pairs), strict=True)
         actual_rows = zip(*(pair.actual_classes for pair in pairs), strict=True)
         if self._rows.collect(expected_rows) != self._rows.collect(actual_rows):
@@ -235,7 +262,7 @@ class _BlankColumnSearch:
 
 
 class _Level(NamedTuple):
-    """The expected rows as some of their columns have them; equal rows have equal numbers."""
+    """The numbers of the expected rows. Rows that are equal in some columns have equal numbers."""
 
     numbers: list[int]
     """The number of each expected row."""
@@ -255,17 +282,25 @@ class _Offer(NamedTuple):
 
 
 class _ColumnSearch:
-    """Pairs each required column with an actual one, so that the rows agree in any order.
+    """Pairs each required column with an actual column, so that the rows agree in any order.
 
-    If there are as many rows on both sides, they must agree as multisets; rows of sets are
-    distinct, so that these agree as sets then, too. If there are more actual rows, each expected
-    row needs one or more of them. The pairing grows column by column, depth first. A branch ends as
-    soon as the rows' projections differ: each expected row has a number, by the columns that are
-    paired so far, and so have actual rows like it.
+    If both tables have as many rows, the rows must agree as multisets. Rows of a set are all
+    different, so they agree as a set then, too. If there are more actual rows, each expected row
+    needs one or more of them.
+
+    The pairing grows column by column, depth first. Each expected row has a number that stands for
+    its cells in the columns that are paired so far, and an actual row has the number of the
+    expected rows that it equals. A branch of the search ends as soon as an actual row equals none.
     """
 
     def __init__(self, expected: _NamedCells, actual: _NamedCells, budget: Budget) -> None:
-        """Take the required columns, and the actual ones, which have no fewer rows."""
+        """Prepare to pair the columns of two tables.
+
+        Args:
+            expected: the required columns.
+            actual: the actual columns, with at least as many rows.
+            budget: what may be spent.
+        """
         self._expected = expected
         self._actual_height = actual.height
         self._budget = budget
@@ -273,7 +308,8 @@ class _ColumnSearch:
         self._candidates: list[list[int]] = []
         # The required columns that have several candidates, in the order in which they are paired.
         self._undecided: list[int] = []
-        # The expected rows without any undecided column, then with the first one, and so on.
+        # The numbers of the expected rows in the decided columns; then also in the first undecided
+        # column, and so on.
         self._levels: list[_Level] = []
         # Of columns with equal cells, one is enough to try.
         names_by_cells: dict[Classes, list[str]] = defaultdict(list)
@@ -283,15 +319,20 @@ class _ColumnSearch:
 
     @property
     def _compares_counts(self) -> bool:
-        """Whether equal rows must be as many on both sides."""
+        """Whether each row must occur as often in both tables."""
         return self._expected.height == self._actual_height
 
     def succeeds(self) -> bool:
-        """Return whether all required columns can be paired."""
+        """Return whether all required columns can be paired so that the rows agree.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget did not suffice, or too many columns look alike.
+        """
         offers_by_signature: dict[Hashable, list[int]] = defaultdict(list)
         for index, offer in enumerate(self._offers):
             offers_by_signature[self._signature(offer.cells)].append(index)
         signatures = [self._signature(cells) for cells in self._expected.columns]
+        # A quick check: there must be enough actual columns of each signature.
         for signature, needed in Counter(signatures).items():
             offers = [self._offers[index] for index in offers_by_signature[signature]]
             available = sum(len(offer.names) for offer in offers)
@@ -301,18 +342,23 @@ class _ColumnSearch:
         return self._pair_columns()
 
     def _signature(self, cells: Classes) -> Hashable:
-        """Return what columns must have in common to be paired: their different cells.
+        """Return the set of a column's cells, which is the same for columns that can be paired.
 
-        If rows are counted, it includes how often each cell occurs.
+        If rows are counted, and a cell is repeated, the set also says how often each cell occurs.
         """
         self._budget.spend(len(cells))
         different_cells = frozenset(cells)
-        if len(different_cells) == len(cells) or not self._compares_counts:
+        has_repeated_cells = len(different_cells) < len(cells)
+        if not has_repeated_cells or not self._compares_counts:
             return different_cells
         return frozenset(Counter(cells).items())
 
     def _pair_columns(self) -> bool:
-        """Return whether each required column can be paired with one of its candidates."""
+        """Return whether each required column can be paired with one of its candidates.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget did not suffice, or too many columns look alike.
+        """
         positions = range(len(self._candidates))
         decided = [position for position in positions if len(self._candidates[position]) == 1]
         undecided = [position for position in positions if len(self._candidates[position]) > 1]
@@ -320,8 +366,8 @@ class _ColumnSearch:
             raise ComparisonBudgetExceeded(
                 f"not compared: more than {_MOST_ALIKE} columns look alike"
             )
-        # Varied columns with few candidates distinguish most rows, which leaves few candidates for
-        # the others.
+        # Columns with few candidates and many different cells come first: few pairings of them are
+        # tried, and they distinguish most rows, so that wrong ones fail early.
         undecided.sort(
             key=lambda position: (
                 len(self._candidates[position]),
@@ -330,7 +376,8 @@ class _ColumnSearch:
         )
         self._undecided = undecided
 
-        # Pair the columns that have one candidate, all at once, and then the others.
+        # Pair the columns that have one candidate, all at once, and then the others. At first, all
+        # rows have the number 0.
         self._levels = [self._number_expected_rows([0] * self._expected.height, decided)]
         numbers = self._number_actual_rows(
             self._levels[0],
@@ -340,21 +387,25 @@ class _ColumnSearch:
         return numbers is not None and self._pair_next(numbers, Counter())
 
     def _pair_next(self, numbers: list[int], times_taken: Counter[int]) -> bool:
-        """Return whether the columns in `_undecided` without partner can be paired, depth first.
+        """Return whether the undecided columns that have no partner yet can be paired, too.
+
+        The search is depth first.
 
         Args:
-            numbers: the numbers of the actual rows, as the columns paired so far have them.
-            times_taken: how many of the undecided columns are paired with each offer so far.
+            numbers: the numbers of the actual rows in the columns that are paired so far.
+            times_taken: how many undecided columns are paired with each offer so far.
         """
         depth = times_taken.total()
         if depth == len(self._undecided):
             return True
         position = self._undecided[depth]
-        is_new_depth = depth + 1 == len(self._levels)
-        if is_new_depth:
+        # The numbers of the expected rows are the same in all branches of this depth.
+        is_first_branch = depth + 1 == len(self._levels)
+        if is_first_branch:
             level = self._number_expected_rows(self._levels[-1].numbers, [position])
             self._levels.append(level)
 
+        # Try the candidates.
         self._budget.spend(len(self._candidates[position]))
         name = self._expected.names[position]
         same_name_first = sorted(
@@ -365,46 +416,52 @@ class _ColumnSearch:
             if times_taken[index] == len(offer.names):
                 # All actual columns with these cells are taken.
                 continue
-            longer = self._number_actual_rows(self._levels[depth + 1], numbers, [offer.cells])
-            if longer is None:
+            new_numbers = self._number_actual_rows(self._levels[depth + 1], numbers, [offer.cells])
+            if new_numbers is None:
+                # With this column, the rows cannot agree.
                 continue
-            if self._pair_next(longer, times_taken + Counter([index])):
+            if self._pair_next(new_numbers, times_taken + Counter([index])):
                 return True
         return False
 
     def _number_expected_rows(self, numbers: Sequence[int], positions: Sequence[int]) -> _Level:
-        """Return new numbers for the expected rows, by their numbers so far and further columns.
+        """Return new numbers of the expected rows, which take further columns into account.
+
+        Rows have the same new number if they had the same number, and are equal in these columns.
 
         Args:
             numbers: the number of each row so far.
-            positions: the further columns.
+            positions: the positions of the further columns.
         """
         self._budget.spend(len(numbers) * (1 + len(positions)))
         further_columns = [self._expected.columns[position] for position in positions]
         rows = list(zip(numbers, *further_columns, strict=True))
-        number_by_row = dict(zip(dict.fromkeys(rows), count()))
+        different_rows = dict.fromkeys(rows)
+        number_by_row = dict(zip(different_rows, count()))
         new_numbers = list(map(number_by_row.__getitem__, rows))
         return _Level(new_numbers, number_by_row, counts=Counter(new_numbers))
 
     def _number_actual_rows(
         self, level: _Level, numbers: list[int], further_columns: Sequence[Classes]
     ) -> list[int] | None:
-        """Return new numbers for the actual rows: those of the expected rows that they equal.
+        """Return, for each actual row, the new number of the expected rows that it equals.
 
-        None if rows cannot agree: there is an actual row that equals no expected one, or an
-        expected row with too few partners.
+        None if the rows cannot agree in the columns that are paired: an actual row equals no
+        expected row, or there are too few actual rows for an expected one.
 
         Args:
             level: the new numbers of the expected rows.
             numbers: the number of each actual row so far.
             further_columns: the cells of the actual columns that are paired on this level.
         """
+        # Most wrong columns fail in the first rows.
         cells_in_row = 1 + len(further_columns)
         self._budget.spend(cells_in_row * min(_FIRST_ROWS, len(numbers)))
         first_rows = islice(zip(numbers, *further_columns, strict=True), _FIRST_ROWS)
         if not all(row in level.number_by_row for row in first_rows):
             return None
 
+        # Then look at all rows.
         self._budget.spend(cells_in_row * len(numbers))
         rows = zip(numbers, *further_columns, strict=True)
         new_numbers = list(map(level.number_by_row.get, rows))
@@ -412,8 +469,9 @@ class _ColumnSearch:
         if None in counts:
             # An actual row equals no expected row.
             return None
-        if not counts >= level.counts:
-            # An expected row has too few equal rows.
+        has_enough_rows = counts >= level.counts
+        if not has_enough_rows:
+            # An expected row occurs more often than the actual rows that equal it.
             return None
         if self._compares_counts and counts != level.counts:
             return None

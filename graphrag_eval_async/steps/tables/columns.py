@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BlankNode:
-    """The value of all blank nodes: whether two are the same, only their tables can tell."""
+    """The value of all blank nodes. Whether two correspond depends on their whole tables."""
 
     def __repr__(self) -> str:
         return "BLANK"
@@ -127,17 +127,18 @@ class Column:
 
 
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
-    """Return the values of bound cells, given the text and the datatype of each.
+    """Return the values of bound cells, whose texts and datatypes are given.
 
-    A double or float too large for a double is infinite. A cell is text if it is NaN, as long as
-    `_TOO_LONG` says, or outside the lexical space of its type (ranges of types derived from integer
-    are not checked).
+    A double or float that is too large for a double is infinite. The value of a cell is its text if
+    it is NaN, too long, or not written as its datatype demands. The ranges of types derived from
+    integer are not checked.
     """
     different_datatypes = set(datatypes)
     if different_datatypes.isdisjoint(_KIND_BY_DATATYPE):
         # Texts are their own values.
         return texts
     if len(different_datatypes) == 1:
+        # This is the usual case, for which there is a quicker way.
         kind = _KIND_BY_DATATYPE[different_datatypes.pop()]
         numbers = _plain_numbers(texts, kind)
         if numbers is not None:
@@ -146,9 +147,10 @@ def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
 
 
 def _plain_numbers(texts: list[str], kind: str) -> list[int | float] | None:
-    """Return the numbers in texts of one kind; None unless each text is a plain number.
+    """Return the numbers in texts of one kind; None if any text is no plain number.
 
-    Reading texts one by one is several times as slow, and copes with white space and infinities.
+    Plain numbers have no white space and are finite. Reading texts one by one copes with all texts,
+    but is several times as slow.
     """
     if kind not in _NUMBERS:
         return None
@@ -163,12 +165,12 @@ def _plain_numbers(texts: list[str], kind: str) -> list[int | float] | None:
 
 
 def _value(text: str, kind: str | None) -> Value:
-    """Return the value of a bound cell: the text itself if it has no kind, or is not of its kind.
+    """Return the value of a bound cell, which is its text if it cannot be read as its kind.
 
     Args:
         text: the text of the cell.
-        kind: how to read the text, as `_KIND_BY_DATATYPE` says of its datatype; None if that is not
-            in it.
+        kind: how to read the text, one of the values in `_KIND_BY_DATATYPE`; None if the text is
+            its own value.
     """
     if kind is None:
         return text
@@ -178,9 +180,11 @@ def _value(text: str, kind: str | None) -> Value:
     if kind == _DOUBLE and trimmed in _INFINITIES:
         return _INFINITIES[trimmed]
     if kind not in _NUMBERS:
-        # A date, time or duration.
+        # All other kinds are dates, times and durations.
         moment = read_temporal(trimmed, kind)
-        return text if moment is None else moment
+        if moment is None:
+            return text
+        return moment
     alphabet, parse = _NUMBERS[kind]
     has_other_characters = trimmed.strip(alphabet) != ""
     if has_other_characters or len(trimmed) >= _TOO_LONG[kind]:

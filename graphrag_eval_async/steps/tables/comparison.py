@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    """Return whether actual results have the required columns of the reference, with equal rows.
+    """Return whether actual results agree with the reference in its required columns.
 
-    Each required column is paired with an actual column of its own, whatever the names unless the
-    rules say otherwise, so that the rows agree as a set, as a multiset or in order. For cells, see
-    `classify_cells`.
+    They agree if each required column can be paired with an actual column of its own so that the
+    rows are equal: as a set, as a multiset or in order. The names of columns do not matter, unless
+    the rules say otherwise. `classify_cells` says which cells agree.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget. The message has the sizes of
+        ComparisonBudgetExceeded: the budget did not suffice to decide. The message has the sizes of
             both tables.
     """
     if reference.results.boolean is not None or actual.boolean is not None:
@@ -37,6 +37,7 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     if not _shapes_agree(reference, actual):
         return False
     if not reference.columns:
+        # All required columns are without bound cells.
         return True
     try:
         if agree_by_name(reference, actual, budget):
@@ -54,9 +55,10 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
 
 
 def agree_by_name(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    """Return whether actual columns that have the required names have equal rows, too.
+    """Return whether the actual columns of the required names have the same rows as the reference.
 
-    This is sufficient for results to agree, common, and cheap to find out.
+    If so, the results agree. This is common, and quicker to find out than by `agree`. Otherwise,
+    they may still agree.
     """
     if reference.results.boolean is not None or not _shapes_agree(reference, actual):
         return False
@@ -105,17 +107,18 @@ def _named_columns_agree(reference: Reference, actual: SparqlResults, budget: Bu
 
 
 def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:
-    """Return whether actual results have too few columns, or too few that are bound in any row."""
+    """Return whether actual results have fewer columns than required, or fewer with bound cells."""
     if reference.results.boolean is not None or actual.boolean is not None:
-        # The answer to ASK is no table.
+        # A boolean, the answer to ASK, has no columns.
         return False
     has_too_few_bound = len(actual.columns) < len(reference.columns)
     return has_too_few_bound or len(actual.variables) < len(reference.names)
 
 
 def agree_but_for_order(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    """Return whether results that do not agree with the reference would agree in another order of
-    rows.
+    """Return whether results agree with an ordered reference if the order of rows is ignored.
+
+    The caller knows that they do not agree in order. False if the reference is not ordered.
     """
     if reference.rules.rows is not Rows.IN_ORDER:
         return False
@@ -123,9 +126,9 @@ def agree_but_for_order(reference: Reference, actual: SparqlResults, budget: Bud
 
 
 def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
-    """Return whether actual results are a table with enough rows and columns to agree.
+    """Return whether actual results are a table with the right number of rows and enough columns.
 
-    Required columns without bound cells can only be paired with actual columns without any.
+    Required columns without bound cells can only be paired with such actual columns.
     """
     if actual.boolean is not None:
         return False
@@ -133,7 +136,7 @@ def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
     expected_height = reference.results.row_count
     actual_height = actual.row_count
     if reference.rules.rows is Rows.AS_SET:
-        # A set of rows may be written with repeated rows, but not without any.
+        # Rows of a set may be repeated, so only whether there are any can be compared.
         heights_agree = (expected_height > 0) == (actual_height > 0)
     else:
         heights_agree = expected_height == actual_height
@@ -141,9 +144,10 @@ def _shapes_agree(reference: Reference, actual: SparqlResults) -> bool:
         return False
 
     if not reference.names and expected_height > 0 and actual.columns:
-        # A row without any column is equal only to another one, not to every row.
+        # Rows without any columns are equal only to rows without any columns.
         return False
 
     expected_unbound = len(reference.names) - len(reference.columns)
     actual_unbound = len(actual.variables) - len(actual.columns)
-    return len(actual.columns) >= len(reference.columns) and actual_unbound >= expected_unbound
+    has_enough_bound = len(actual.columns) >= len(reference.columns)
+    return has_enough_bound and actual_unbound >= expected_unbound

@@ -51,18 +51,20 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
     """Return how far actual results agree with the reference: F1 of the cells, and differences.
 
     Raises:
-        ComparisonBudgetExceeded: the budget did not suffice for a single pairing of columns, or was
-            stopped.
+        ComparisonBudgetExceeded: the budget did not suffice for a single pairing of columns, was
+            stopped, or is a quick one that did not suffice for all pairings.
     """
+    # First, find out whether everything agrees, which is quicker than the search.
     if reference.results.boolean is not None or actual.boolean is not None:
         return Agreement(float(agree(reference, actual, budget)))
     if agree_by_name(reference, actual, budget):
         return Agreement(1.0)
     with_blank_nodes = has_blank_nodes(reference.columns)
     if with_blank_nodes and agree(reference, actual, budget):
-        # The search below counts all blank nodes as equal until it ends.
+        # The search below could miss this, since it takes all blank nodes for equal until it ends.
         return Agreement(1.0)
 
+    # Search for the best pairing of columns, for each way to read the values of the cells.
     required = _columns(reference.results, reference.names)
     offered = [*actual.columns, *_unbound_columns(actual, len(required))]
     agreements = []
@@ -81,9 +83,10 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
                     search.try_others()
         except ComparisonBudgetExceeded:
             if budget.quick or budget.stopped:
+                # A quick comparison is repeated in a thread, with a larger budget.
                 raise
-            # The best pairing so far counts, unless a search for equal rows alone, which is
-            # shorter, finds that the tables agree.
+            # The best pairing found so far counts, unless all rows agree. To find that out is a
+            # shorter search, which gets half of the remaining budget.
             with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
                 if agree(reference, actual, budget):
                     return Agreement(1.0)
@@ -101,14 +104,14 @@ def _start_search(
     classes: CellClasses,
     budget: Budget,
 ) -> PairingSearch:
-    """Return a search for the best pairing of columns, which has paired those of the same name.
+    """Return a search for the best pairing of columns that has only tried the pairing by name.
 
     Args:
         reference: the reference.
         actual: the actual results.
-        required: the columns of the reference that are paired.
-        offered: the columns of the actual results that they may be paired with.
-        classes: the equivalence classes of the cells in both. Cells agree if they are equal.
+        required: the columns of the reference that are to be paired.
+        offered: the columns of the actual results that may be their partners.
+        classes: the class of each cell in these columns. Cells agree if their classes are equal.
         budget: what may be spent.
     """
     rows = reference.rules.rows
@@ -123,7 +126,10 @@ def _start_search(
 
 
 def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
-    """Return the columns of these variables; those that are never bound have no cell in any row."""
+    """Return a column for each of the named variables.
+
+    All cells are unbound in the column of a variable that the results never bind.
+    """
     column_by_name = {column.name: column for column in results.columns}
     unbound = [None] * results.row_count
     columns = []
@@ -136,7 +142,7 @@ def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
 
 
 def _unbound_columns(results: SparqlResults, most: int) -> list[Column]:
-    """Return the first columns, no more than `most`, that have no cell in any row."""
+    """Return the columns of the first variables, at most `most`, that are bound in no row."""
     bound_names = {column.name for column in results.columns}
     unbound_names = [name for name in results.variables if name not in bound_names]
     return _columns(results, unbound_names[:most])
@@ -145,8 +151,8 @@ def _unbound_columns(results: SparqlResults, most: int) -> list[Column]:
 def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreement:
     """Return the score of a pairing of two tables, the main reason for it, and the differences.
 
-    A pair of rows has wrong values if at least half of the cells in paired columns agree.
-    Otherwise, its expected row counts as missing, and its actual row as extra.
+    If at least half of the cells of a pair of rows agree, the other cells are wrong values. If
+    fewer agree, the expected row is missing, and the actual row is extra.
 
     Args:
         pairing: the columns and rows that are paired.
@@ -160,6 +166,7 @@ def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreem
 
     # Rows are listed in the order in which they were looked at.
     place_of_row = {row: place for place, row in enumerate(pairing.expected_rows)}
+    # The number of required columns that have a partner.
     paired_width = len(pairing.partners) - pairing.partners.count(None)
     near_pairs = [pair for pair in pairing.row_pairs if 2 * pair.cells >= paired_width]
     near_pairs.sort(key=lambda pair: place_of_row[pair.expected])
@@ -185,12 +192,13 @@ def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreem
 
 
 def _costliest_reason(**cells_by_reason: int) -> str | None:
-    """Return the reason that costs most cells, the first of equals.
+    """Return the name of the argument with the greatest value: the reason that costs most cells.
 
-    None if no reason costs any, since columns may be missing and nothing else.
+    Of equal reasons, the first one is returned; None if no reason costs any cells.
     """
     reason = max(cells_by_reason, key=cells_by_reason.__getitem__)
     if cells_by_reason[reason] == 0:
+        # Only columns are missing.
         return None
     return reason
 
@@ -210,11 +218,11 @@ def _wrong_values(
     required: Side,
     offered: Side,
 ) -> Iterator[Difference]:
-    """Yield a difference for each cell that differs in pairs of rows.
+    """Yield a difference for each cell of paired columns that differs within a pair of rows.
 
     Args:
         inexact_pairs: the pairs of rows.
-        partners: the actual column for each required one; None if it has no partner.
+        partners: the actual column for each required column; None if it has no partner.
         required: the columns of the reference.
         offered: the columns of the actual table.
     """
@@ -239,13 +247,13 @@ def _different_rows(
     required: Sequence[Column],
     columns: Sequence[Column | None],
 ) -> Iterator[Difference]:
-    """Yield a difference of a kind for each row, with the texts of its first cells.
+    """Yield a difference of the given kind for each row, with the texts of the row's first cells.
 
     Args:
         kind: the kind of difference.
         rows: the indices of the rows.
-        required: the required columns, which name the cells.
-        columns: for each of them, the column that has the cells; None if there is none.
+        required: the required columns, by whose names the cells are listed.
+        columns: for each required column, the column of the rows' table; None if it has none.
     """
     named_columns = [
         (str(shorten(required_column.name)), column)

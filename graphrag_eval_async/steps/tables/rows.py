@@ -64,7 +64,12 @@ class _Tables(NamedTuple):
         return len(self.expected[0])
 
     def pair(self, expected_index: int, actual_index: int) -> Pair:
-        """Return two rows as a pair, of which no cell may agree."""
+        """Return two rows as a pair with the number of cells in which they agree, which may be 0.
+
+        Args:
+            expected_index: the index of the expected row.
+            actual_index: the index of the actual row.
+        """
         agreeing = map(eq, self.expected[expected_index], self.actual[actual_index])
         return Pair(expected_index, actual_index, sum(agreeing))
 
@@ -76,7 +81,7 @@ class _Unpaired(NamedTuple):
     actual: list[int]
 
     def without(self, pairs: Sequence[Pair]) -> _Unpaired:
-        """Return those rows that are not in `pairs`."""
+        """Return the rows that remain without the rows in `pairs`."""
         paired_expected = {pair.expected for pair in pairs}
         paired_actual = {pair.actual for pair in pairs}
         return _Unpaired(
@@ -86,7 +91,10 @@ class _Unpaired(NamedTuple):
 
 
 def pair_rows(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) -> list[Pair]:
-    """Return pairs of rows of two tables that agree in many cells, whatever the order of rows."""
+    """Return pairs of rows of two tables that agree in many cells; the order of rows is ignored.
+
+    Each row is in at most one pair. Equal rows are paired first.
+    """
     tables = _Tables(expected, actual)
     budget.spend((len(expected) + len(actual)) * tables.width)
 
@@ -112,37 +120,50 @@ def pair_rows(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) ->
 
 
 def _pair_unequal_rows(tables: _Tables, unpaired: _Unpaired, budget: Budget) -> list[Pair]:
-    """Return pairs of unpaired rows that agree in many cells, but in no pair in all of them."""
+    """Return pairs of rows that agree in many cells, where no expected row equals an actual one.
+
+    Args:
+        tables: the rows of both tables.
+        unpaired: those rows that may be paired.
+        budget: what may be spent.
+    """
     number_of_expected = len(unpaired.expected)
     number_of_actual = len(unpaired.actual)
     budget.spend(8 * tables.width * (number_of_expected + number_of_actual))
     expected_columns = list(zip(*(tables.expected[row] for row in unpaired.expected), strict=True))
     actual_columns = list(zip(*(tables.actual[row] for row in unpaired.actual), strict=True))
 
-    # First, quickly, those that agree in the columns that tell most.
+    # First, which is quick, pair rows that agree in the columns that distinguish most rows.
     shared_values = [
         len(set(expected_cells) & set(actual_cells))
         for expected_cells, actual_cells in zip(expected_columns, actual_columns, strict=True)
     ]
     pairs = _pair_by_keys(tables, unpaired, shared_values, budget)
 
-    # Then, if the rows are few, all pairs are looked at.
-    fewer, more = sorted((number_of_expected, number_of_actual))
-    if fewer * more * (tables.width + 2 * fewer) > EXACT_STEPS:
+    # Then, if there are few rows, compare all of them with each other.
+    # Each pair of rows costs a comparison of its cells, and the choice of the best pairs.
+    fewer_rows, more_rows = sorted((number_of_expected, number_of_actual))
+    if fewer_rows * more_rows * (tables.width + 2 * fewer_rows) > EXACT_STEPS:
         return pairs
     most_cells = sum(
         (Counter(expected_cells) & Counter(actual_cells)).total()
         for expected_cells, actual_cells in zip(expected_columns, actual_columns, strict=True)
     )
     if _count_cells(pairs) == most_cells:
-        # No other pairs can agree in more cells.
+        # No other pairs can agree in more cells than the columns have in common.
         return pairs
     best_pairs = _best_pairs(tables, unpaired, budget)
     return max(pairs, best_pairs, key=_count_cells)
 
 
 def _best_pairs(tables: _Tables, unpaired: _Unpaired, budget: Budget) -> list[Pair]:
-    """Return those pairs of unpaired rows that agree in most cells together."""
+    """Return the pairs of unpaired rows for which the sum of agreeing cells is the greatest.
+
+    Args:
+        tables: the rows of both tables.
+        unpaired: those rows that may be paired.
+        budget: what may be spent.
+    """
     expected = _sort_by_cells(unpaired.expected, tables.expected)
     actual = _sort_by_cells(unpaired.actual, tables.actual)
     budget.spend(len(expected) * len(actual) * tables.width)
@@ -159,10 +180,12 @@ def _best_pairs(tables: _Tables, unpaired: _Unpaired, budget: Budget) -> list[Pa
 def _pair_by_keys(
     tables: _Tables, unpaired: _Unpaired, shared_values: Sequence[int], budget: Budget
 ) -> list[Pair]:
-    """Return pairs of unpaired rows that agree in the columns of a key, one key after the other.
+    """Return pairs of unpaired rows that agree in the columns of a key.
+
+    Several keys are tried, one after the other. Rows that one key pairs are left out from the next.
 
     Args:
-        tables: the rows.
+        tables: the rows of both tables.
         unpaired: those rows that may be paired.
         shared_values: for each column, how many different values both tables share.
         budget: what may be spent.
@@ -182,32 +205,43 @@ def _pair_by_keys(
 
 
 def _keys(ranked_columns: Sequence[int], width: int) -> Iterator[Sequence[int]]:
-    """Yield keys, which are columns that rows are compared by, in the order in which to try them.
+    """Yield keys, which are columns by which rows are compared, in the order in which to try them.
 
     Args:
-        ranked_columns: the columns in which the tables share values, most first.
+        ranked_columns: the columns in which the tables share any values, the one with most first.
         width: the number of all columns. No two rows agree in all of them.
     """
+    # First, all columns in which any rows agree. If these are all columns, no rows agree in them.
     size = len(ranked_columns)
     if 0 < size < width:
-        # All columns in which any rows agree.
         yield ranked_columns
+
+    # Then all of these columns but one; the column with fewest shared values is omitted first.
     if size > 1:
-        # All of these columns but one.
-        lowest_first = reversed(range(size))
-        for omitted in islice(lowest_first, KEY_COLUMNS):
+        omitted_positions = islice(reversed(range(size)), KEY_COLUMNS)
+        for omitted in omitted_positions:
             yield [*ranked_columns[:omitted], *ranked_columns[omitted + 1 :]]
-    # Those with two columns less are the longest that were not tried yet.
-    for length in range(min(size - 2, KEY_COLUMNS), 1, -1):
+
+    # Then the first columns, fewer and fewer, down to two. Keys that lack one column were tried
+    # above, so the longest of these keys lacks two.
+    longest = min(size - 2, KEY_COLUMNS)
+    for length in range(longest, 1, -1):
         yield ranked_columns[:length]
+
+    # At last, each column alone. Of two columns, each was tried above, as all but one.
     if size > 2:
-        # Each column alone. With two columns, that was tried already.
         for column in ranked_columns[:KEY_COLUMNS]:
             yield [column]
 
 
 def _pair_by_key(tables: _Tables, unpaired: _Unpaired, key: Sequence[int]) -> list[Pair]:
-    """Return pairs of unpaired rows that agree in some columns, the key."""
+    """Return pairs of unpaired rows that agree in the columns of a key.
+
+    Args:
+        tables: the rows of both tables.
+        unpaired: those rows that may be paired.
+        key: the positions of the columns.
+    """
     key_of = itemgetter(*key)
     expected_keys = [key_of(tables.expected[row]) for row in unpaired.expected]
     actual_keys = [key_of(tables.actual[row]) for row in unpaired.actual]
@@ -215,7 +249,10 @@ def _pair_by_key(tables: _Tables, unpaired: _Unpaired, key: Sequence[int]) -> li
     if not shared_keys:
         return []
 
-    rows_by_key: dict[Any, _Unpaired] = {key: _Unpaired([], []) for key in shared_keys}
+    # Collect the rows of both tables that have equal keys.
+    rows_by_key: dict[Any, _Unpaired] = {
+        shared_key: _Unpaired([], []) for shared_key in shared_keys
+    }
     for row, expected_key in zip(unpaired.expected, expected_keys, strict=True):
         if expected_key in rows_by_key:
             rows_by_key[expected_key].expected.append(row)
@@ -223,6 +260,7 @@ def _pair_by_key(tables: _Tables, unpaired: _Unpaired, key: Sequence[int]) -> li
         if actual_key in rows_by_key:
             rows_by_key[actual_key].actual.append(row)
 
+    # Pair them in sorted order, until the rows of one table run out.
     pairs: list[Pair] = []
     for rows in rows_by_key.values():
         expected = _sort_by_cells(rows.expected, tables.expected)
@@ -232,20 +270,20 @@ def _pair_by_key(tables: _Tables, unpaired: _Unpaired, key: Sequence[int]) -> li
 
 
 def _sort_by_cells(indices: list[int], rows: Sequence[Row]) -> list[int]:
-    """Return indices of rows in an order that depends only on the contents of the rows."""
+    """Return indices of rows, sorted by the contents of the rows."""
     if len(indices) == 1:
         return indices
     return sorted(indices, key=lambda index: [_sort_key(value) for value in rows[index]])
 
 
 def _sort_key(value: Value) -> tuple[int, Any]:
-    """Return a key that orders values of all types: first by type, then by value."""
+    """Return a key by which values of all types can be sorted: first by type, then by value."""
     if value is None:
         return 0, 0
     if isinstance(value, int | float):
         return 1, value
     if isinstance(value, tuple):
-        # A boolean.
+        # Booleans are tuples.
         return 2, value
     if isinstance(value, Temporal):
         return 4, (value.kind, value.months, value.seconds, value.has_zone)
@@ -255,21 +293,22 @@ def _sort_key(value: Value) -> tuple[int, Any]:
 
 
 def _count_cells(pairs: Iterable[Pair]) -> int:
-    """Return in how many cells pairs of rows agree together."""
+    """Return the sum of the agreeing cells of all pairs."""
     return sum(pair.cells for pair in pairs)
 
 
 def assign(weights: Sequence[Sequence[float]], budget: Budget) -> list[tuple[int, int]]:
-    """Return the pairs of a row and a column with the greatest sum of weights.
+    """Return the pairs of a row and a column for which the sum of their weights is the greatest.
 
-    Each row and each column is in one pair at most. As many as possible are paired, even where
-    their weight is 0.
+    Each row and each column is in at most one pair. There are as many pairs as possible, even if
+    the weight of some is 0.
 
     Args:
         weights: for each row, its weight with each column.
         budget: what may be spent.
     """
     if len(weights) > len(weights[0]):
+        # The method needs a column for each row, so rows and columns change places.
         transposed = list(zip(*weights, strict=True))
         return [(row, column) for column, row in assign(transposed, budget)]
     assignment = _Assignment(weights, budget)
@@ -280,7 +319,7 @@ def assign(weights: Sequence[Sequence[float]], budget: Budget) -> list[tuple[int
 
 
 class _Paths(NamedTuple):
-    """The cheapest paths from a row to columns; see `_Assignment._find_path`."""
+    """The cheapest paths from a row to columns; see `_Assignment._find_paths`."""
 
     costs: list[float]
     """The cost of the path to each column."""
@@ -289,14 +328,14 @@ class _Paths(NamedTuple):
     """The column before each column on its path; None if the path leads there directly."""
 
     visited: list[int]
-    """The columns that are cheaper to reach than the free one."""
+    """The columns that are cheaper to reach than the free column."""
 
     free_column: int
-    """The nearest column to which no row is assigned."""
+    """The cheapest column to reach of those that are assigned to no row."""
 
 
 class _Assignment:
-    """Rows with the columns that are assigned to them, by the Hungarian method.
+    """Assigns columns to rows by the Hungarian method, so that the sum of weights is the greatest.
 
     https://en.wikipedia.org/wiki/Hungarian_algorithm
 
@@ -305,22 +344,31 @@ class _Assignment:
     """
 
     def __init__(self, weights: Sequence[Sequence[float]], budget: Budget) -> None:
-        """Begin without rows; `weights` has no more rows than columns."""
+        """Begin without any assigned row.
+
+        Args:
+            weights: for each row, its weight with each column; no more rows than columns.
+            budget: what may be spent.
+        """
         self.row_by_column: list[int | None] = [None] * len(weights[0])
         self._weights = weights
         self._prices = [0.0] * len(weights[0])
         self._budget = budget
 
     def add_row(self, added_row: int) -> None:
-        """Assign a column to a row. Other rows change columns where this makes the sum greater."""
-        paths = self._find_path(added_row)
+        """Assign a column to a row that has none.
 
-        # Columns that were cheaper to reach than the free one become dearer by the difference.
+        Rows that have a column change it where this makes the sum of weights greater.
+        """
+        paths = self._find_paths(added_row)
+
+        # Change the prices, so that all visited columns cost as much to reach as the free column.
         cost_of_free_column = paths.costs[paths.free_column]
         for column in paths.visited:
             self._prices[column] += paths.costs[column] - cost_of_free_column
 
-        # Each row on the path takes the next column, and the added row the first one.
+        # From the end of the path to its beginning, each row takes the next column on the path. The
+        # added row takes the first column.
         column = paths.free_column
         previous = paths.previous_columns[column]
         while previous is not None:
@@ -329,11 +377,13 @@ class _Assignment:
             previous = paths.previous_columns[column]
         self.row_by_column[column] = added_row
 
-    def _find_path(self, added_row: int) -> _Paths:
-        """Return the cheapest paths from a row to columns, one of which is free.
+    def _find_paths(self, added_row: int) -> _Paths:
+        """Return the cheapest paths from a row to columns, up to the first free column.
 
-        A path leads from a row to a column, from there to the row to which it is assigned, and so
-        on. It costs less if these rows have greater weights with their next columns.
+        A free column is assigned to no row. A path leads from the row to a column, from there to
+        the row to which this column is assigned, and so on. With w the weight of a row and a
+        column, and p the price of the column, the step from the row to the column costs -(w + p),
+        and the step from the column to the row costs w + p. The method is Dijkstra's.
         """
         columns = range(len(self.row_by_column))
         costs = [inf] * len(columns)
@@ -341,47 +391,50 @@ class _Assignment:
         visited: list[int] = []
         unvisited = set(columns)
         row = added_row
+        column_of_row: int | None = None
         cost_of_row = 0.0
         while True:
-            # Go on from the row to all columns, if that is cheaper than the path there so far.
+            # The path by this row to a column may be cheaper than the path found before.
             self._budget.spend(2 * len(columns))
             weights = self._weights[row]
             for column in unvisited:
                 cost = cost_of_row - weights[column] - self._prices[column]
                 if cost < costs[column]:
                     costs[column] = cost
-                    previous_columns[column] = visited[-1] if visited else None
+                    previous_columns[column] = column_of_row
 
-            nearest = min(unvisited, key=costs.__getitem__)
-            assigned_row = self.row_by_column[nearest]
+            # Go on from the column that is cheapest to reach, unless it is free.
+            cheapest = min(unvisited, key=costs.__getitem__)
+            assigned_row = self.row_by_column[cheapest]
             if assigned_row is None:
-                return _Paths(costs, previous_columns, visited, free_column=nearest)
-            unvisited.remove(nearest)
-            visited.append(nearest)
+                return _Paths(costs, previous_columns, visited, free_column=cheapest)
+            unvisited.remove(cheapest)
+            visited.append(cheapest)
             row = assigned_row
-            cost_of_row = costs[nearest] + self._weights[row][nearest] + self._prices[nearest]
+            column_of_row = cheapest
+            cost_of_row = costs[cheapest] + self._weights[row][cheapest] + self._prices[cheapest]
 
 
 def pair_in_order(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) -> list[Pair]:
-    """Return pairs of rows of two tables that are in the same order in both.
+    """Return pairs of rows that are in the same order in both tables, and agree in many cells.
 
-    Each pair agrees in one cell or more.
+    Each pair agrees in at least one cell.
     """
     tables = _Tables(expected, actual)
     budget.spend((len(expected) + len(actual)) * (tables.width + 4))
 
-    # First, the rows at the top and at the bottom that are equal.
+    # Pair equal rows at the top and at the bottom. A row at the top is not at the bottom, too.
     top = _count_equal(expected, actual)
     most_at_bottom = min(len(expected), len(actual)) - top
     bottom = min(most_at_bottom, _count_equal(reversed(expected), reversed(actual)))
     expected_end = len(expected) - bottom
     actual_end = len(actual) - bottom
-    index_pairs = list(zip(range(top), range(top), strict=True))
+    index_pairs = [(row, row) for row in range(top)]
     index_pairs += zip(
         range(expected_end, len(expected)), range(actual_end, len(actual)), strict=True
     )
 
-    # Then, of many rows between them, those that are equal and in the same order.
+    # If many rows remain between them, pair equal rows there that are in the same order.
     expected_middle = range(top, expected_end)
     actual_middle = range(top, actual_end)
     equal_pairs: list[tuple[int, int]] = []
@@ -389,31 +442,51 @@ def pair_in_order(expected: Sequence[Row], actual: Sequence[Row], budget: Budget
         equal_pairs = _longest_chain(tables, expected_middle, actual_middle)
     index_pairs += equal_pairs
 
-    # Then the rows in each gap between two of these pairs.
-    steps_for_gaps = 4 * EXACT_STEPS
-    borders = [(top - 1, top - 1), *equal_pairs, (expected_end, actual_end)]
-    for (expected_before, actual_before), (expected_after, actual_after) in pairwise(borders):
-        expected_gap = range(expected_before + 1, expected_after)
-        actual_gap = range(actual_before + 1, actual_after)
-        steps = _steps_to_align(tables, expected_gap, actual_gap)
-        if steps <= min(EXACT_STEPS, steps_for_gaps):
-            steps_for_gaps -= steps
-            budget.spend(steps)
-            index_pairs += _align(tables, expected_gap, actual_gap)
-        else:
-            index_pairs += zip(expected_gap, actual_gap, strict=False)
+    # Pair the rows in the gaps that remain: without equal pairs, this is all the middle.
+    last_of_top = (top - 1, top - 1)
+    first_of_bottom = (expected_end, actual_end)
+    index_pairs += _pair_in_gaps(tables, [last_of_top, *equal_pairs, first_of_bottom], budget)
 
     pairs = [tables.pair(expected_row, actual_row) for expected_row, actual_row in index_pairs]
     return [pair for pair in pairs if pair.cells > 0]
 
 
 def _count_equal(expected: Iterable[Row], actual: Iterable[Row]) -> int:
-    """Return how many rows at the beginning of two iterables are equal."""
+    """Return how many rows are equal before the first rows that differ."""
     return sum(1 for _ in takewhile(bool, map(eq, expected, actual)))
 
 
+def _pair_in_gaps(
+    tables: _Tables, borders: Sequence[tuple[int, int]], budget: Budget
+) -> list[tuple[int, int]]:
+    """Return pairs of an expected and an actual row in the gaps between borders.
+
+    In small gaps, the best pairs are found. In other gaps, the first row is paired with the first,
+    and so on.
+
+    Args:
+        tables: the rows of both tables.
+        borders: an expected and an actual row before and after each gap, in order.
+        budget: what may be spent.
+    """
+    pairs: list[tuple[int, int]] = []
+    # There may be many gaps, so their steps together have a limit, too.
+    steps_left = 4 * EXACT_STEPS
+    for (expected_before, actual_before), (expected_after, actual_after) in pairwise(borders):
+        expected_gap = range(expected_before + 1, expected_after)
+        actual_gap = range(actual_before + 1, actual_after)
+        steps = _steps_to_align(tables, expected_gap, actual_gap)
+        if steps <= min(EXACT_STEPS, steps_left):
+            steps_left -= steps
+            budget.spend(steps)
+            pairs += _align(tables, expected_gap, actual_gap)
+        else:
+            pairs += zip(expected_gap, actual_gap, strict=False)
+    return pairs
+
+
 def _steps_to_align(tables: _Tables, expected: range, actual: range) -> int:
-    """Return how many steps of a budget `_align` takes for these rows."""
+    """Return how many steps of a budget `_align` takes for these expected and actual rows."""
     return len(expected) * len(actual) * (tables.width + 2)
 
 
@@ -429,16 +502,21 @@ class _Link(NamedTuple):
 def _longest_chain(tables: _Tables, expected: range, actual: range) -> list[tuple[int, int]]:
     """Return as many pairs of equal rows as possible that are in the same order in both tables.
 
-    Of rows that occur several times, only the first is paired with the first and so on. The method
-    is patience sorting: https://en.wikipedia.org/wiki/Patience_sorting
+    Of rows that occur several times, the first may only be paired with the first, and so on. The
+    method is patience sorting: https://en.wikipedia.org/wiki/Patience_sorting
+
+    Args:
+        tables: the rows of both tables.
+        expected: the indices of the expected rows that may be paired.
+        actual: the indices of the actual rows that may be paired.
     """
     # The last row of each list is the first in the table, so that it is taken first.
     actual_by_cells: dict[Row, list[int]] = defaultdict(list)
     for row in reversed(actual):
         actual_by_cells[tables.actual[row]].append(row)
 
-    # For each length of a chain, one less than its position here: the chain that ends at the
-    # earliest actual row, and that row.
+    # Of the chains with n + 1 pairs, the one that ends at the earliest actual row is at position n;
+    # that row is in `last_rows`.
     chains: list[_Link] = []
     last_rows: list[int] = []
     for expected_row in expected:
@@ -450,10 +528,11 @@ def _longest_chain(tables: _Tables, expected: range, actual: range) -> list[tupl
         previous = None
         if position > 0:
             previous = chains[position - 1]
-        # Replaces the chain at the position, or is appended.
+        # The new chain replaces the one at this position, or is appended after the last one.
         chains[position : position + 1] = [_Link(expected_row, actual_row, previous)]
         last_rows[position : position + 1] = [actual_row]
 
+    # Walk the longest chain from its end.
     pairs = []
     link = None
     if chains:
@@ -465,12 +544,17 @@ def _longest_chain(tables: _Tables, expected: range, actual: range) -> list[tupl
 
 
 def _align(tables: _Tables, expected: range, actual: range) -> list[tuple[int, int]]:
-    """Return the pairs of rows in the same order that agree in most cells together.
+    """Return pairs of rows in the same order for which the sum of agreeing cells is the greatest.
 
     The method is that of Needleman and Wunsch:
     https://en.wikipedia.org/wiki/Needleman%E2%80%93Wunsch_algorithm
+
+    Args:
+        tables: the rows of both tables.
+        expected: the indices of the expected rows that may be paired.
+        actual: the indices of the actual rows that may be paired.
     """
-    # most_cells[i][j] is in how many cells the first i expected and the first j actual rows agree.
+    # most_cells[i][j] is the greatest sum for the first i expected and the first j actual rows.
     most_cells = [[0] * (len(actual) + 1)]
     for expected_row in expected:
         expected_cells = tables.expected[expected_row]
@@ -481,7 +565,7 @@ def _align(tables: _Tables, expected: range, actual: range) -> list[tuple[int, i
             current.append(max(above[column + 1], current[column], if_paired))
         most_cells.append(current)
 
-    # From the end, a row is left out if that loses no cell.
+    # Walk back from the end. A row is left without a partner if this does not lessen the sum.
     pairs = []
     row = len(expected)
     column = len(actual)

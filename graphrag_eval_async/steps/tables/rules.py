@@ -28,8 +28,9 @@ class Rows(Enum):
     AS_MULTISET = "as multisets, so that equal rows count as often as they occur"
 
     def collect(self, rows: Iterable[Row]) -> Collection[Row]:
-        """Return rows as a collection: two of them are equal if the rows are, compared like
-        this.
+        """Return rows as a collection that equals another one if the rows of both agree.
+
+        It is a list for rows in order, and otherwise a set or the count of each row.
         """
         if self is Rows.IN_ORDER:
             return list(rows)
@@ -64,7 +65,7 @@ class TableRules:
         if step.get("ignore_duplicates") is not None:
             ignores_duplicates = bool(step["ignore_duplicates"])
         if step.get("ordered"):
-            # Rows in order are as many as they are, whatever the step says of duplicates.
+            # Ordered rows include repeated rows, even if the step has `ignore_duplicates`.
             rows = Rows.IN_ORDER
         elif ignores_duplicates:
             rows = Rows.AS_SET
@@ -96,7 +97,7 @@ class Reference:
     rows: Collection[Row]
 
     def with_rows_in_any_order(self) -> Reference:
-        """Return the same reference with rows that are compared as a multiset."""
+        """Return the same reference, whose rows are now compared as a multiset."""
         rules = replace(self.rules, rows=Rows.AS_MULTISET)
         return replace(self, rules=rules, rows=Counter(self.rows))
 
@@ -105,8 +106,8 @@ def prepare_reference(results: SparqlResults, rules: TableRules) -> Reference:
     """Return a reference that can be compared with any number of results.
 
     Raises:
-        MalformedStep: the results were read with a mistake, or a required column is repeated or is
-            not among their variables.
+        MalformedStep: the results have a mistake, or a required column is repeated or is not among
+            their variables.
     """
     if results.flaw:
         raise MalformedStep(f"output: not SPARQL JSON: {results.flaw}")

@@ -33,7 +33,7 @@ class SparqlStep:
     __slots__ = ("_as_values", "_is_partial", "_references", "_step", "_table")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
-        """Take a reference step.
+        """Keep a reference step, whose table is read on first use.
 
         Args:
             step: the step, whose output is a table.
@@ -43,7 +43,8 @@ class SparqlStep:
         self._is_partial = partial
         self._as_values = step.get("score") == VALUES_F1
         self._table: Table | None = None
-        # By what `reference` was asked for: `has_blanks` and `strict_types`.
+        # The references that were prepared, by the arguments `has_blanks` and `strict_types` of the
+        # method `reference`.
         self._references: dict[tuple[bool, bool], Reference] = {}
 
     def table(self) -> Table:
@@ -58,10 +59,10 @@ class SparqlStep:
         return self._table
 
     def reference(self, *, has_blanks: bool = False, strict_types: bool = False) -> Reference:
-        """Return the reference to compare with; cached.
+        """Return the reference results, prepared for comparison; cached.
 
         Args:
-            has_blanks: whether the other table cannot tell empty texts from unbound cells.
+            has_blanks: whether the actual table cannot tell empty texts from unbound cells.
             strict_types: whether an IRI differs from a literal of the same text.
 
         Raises:
@@ -81,7 +82,7 @@ class SparqlStep:
         return self._references[key]
 
     def kind(self) -> str:
-        """Return how errors call the reference output: a table or a boolean.
+        """Return what error messages call the reference output: a table or a boolean.
 
         Raises:
             MalformedStep: the output is no table, or its required columns are not in it.
@@ -93,13 +94,13 @@ class SparqlStep:
 
         Raises:
             MalformedStep: one of the outputs is no table.
-            ComparisonBudgetExceeded: it was not decided within the budget.
+            ComparisonBudgetExceeded: the budget did not suffice to compare them.
         """
         table = self.table()
         if self._is_same_empty_column(actual.step.get("output")):
             return Agreement(1.0)
         actual_table = actual.table(strict=table.typed)
-        # The same cells in the same order need no look at their values.
+        # If the cells are the same in the same order, their values need not be compared.
         if not self._as_values and is_same_table(table.document, actual_table.document):
             return Agreement(1.0)
 
@@ -117,9 +118,10 @@ class SparqlStep:
         )
 
     def _is_same_empty_column(self, actual_output: Any) -> bool:
-        """Return whether the reference is an empty table of one column, and an output its header.
+        """Return whether the reference is one column without rows, and the output its header.
 
-        Without the reference, a text of one word cannot be told from a header.
+        Such an output is not read as a table: without the reference, a text of one word cannot be
+        told from a header.
         """
         results = self.reference().results
         if results.boolean is not None or results.row_count > 0 or len(results.variables) != 1:
@@ -207,9 +209,9 @@ def _compare_rows(
 
 
 def _read_as_boolean(results: SparqlResults) -> SparqlResults:
-    """Return the answer to ASK that some stores write as a table of one cell.
+    """Return results as a boolean if they are an answer to ASK that is written as a table.
 
-    All other results are returned unchanged.
+    Some stores write it as a table of one cell. All other results are returned unchanged.
     """
     if results.row_count != 1 or len(results.columns) != 1:
         return results

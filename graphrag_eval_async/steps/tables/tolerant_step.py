@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 
 
 class TolerantSparqlStep(SparqlStep):
-    """Compares an output with reference results, and its second reading if that agrees better."""
+    """Compares an output with reference results as it is written and in a second reading.
+
+    The reading that agrees better counts.
+    """
 
     __slots__ = ()
 
     def compare(self, actual: ActualStep) -> Agreement:
-        """Return how far an output agrees with the reference, as written or as it may be meant."""
+        """Return how far an output agrees with the reference.
+
+        If it does not fully agree, and its cells have no types, a second reading is compared, too:
+        what the cells may stand for. The better agreement is returned.
+        """
         agreement = super().compare(actual)
         if agreement.score == 1:
             return agreement
