@@ -19,15 +19,17 @@ import zlib
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
+from math import isfinite, isnan
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
 from graphrag_eval_async.aggregates.agreement import Agreement, JudgeSums
 from graphrag_eval_async.aggregates.column import to_double_if_equal
+from graphrag_eval_async.aggregates.exact import FIXED_POINT_ONE
 from graphrag_eval_async.aggregates.group import Group
-from graphrag_eval_async.aggregates.histogram import Bin, Histogram
+from graphrag_eval_async.aggregates.histogram import BINS, Bin, Histogram
 from graphrag_eval_async.aggregates.pending import Pending, ResultKey
 from graphrag_eval_async.aggregates.questions import QuestionValues, ValueSum
 from graphrag_eval_async.aggregates.repeats import Grounds
@@ -38,7 +40,7 @@ from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.errors import AggregationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _HEADER = struct.Struct(">4sHI")
 """Magic, version and checksum."""
@@ -48,6 +50,16 @@ _VERSION = 9
 
 _NO_VALUES = b""
 """The last name of stored `Grounds` whose results have no values."""
+
+
+MAX_VALUES = 1 << 53
+"""Maximum number of values of a metric, so that a double holds it; more than anybody has."""
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+BinIndex: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=BINS)]
 
 
 @dataclass
@@ -74,7 +86,7 @@ class StoredQuestions(msgspec.Struct, array_like=True):
     """
 
     single_values: bytes
-    sums: dict[int, tuple[bytes, int]]
+    sums: dict[Count, tuple[bytes, PositiveCount]]
 
 
 class StoredRightResults(msgspec.Struct, array_like=True):
@@ -88,7 +100,7 @@ class StoredRightResults(msgspec.Struct, array_like=True):
 
     grounds: tuple[bytes, ...]
     single_values: bytes
-    sums: dict[int, tuple[bytes, int]]
+    sums: dict[Count, tuple[bytes, PositiveCount]]
 
 
 class StoredSeries(msgspec.Struct, array_like=True):
@@ -105,8 +117,8 @@ class StoredSeries(msgspec.Struct, array_like=True):
 
     integral: bool
     values: Any
-    bins: dict[int, tuple[int, bytes]]
-    outside: int
+    bins: dict[BinIndex, tuple[PositiveCount, bytes]]
+    outside: Count
     questions: StoredQuestions
 
 
@@ -126,13 +138,13 @@ class StoredGroup(msgspec.Struct, array_like=True):
         series: values of each metric.
     """
 
-    errors: int
+    errors: Count
     errors_by_question: StoredQuestions
     rights: list[StoredRightResults]
-    successes: int
+    successes: Count
     steps: dict[bytes, StepCounts]
     other_steps: StepCounts | None
-    outcomes: list[tuple[bytes, bytes, int]]
+    outcomes: list[tuple[bytes, bytes, Count]]
     questions: tuple[bytes, ...]
     series: dict[bytes, StoredSeries]
 
@@ -145,7 +157,7 @@ class StoredAgreement(msgspec.Struct, array_like=True):
         differences: those of `Agreement`.
     """
 
-    sums: dict[bytes, tuple[int, bytes, bytes]]
+    sums: dict[bytes, tuple[PositiveCount, bytes, bytes]]
     differences: dict[int, bytes]
 
 
@@ -217,7 +229,7 @@ def dump(contents: Contents) -> bytes:
 def load(data: bytes) -> Contents:
     """Restore the state of aggregates from the bytes that `dump` returned.
 
-    The checksum tells whether they are, so the values inside are not checked.
+    The checksum is right even if another program has changed the values, so they are checked, too.
 
     Raises:
         AggregationError: `data` is something else, or from another version.
@@ -225,8 +237,15 @@ def load(data: bytes) -> Contents:
     body = _checked_body(data)
     try:
         return _restore(msgspec.msgpack.decode(body, type=StoredTaggedAggregates))
-    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise AggregationError(f"serialised aggregates: {error}") from error
+    except (
+        msgspec.MsgspecError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise AggregationError(f"serialised aggregates: corrupt: {error}") from error
 
 
 def _checked_body(data: bytes) -> memoryview:
@@ -328,10 +347,16 @@ def _restore_group(
     group.successes = stored.successes
     questions = _decode_all(stored.questions)
     group.index_by_question = {question: index for index, question in enumerate(questions)}
-    _restore_questions(group.errors_by_question, stored.errors_by_question)
+    if len(group.index_by_question) < len(questions):
+        raise ValueError("a question is listed twice")
+    _restore_questions(group.errors_by_question, stored.errors_by_question, len(questions))
+    _check_shares(group.errors_by_question)
     for rights in stored.rights:
         values = QuestionValues()
-        _restore_questions(values, StoredQuestions(rights.single_values, rights.sums))
+        _restore_questions(
+            values, StoredQuestions(rights.single_values, rights.sums), len(questions)
+        )
+        _check_shares(values)
         group.right_results.by_grounds[_decode_grounds(rights.grounds)] = values
     group.steps.by_name = {_decode(name): counts for name, counts in stored.steps.items()}
     group.steps.other = stored.other_steps or NO_STEPS
@@ -342,7 +367,7 @@ def _restore_group(
         series = group.metric(metric)
         _restore_series(series, stored_series)
         if series.questions is not None:
-            _restore_questions(series.questions, stored_series.questions)
+            _restore_questions(series.questions, stored_series.questions, len(questions))
         if micro is not None:
             _restore_series(series_of(micro, metric), stored_series)
     return group
@@ -382,22 +407,56 @@ def _restore_series(series: Series, stored: StoredSeries) -> None:
     if not series.ordered:
         # Only the number and the sum of the values were stored.
         size, exact_sum = stored.values
+        number_of_values = _checked_count(size)
         series.integral = stored.integral
         series.size = size
         series.exact_sum = _load_int(exact_sum)
-    elif isinstance(stored.values, list):
-        # Some of the values are ints that no double equals.
-        values = [to_double_if_equal(value) for value in stored.values]
-        series.restore(values, integral=stored.integral, holds_large_ints=True)
+        # An int divided by an int raises OverflowError if the quotient exceeds all doubles.
+        _ = series.exact_sum / (size * FIXED_POINT_ONE)
     else:
-        doubles = _load_doubles(stored.values)
-        series.restore(doubles, integral=stored.integral, holds_large_ints=False)
+        holds_large_ints = isinstance(stored.values, list)
+        if holds_large_ints:
+            # Some of the values are ints that no double equals.
+            values: Collection[float] = [to_double_if_equal(value) for value in stored.values]
+        else:
+            values = _load_doubles(stored.values)
+        number_of_values = _checked_count(len(values))
+        if not all(map(isfinite, values)):
+            raise ValueError("a value is not finite")
+        series.restore(values, integral=stored.integral, holds_large_ints=holds_large_ints)
     if series.histogram is not None:
         bins = {
             index: Bin(size, _load_int(exact_sum))
             for index, (size, exact_sum) in stored.bins.items()
         }
+        _check_bins(bins, stored.outside, number_of_values)
         series.histogram.merge(Histogram(bins, stored.outside))
+
+
+def _checked_count(count: Any) -> int:
+    """Return the number of values of a metric, of which there is at least one.
+
+    Raises:
+        ValueError: it is not positive, or larger than `MAX_VALUES`.
+    """
+    if type(count) is not int or not 1 <= count <= MAX_VALUES:
+        raise ValueError("the number of values of a metric is impossible")
+    return count
+
+
+def _check_bins(bins: Mapping[int, Bin], outside: int, number_of_values: int) -> None:
+    """Check that the bins of a histogram can have their sums.
+
+    Raises:
+        ValueError: a sum is not in its bin, or there are more values than the metric has.
+    """
+    for index, (size, exact_sum) in bins.items():
+        lowest_sum = index * size * FIXED_POINT_ONE
+        highest_sum = (index + 1) * size * FIXED_POINT_ONE
+        if not lowest_sum <= BINS * exact_sum <= highest_sum:
+            raise ValueError("the sum of a bin is not that of values in it")
+    if outside + sum(size for size, _ in bins.values()) > number_of_values:
+        raise ValueError("a histogram has more values than its metric")
 
 
 def _store_questions(
@@ -421,12 +480,35 @@ def _store_questions(
     )
 
 
-def _restore_questions(values: QuestionValues, stored: StoredQuestions) -> None:
-    """Replace values by question by stored ones."""
+def _restore_questions(
+    values: QuestionValues, stored: StoredQuestions, number_of_questions: int
+) -> None:
+    """Replace values by question by stored ones.
+
+    Raises:
+        ValueError: a value is of no question, or is infinite.
+    """
+    single_values = _load_doubles(stored.single_values)
+    if max(len(single_values), max(stored.sums, default=-1) + 1) > number_of_questions:
+        raise ValueError("a value is of no question")
+    if not all(isfinite(value) or isnan(value) for value in single_values):
+        raise ValueError("a value of a question is infinite")
     sums = {}
     for question, (exact_sum, count) in stored.sums.items():
+        if question < len(single_values) and not isnan(single_values[question]):
+            raise ValueError("a question has a single value and several")
         sums[question] = ValueSum(exact_sum=_load_int(exact_sum), count=count)
-    values.load(_load_doubles(stored.single_values), sums)
+    values.load(single_values, sums)
+
+
+def _check_shares(values: QuestionValues) -> None:
+    """Check that each question has a share from 0 to 1.
+
+    Raises:
+        ValueError: one has another value.
+    """
+    if not all(0 <= share <= 1 for share in values.means()):
+        raise ValueError("a share is not from 0 to 1")
 
 
 def _encode_grounds(grounds: Grounds) -> tuple[bytes, ...]:

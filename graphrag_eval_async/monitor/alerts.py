@@ -82,24 +82,55 @@ def parse_alert(text: str) -> Alert:
 
     NN is one of `QUANTILES`. A template's name may hold colons and spaces.
     """
-    if silence := _NO_LINES.fullmatch(text):
-        return Alert(text.strip(), None, NO_LINES, ">=", parse_duration(silence[1]), None)
-    parts = text.rsplit(maxsplit=2)
-    has_window = parts[1:2] == ["over"]
-    condition = parts[0] if has_window else text
+    silence = _NO_LINES.fullmatch(text)
+    if silence is not None:
+        return Alert(
+            text=text.strip(),
+            template=None,
+            metric=NO_LINES,
+            operator=">=",
+            bound=parse_duration(silence[1]),
+            window=None,
+        )
+
+    condition_text, window = _split_window(text)
     percent = None
-    if match := _QUANTILE.fullmatch(condition):
-        condition = match["template"] + match["condition"]
-        percent = _parse_percent(match["percent"], text)
+    quantile = _QUANTILE.fullmatch(condition_text)
+    if quantile is not None:
+        condition_text = quantile["template"] + quantile["condition"]
+        percent = _parse_percent(quantile["percent"], text)
     try:
-        parsed = parse_condition(condition)
-    except UsageError:  # Of the right form.
+        condition = parse_condition(condition_text)
+    except UsageError:
+        # The condition has the right form, and something else is wrong.
         raise
     except ValueError as error:
         raise ValueError(f"{error}; then optionally: over WINDOW. Or: no lines for TIME") from None
-    if percent is not None and parsed.metric == ERROR_RATE:
+    if percent is not None and condition.metric == ERROR_RATE:
         raise ValueError(f"{text!r}: {ERROR_RATE} has no quantiles")
-    return Alert(text.strip(), *parsed[:4], parse_window(parts[2]) if has_window else None, percent)
+    return Alert(
+        text=text.strip(),
+        template=condition.template,
+        metric=condition.metric,
+        operator=condition.operator,
+        bound=condition.bound,
+        window=window,
+        percent=percent,
+    )
+
+
+def _split_window(text: str) -> tuple[str, Last | Seconds | None]:
+    """Return the condition of an alert, and the window after ``over``; None without a window.
+
+    Raises:
+        ValueError: nothing, or no window, follows ``over``.
+    """
+    words = text.rsplit(maxsplit=2)
+    if words[-1:] == ["over"]:
+        raise ValueError(f"{text!r}: expected a window after over, such as: over 200, or: over 5m")
+    if len(words) == 3 and words[1] == "over":
+        return words[0], parse_window(words[2])
+    return text, None
 
 
 def _parse_percent(percent: str, text: str) -> int:

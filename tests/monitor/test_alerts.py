@@ -49,6 +49,9 @@ INVALID = [
     "steps_score = 0.8",
     "x < nan",
     "x < 1 over 0",
+    "x<1 over",
+    "over",
+    " over ",
     "x < 1 over 5 m",
     "< 0.8",
 ]
