@@ -25,7 +25,7 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
-from graphrag_eval_async.inference.verdicts import NON_INFERIOR, UNDECIDED
+from graphrag_eval_async.inference.verdicts import NON_INFERIOR, is_decided
 from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.monitor.wording import (
     change_of,
@@ -125,7 +125,7 @@ def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]])
         ]
         for template, group in groups.items()
         for metric, row in group.items()
-        if row.get("verdict", UNDECIDED) != UNDECIDED or (heading == "tag" and "verdict" in row)
+        if is_decided(row) or (heading == "tag" and "verdict" in row)
     ]
     headings = [heading, "metric", "baseline", "candidate", "change", "verdict", "p"]
     return _table(headings, rows, names=2) if rows else []

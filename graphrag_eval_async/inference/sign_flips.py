@@ -50,6 +50,14 @@ def sign_flip_test(changes: Sequence[float]) -> float:
     return min(1.0, 2 * (1 + hits) / (draws + 1))
 
 
+def least_p(changes: Sequence[float]) -> float:
+    """Return the smallest p-value that changes of these sizes can have, whatever their signs.
+
+    They have it if all changes have the same sign.
+    """
+    return sign_flip_test([abs(change) for change in changes])
+
+
 def _ways(sizes: Mapping[float, int], limit: float) -> int | None:
     """Return the number of subsets of the sizes with a sum up to `limit`; None if it takes too
     long.

@@ -24,7 +24,7 @@ from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.one_look import change_interval
 from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.inference.power import detectable_change
-from graphrag_eval_async.inference.sign_flips import sign_flip_test
+from graphrag_eval_async.inference.sign_flips import least_p, sign_flip_test
 from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -38,9 +38,12 @@ NOTES = {
     "finished runs. If p_adjusted is not below 1 - level, the interval is extended to 0; if the "
     "interval contains 0, p_adjusted is at least 1 - level.",
     "primary": "Only primary metrics have a verdict. They share the error budget: those overall, "
-    "and those of all templates. p_adjusted is p times their number, and their intervals are at "
-    "a level that is higher accordingly: with a probability of at least level, none of them is "
-    "wrong. The interval of any other metric is at level, for itself alone.",
+    "and those of all templates. A metric takes no share, and is not decidable, if the questions "
+    "in which it differs are too few for any verdict (Tarone 1990). p_adjusted is p times the "
+    "number of shares, and the intervals are at a level that is higher accordingly: with a "
+    "probability of at least level, no verdict is wrong, and no interval of a decidable metric. "
+    "The interval of any other metric holds for itself alone.",
+    "no_change": "The verdict if each question has the same value in both runs.",
     "detectable": "The change that a comparison of as many questions, with the spread of these "
     "changes, "
     "decides with a power of 80%; null if they are too few for any.",
@@ -55,7 +58,17 @@ NOTES = {
 }
 """Explanations of the verdicts."""
 
-UNDECIDED, NON_INFERIOR = "undecided", "non_inferior"
+UNDECIDED = "undecided"
+"""The verdict on a change that may be due to chance."""
+
+NO_CHANGE = "no_change"
+"""The verdict on a metric that has the same value in both runs for each question."""
+
+BETTER, WORSE = "better", "worse"
+"""The verdicts on a change that is not due to chance."""
+
+NON_INFERIOR = "non_inferior"
+"""The verdict on a metric that is worse by less than a margin, if at all."""
 
 Row: TypeAlias = dict[str, Any]
 
@@ -98,6 +111,24 @@ def is_fraction(metric: str, fractions: Collection[str]) -> bool:
     return metric in BOUNDED_METRICS or metric == ERROR_RATE or metric in fractions
 
 
+def number_of_shares(least_p_values: Sequence[float], alpha: float) -> int:
+    """Return how many tests share an error budget: those that can use their share.
+
+    The number k is the smallest for which at most k of the tests can have a p-value below
+    ``alpha / k``. A test that cannot, since it has too few questions that differ, does not count:
+    Tarone (1990), "A modified Bonferroni method for discrete data".
+
+    Args:
+        least_p_values: for each test, the smallest p-value that it can have.
+        alpha: the error budget, 1 minus the level.
+    """
+    for shares in range(1, len(least_p_values)):
+        tests_that_can_decide = sum(shares * least < alpha for least in least_p_values)
+        if tests_that_can_decide <= shares:
+            return shares
+    return max(1, len(least_p_values))
+
+
 def finished_rows(
     per_template: Mapping[str, Mapping[str, Sequence[Pair]]],
     fractions: Collection[str],
@@ -107,67 +138,115 @@ def finished_rows(
 ) -> Rows:
     """Return rows for one look at finished runs; those of primary metrics have a verdict.
 
-    Of `lower_outputs`, as of some built-in metrics, lower values are better.
-
     These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple
     comparisons among means"), so it holds for intervals as well as for verdicts.
+
+    Args:
+        per_template: the pairs of values, by template and metric.
+        fractions: names of outputs of custom evaluations that are from 0 to 1.
+        level: with this probability, no verdict is wrong.
+        primary: the metrics to decide; see `is_primary` for the default.
+        lower_outputs: names of outputs of which lower values are better, as of some built-in
+            metrics.
     """
     by_metric = _by_metric(per_template)
+    all_pairs = {metric: [*chain(*groups.values())] for metric, groups in by_metric.items()}
     decided = [metric for metric in by_metric if is_primary(metric, primary, fractions)]
-    rows_of_templates = sum(len(by_metric[metric]) for metric in decided)
+    alpha = 1 - level
+    shares_overall = number_of_shares([_least_p(all_pairs[metric]) for metric in decided], alpha)
+    least_p_values = [_least_p(pairs) for metric in decided for pairs in by_metric[metric].values()]
+    shares_of_templates = number_of_shares(least_p_values, alpha)
+
     rows: Rows = {"overall": {}, "per_template": {}}
     for metric, groups in by_metric.items():
-        bounded = is_fraction(metric, fractions)
         lower = metric in lower_outputs or lower_is_better(metric)
-        tests = len(decided) if metric in decided else 0
+        is_bounded = is_fraction(metric, fractions)
+        is_decided = metric in decided
         rows["overall"][metric] = _finished_row(
-            [*chain(*groups.values())], lower, bounded, level, tests
+            all_pairs[metric],
+            lower=lower,
+            is_bounded=is_bounded,
+            level=level,
+            shares=shares_overall if is_decided else None,
         )
-        tests = rows_of_templates if metric in decided else 0
         for template, pairs in groups.items():
-            row = _finished_row(pairs, lower, bounded, level, tests)
+            row = _finished_row(
+                pairs,
+                lower=lower,
+                is_bounded=is_bounded,
+                level=level,
+                shares=shares_of_templates if is_decided else None,
+            )
             rows["per_template"].setdefault(template, {})[metric] = row
     return rows
 
 
-def _finished_row(
-    pairs: Sequence[Pair], lower: bool, bounded: bool, level: float, tests: int
-) -> Row:
-    """Return a row, decided at a share of the error if it is one of so many `tests`.
+def _least_p(pairs: Sequence[Pair]) -> float:
+    return least_p([pair.change for pair in pairs])
 
-    `lower` says whether lower values are better.
+
+def _finished_row(
+    pairs: Sequence[Pair], *, lower: bool, is_bounded: bool, level: float, shares: int | None
+) -> Row:
+    """Return the row of a metric.
+
+    Args:
+        pairs: its values in the two runs, for each question.
+        lower: whether lower values are better.
+        is_bounded: whether its values are from 0 to 1.
+        level: of the interval, before the error budget is shared.
+        shares: by how many tests the error budget is shared; None if the metric has no verdict.
     """
-    sums, changes = PairSums.of(pairs), [pair.change for pair in pairs]
+    sums = PairSums.of(pairs)
+    changes = [pair.change for pair in pairs]
     row = _counts(lower, sums)
-    bounded = bounded and sums.inside == sums.pairs
-    own_level = min(1 - (1 - level) / max(1, tests), nextafter(1.0, 0.0))
-    ends = change_interval(changes, own_level, bounded=bounded)
-    if tests:
+    is_bounded = is_bounded and sums.inside == sums.pairs
+    own_level = min(1 - (1 - level) / (shares or 1), nextafter(1.0, 0.0))
+    ends = change_interval(changes, own_level, bounded=is_bounded)
+    if shares is not None:
         row["p"] = sign_flip_test(changes)
-        if (seen := detectable_change(changes, own_level, bounded=bounded)) is not None:
-            row["detectable"] = seen if isfinite(seen) else None
-        ends = _decide(row, lower, ends, 1 - level, tests)
+        row["decidable"] = shares * least_p(changes) < 1 - level
+        detectable = detectable_change(changes, own_level, bounded=is_bounded)
+        if detectable is not None:
+            row["detectable"] = detectable if isfinite(detectable) else None
+        ends = _decide(row, ends, lower=lower, alpha=1 - level, shares=shares)
     if ends is not None and all(map(isfinite, ends)):
-        row["interval"] = {"level": own_level, "low": ends[0], "high": ends[1], "kind": "one_look"}
-    if bounded:
+        low, high = ends
+        row["interval"] = {"level": own_level, "low": low, "high": high, "kind": "one_look"}
+    if is_bounded:
         row["confidence"] = sums.confidence(level)
     return row
 
 
 def _decide(
-    row: Row, lower: bool, ends: tuple[float, float] | None, alpha: float, tests: int
+    row: Row,
+    ends: tuple[float, float] | None,
+    *,
+    lower: bool,
+    alpha: float,
+    shares: int,
 ) -> tuple[float, float] | None:
-    """Add `p_adjusted` and `verdict`; return the ends of the interval, which then says the same."""
+    """Add `p_adjusted` and `verdict` to a row, and return the interval that says the same.
+
+    Args:
+        row: the row of the metric, with its `p` and its counts.
+        ends: the interval of its change; None if it has none.
+        lower: whether lower values are better.
+        alpha: the error budget.
+        shares: by how many tests it is shared.
+    """
     change = row["difference"]
     low, high = (change, change) if ends is None else ends
-    adjusted = min(1.0, tests * row["p"])
+    adjusted = min(1.0, shares * row["p"])
     if low <= 0 <= high:
         adjusted = max(adjusted, alpha)
-    is_decided = adjusted < alpha
     row["p_adjusted"] = adjusted
-    row["verdict"] = _verdict(lower, (change > 0) - (change < 0)) if is_decided else UNDECIDED
-    if ends is None or is_decided:
+    if adjusted < alpha:
+        row["verdict"] = _verdict(lower, change)
         return ends
+    row["verdict"] = NO_CHANGE if row["ties"] == row["pairs"] else UNDECIDED
+    if ends is None:
+        return None
     return min(low, 0.0), max(high, 0.0)
 
 
@@ -195,6 +274,11 @@ def _counts(lower: bool, sums: PairSums) -> Row:
     }
 
 
+def is_decided(row: Mapping[str, Any]) -> bool:
+    """Tell whether a row, or the `without_pair` of a metric, has the verdict better or worse."""
+    return row.get("verdict") in (BETTER, WORSE)
+
+
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     """Test whether more questions lost a metric's value than gained one; valid for one look."""
     p = sign_test(gained, lost)
@@ -202,7 +286,8 @@ def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     return {"p": p, "verdict": verdict}
 
 
-def _verdict(lower: bool, change: int) -> str:
+def _verdict(lower: bool, change: float) -> str:
+    """Return whether a change that is not due to chance makes a metric better or worse."""
     if not change:
         return UNDECIDED
     return "better" if (change < 0) == lower else "worse"

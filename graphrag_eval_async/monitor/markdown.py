@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
-from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.inference.verdicts import is_decided
 from graphrag_eval_async.monitor.wording import (
     VALIDITY,
     change_of,
@@ -218,7 +218,7 @@ def _scores(summary: Summary) -> Iterator[Section]:
             [cell(name), cell(metric), *_change(row)]
             for name, group in groups.items()
             for metric, row in group.items()
-            if row.get("verdict", UNDECIDED) != UNDECIDED
+            if is_decided(row)
         ]
         title = f"{title} that changed significantly"
         yield from _table(title, [heading, "metric", *CHANGE], changed)

@@ -9,7 +9,7 @@ from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, NOT_RUN
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.power import POWER
-from graphrag_eval_async.inference.verdicts import UNDECIDED
+from graphrag_eval_async.inference.verdicts import BETTER, WORSE, is_decided
 from graphrag_eval_async.records.snapshots import counts_of, interval_of_mean, mean_of_questions
 from graphrag_eval_async.text import interval_cell, name_cell, number, percent, plural
 
@@ -22,6 +22,7 @@ RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 """The metrics besides scores that tables show, and their headings."""
 
 LISTED_IDS = 10  # how many ids of questions on one side only are listed
+LISTED_CHANGES = 4  # of metrics and templates in a headline
 CHANGES = ("regression", "improvement")
 NOTHING_SCORED = (
     "Nothing scored the responses: there are no steps to compare, and no scores of answers. To "
@@ -161,21 +162,56 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
         alike = all(row["ties"] == row["pairs"] for row in snapshot["overall"].values())
         what = "" if alike else f" in {_listed_metrics(map(name, rows))}"
         return f"{lacking}No difference{what}: {same}."
-    changed = [len(snapshot[kind]) for kind in ("regressions", "improvements")]
-    count = ", ".join(map(plural, changed, CHANGES))
-    changes = [(row["verdict"], f"{name(metric)} {change_of(row)}") for metric, row in rows.items()]
-    changes += [
-        (sides["verdict"], f"{name(metric)} {_values(sides)}")
-        for metric, sides in snapshot["without_pair"].items()
-        if "verdict" in sides
-    ]
-    kinds = {
-        kind: ", ".join(change for verdict, change in changes if verdict == kind)
-        for kind in ("worse", "better")
-    }
-    told = " ".join(f"{kind.capitalize()}: {found}." for kind, found in kinds.items() if found)
+    regressed, improved = len(snapshot["regressions"]), len(snapshot["improvements"])
+    count = ", ".join(map(plural, (regressed, improved), CHANGES))
+    verdict = _changes_in_words(snapshot, name=name)
+    if not verdict:
+        verdict = "Undecided: changes may be due to chance."
     alone = f" {NO_SCORE.capitalize()}." if unjudged else ""
-    return f"{lacking}{told or 'Undecided: changes may be due to chance.'}{alone} {count}."
+    return f"{lacking}{verdict}{alone} {count}."
+
+
+def _changes_in_words(snapshot: Mapping[str, Any], *, name: Callable[[str], str]) -> str:
+    """Return sentences about what became worse and what better; empty if nothing is decided.
+
+    A template is named if its change is decided and that of the metric overall is not the same.
+    """
+    decided = [
+        *_decided_overall(snapshot, name=name),
+        *_decided_in_templates(snapshot, name=name),
+    ]
+    sentences = []
+    for verdict in (WORSE, BETTER):
+        changes = [change for verdict_of_change, change in decided if verdict_of_change == verdict]
+        if changes:
+            listed = ", ".join(changes[:LISTED_CHANGES])
+            if len(changes) > LISTED_CHANGES:
+                listed += f" and {len(changes) - LISTED_CHANGES} more"
+            sentences.append(f"{verdict.capitalize()}: {listed}.")
+    return " ".join(sentences)
+
+
+def _decided_overall(
+    snapshot: Mapping[str, Any], *, name: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the verdict on each metric that is decided overall, and its change in words."""
+    for metric, row in snapshot["overall"].items():
+        if is_decided(row):
+            yield row["verdict"], f"{name(metric)} {change_of(row)}"
+    for metric, sides in snapshot["without_pair"].items():
+        if is_decided(sides):
+            yield sides["verdict"], f"{name(metric)} {_values(sides)}"
+
+
+def _decided_in_templates(
+    snapshot: Mapping[str, Any], *, name: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the same for each template whose verdict differs from that of all templates."""
+    overall = snapshot["overall"]
+    for template, rows in snapshot["per_template"].items():
+        for metric, row in rows.items():
+            if is_decided(row) and row["verdict"] != overall[metric].get("verdict"):
+                yield row["verdict"], f"{name(metric)} of {name(template)} {change_of(row)}"
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
@@ -220,7 +256,7 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
             f"{_listed(same)}"
         )
     for metric, sides in snapshot["without_pair"].items():
-        if sides.get("verdict", UNDECIDED) != UNDECIDED:
+        if is_decided(sides):
             yield f"{metric} {_values(sides)}: {sides['verdict']}"
 
 
@@ -267,14 +303,16 @@ def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
     """Sentences about the intervals and p of rows, and about the changes that they could have
     seen.
     """
-    primary = [metric for metric, row in rows.items() if "verdict" in row]
-    if not primary:
-        return f"Each interval is at {percent(level)}, for its row alone."
-    alone = (
-        " Intervals of other rows are each for one row alone." if len(primary) < len(rows) else ""
-    )
-    told = f"Intervals and p of {_listed_metrics(primary)} hold together, at {percent(level)}."
-    return told + alone + detectable(rows)
+    together = [metric for metric, row in rows.items() if row.get("decidable")]
+    if not together:
+        return f"Each interval is at {percent(level)}, for its row alone.{detectable(rows)}"
+    if len(together) == 1:
+        text = f"The interval and p of {together[0]} hold at {percent(level)}."
+    else:
+        text = f"Intervals and p of {_listed_metrics(together)} hold together, at {percent(level)}."
+    if len(together) < len(rows):
+        text += " Intervals of other rows are each for one row alone."
+    return text + detectable(rows)
 
 
 def _listed_metrics(names: Iterable[str]) -> str:

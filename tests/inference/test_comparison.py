@@ -199,7 +199,7 @@ def stripped(snapshot: dict[str, Any]) -> dict[str, Any]:
     snapshot = copy.deepcopy(snapshot)
     for group in (snapshot["overall"], *snapshot["per_template"].values()):
         for row in group.values():
-            for key in ("verdict", "p_adjusted", "interval", "detectable"):
+            for key in ("verdict", "p_adjusted", "decidable", "interval", "detectable"):
                 row.pop(key, None)
     for sides in snapshot["without_pair"].values():
         sides.pop("verdict", None)
@@ -347,7 +347,7 @@ def test_outputs_that_turn_out_to_be_fractions_have_confidence_at_once() -> None
     comparison.add(result("b", "b", tone=0.5, judge={**outputs, "fractions": ["tone"]}))
     snapshot = comparison.snapshot()
     assert "confidence" in snapshot["per_template"]["a"]["tone"]
-    assert snapshot["overall"]["tone"]["verdict"] == "undecided"
+    assert snapshot["overall"]["tone"]["verdict"] == "no_change"
 
 
 def with_noise(values: Sequence[float]) -> Results:

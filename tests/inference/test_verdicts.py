@@ -59,7 +59,8 @@ def test_verdict_p_and_interval_never_contradict_each_other(
                 assert not {"p", "p_adjusted", "verdict"} & row.keys()
                 assert interval is None or interval["level"] == level
                 continue
-            is_decided = row["verdict"] != "undecided"
+            is_decided = row["verdict"] in ("better", "worse")
+            assert (row["verdict"] == "no_change") == (row["ties"] == row["pairs"])
             assert is_decided == (row["p_adjusted"] < 1 - level)
             if interval is not None:
                 assert is_decided == (interval["low"] > 0 or interval["high"] < 0)
@@ -74,7 +75,8 @@ def test_the_change_that_could_be_seen(changes: list[float]) -> None:
     if len({*changes}) == 1:
         assert "detectable" not in row
     elif (seen := row["detectable"]) is not None:
-        alpha, beta = stats.norm.ppf(1 - 0.05 / 2 / 2), stats.norm.ppf(0.8)
+        # The error rate, which does not change, takes no share of the error.
+        alpha, beta = stats.norm.ppf(1 - 0.05 / 2), stats.norm.ppf(0.8)
         size = (alpha + beta) ** 2 * np.var(changes, ddof=1) / seen**2 + alpha**2 / 2
         if {*changes} <= {-1.0, 0.0}:
             size += 4 + 2 / np.var(changes, ddof=1)
@@ -83,7 +85,7 @@ def test_the_change_that_could_be_seen(changes: list[float]) -> None:
 
 
 def test_verdicts_of_two_templates() -> None:
-    """They share the error probability evenly with the error rate of each."""
+    """They share the error probability evenly; the error rate, which is 0, has no part in it."""
     baseline = scored([0.5] * 80, "a") + scored([0.5] * 12, "b")
     candidate = scored([1.0] * 80, "a") + scored([0.0] * 12, "b")
     snapshot = compared(baseline, candidate)
@@ -92,10 +94,10 @@ def test_verdicts_of_two_templates() -> None:
     assert overall["steps_score"]["verdict"] == "better"
     assert (a["steps_score"]["verdict"], b["steps_score"]["verdict"]) == ("better", "worse")
     assert b["steps_score"]["p"] == 2 * 0.5**12
-    assert b["steps_score"]["p_adjusted"] == 8 * 0.5**12
-    assert a["steps_score"]["p_adjusted"] == pytest.approx(8 * 0.5**80)
-    assert a["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 4)
-    assert overall["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 2)
+    assert b["steps_score"]["p_adjusted"] == 4 * 0.5**12
+    assert a["steps_score"]["p_adjusted"] == pytest.approx(4 * 0.5**80)
+    assert a["steps_score"]["interval"]["level"] == pytest.approx(1 - 0.05 / 2)
+    assert overall["steps_score"]["interval"]["level"] == pytest.approx(0.95)
 
 
 def test_few_large_wins_outweigh_many_small_losses() -> None:
@@ -170,3 +172,38 @@ def test_a_judge_that_was_not_asked_lost_nothing() -> None:
     timed = [each | {"elapsed_sec": 1.0} for each in plain]
     seconds = compared(timed, plain[:19] + timed[19:])["without_pair"]["elapsed_sec"]
     assert {*seconds} == {"baseline", "candidate"}
+
+
+def test_metrics_that_cannot_decide_take_no_share_of_the_error() -> None:
+    """21 questions differ: 16 are worse, 5 better; no run has errors."""
+    baseline = scored([1.0] * 16 + [0.0] * 5 + [1.0] * 79)
+    candidate = scored([0.0] * 16 + [1.0] * 5 + [1.0] * 79)
+    found = compared(baseline, candidate)["overall"]
+    assert found["error_rate"]["verdict"] == "no_change"
+    row = found["steps_score"]
+    assert row["p"] == pytest.approx(0.0266, abs=1e-4)
+    assert (row["p_adjusted"], row["verdict"]) == (row["p"], "worse")
+
+
+def test_metrics_with_few_changes_take_no_share_of_the_error() -> None:
+    """Five changes of one direction have p = 0.0625 at best, six 0.03125."""
+
+    def rows(errors: int) -> dict[str, Any]:
+        baseline = scored([1.0] * 100)
+        candidate = scored([0.0] * 7 + [1.0] * 93)
+        for index in range(errors):
+            candidate[99 - index] = result(f"t{99 - index}", "t", status="error")
+        found: dict[str, Any] = compared(baseline, candidate)["overall"]
+        return found
+
+    assert rows(errors=5)["steps_score"]["p_adjusted"] == 2 * 0.5**7
+    # Six errors could be decided alone, but not with half of the error.
+    assert rows(errors=6)["steps_score"]["p_adjusted"] == 2 * 2 * 0.5**7
+    assert rows(errors=7)["steps_score"]["p_adjusted"] == 2 * 2 * 0.5**7
+
+
+def test_equal_runs_have_no_change() -> None:
+    results = scored([0.0, 0.5, 1.0])
+    found = compared(results, results)
+    rows = [*found["overall"].values(), *found["per_template"]["t"].values()]
+    assert {row["verdict"] for row in rows} == {"no_change"}
