@@ -143,7 +143,7 @@ def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> 
         model: the section of the model.
     """
     sections: list[GenerationConfig | EmbeddingConfig] = [model]
-    if llm.generation is not None and _share_server(model, llm.generation):
+    if llm.generation is not None and share_server(model, llm.generation):
         sections.append(llm.generation)
 
     if model.provider == "azure":
@@ -151,7 +151,7 @@ def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> 
     return _openai_connection(sections)
 
 
-def _share_server(model: GenerationConfig | EmbeddingConfig, generation: GenerationConfig) -> bool:
+def share_server(model: GenerationConfig | EmbeddingConfig, generation: GenerationConfig) -> bool:
     """Return whether a model has the same server as `llm.generation`, or names no server."""
     if model.provider != generation.provider:
         return False

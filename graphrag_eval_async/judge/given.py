@@ -19,7 +19,7 @@ from graphrag_eval_async.config.load import (
 )
 from graphrag_eval_async.config.reading import Reader, members_of
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.judge.clients import address_of, is_client, provider_of
+from graphrag_eval_async.judge.clients import address_of, is_client, provider_of, share_server
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.setting_names import OF_JUDGE, OF_JUDGE_EMBEDDINGS
 
@@ -65,9 +65,36 @@ class GivenJudges(NamedTuple):
             return None
         return judge
 
-    def find_all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the judges and clients for the judges of the configuration, by name."""
-        return {name: self.find(name) for name in names}
+    def find_all(self, names: Sequence[str], llm: LLMConfig) -> dict[str, Any]:
+        """Return the judges and clients for the judges of the configuration, by name.
+
+        Args:
+            names: the names of the judges.
+            llm: their models, with those of these judges.
+        """
+        judges = {}
+        for name in names:
+            judge = self.find(name)
+            if judge is None:
+                judge = self._find_client(llm.model(name), llm.generation)
+            judges[name] = judge
+        return judges
+
+    def _find_client(
+        self, model: GenerationConfig | None, generation: GenerationConfig | None
+    ) -> Any:
+        """Return the client of the first judge if a configured model is at its server, else None.
+
+        A client of our own would send the key of the environment to the user's server.
+        """
+        if model is None or generation is None or not share_server(model, generation):
+            return None
+        first_judge = self.by_name.get(GENERATION)
+        if isinstance(first_judge, OpenAIJudge):
+            return first_judge.client
+        if is_client(first_judge):
+            return first_judge
+        return None
 
     @property
     def by_name(self) -> Mapping[str, object]:

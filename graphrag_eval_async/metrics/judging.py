@@ -172,9 +172,10 @@ class Judging:
             _check_models(config, self._ragas_metrics)
         ragas_embeds = any(metric.asks_embeddings for metric in self._ragas_metrics)
         self._embeds = ragas_embeds or bool(config.embedding_metrics)
+        llm = config.llm or LLMConfig()
         self._setups = set_up_judges(
-            config.llm or LLMConfig(),
-            given.find_all(config.judges),
+            llm,
+            given.find_all(config.judges, llm),
             prepare=loader(config),
             embeds=self._embeds,
         )

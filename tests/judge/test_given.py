@@ -159,6 +159,62 @@ async def test_azure(wrap: Callable[[Any], Any], tmp_path: Path) -> None:
             assert request.query == "api-version=2024-10-21"
 
 
+@pytest.mark.parametrize(
+    "judge_of",
+    [
+        lambda client: OpenAIJudge(client, "gpt-4o-mini"),
+        lambda client: {"generation": OpenAIJudge(client, "gpt-4o-mini"), "big": "openai/gpt-4o"},
+        lambda client: {"generation": client, "big": "openai/gpt-4o"},
+        lambda client: client,
+    ],
+    ids=["judge", "judge and name", "client and name", "client"],
+)
+async def test_configured_models_at_the_server_of_a_client_use_the_client(
+    judge_of: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of the environment must not go to the server of the user's client."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+
+    def script(request: Request) -> Any:
+        if request.is_chat and "AnswerClaims" not in str(request.body):
+            return completion(JOINT)
+        return sensible(request)
+
+    settings = {
+        "llm": {
+            "generation": {"model": "gpt-4o-mini"},
+            "embedding": {"model": "text-embedding-3-small"},
+            "judges": {"big": {"model": "gpt-4o"}},
+        },
+        "answer_correctness": {"judges": ["generation", "big"]},
+        "answer_relevance": {"mode": "joint"},
+    }
+    async with leaving_nothing(), JudgeServer(script) as server, client_of(server) as client:
+        [result, _], _ = await results_of(settings, judge=judge_of(client))
+    assert {"answer_f1", "answer_relevance"} <= result.keys()
+    models = {request.body["model"] for request in server.requests}
+    assert models == {"gpt-4o-mini", "gpt-4o", "text-embedding-3-small"}
+    keys = {request.headers["authorization"] for request in server.requests}
+    assert keys == {f"Bearer {KEY}"}
+
+
+async def test_a_configured_model_at_another_server_does_not_use_the_client() -> None:
+    async with leaving_nothing(), JudgeServer(sensible) as server, JudgeServer(sensible) as other:
+        settings = {
+            "llm": {
+                "judges": {
+                    "big": {"model": "gpt-4o", "base_url": other.base_url, "api_key": "sk-other"}
+                }
+            },
+            "answer_correctness": {"judges": ["generation", "big"]},
+        }
+        async with client_of(server) as client:
+            [result, _], _ = await results_of(settings, judge=OpenAIJudge(client, "gpt-4o-mini"))
+    assert "answer_f1" in result
+    assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {KEY}"}
+    assert {request.headers["authorization"] for request in other.requests} == {"Bearer sk-other"}
+
+
 async def test_a_model_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with leaving_nothing(), JudgeServer(sensible) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
