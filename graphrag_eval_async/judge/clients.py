@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 
+AZURE_V1_PATH = "/openai/v1"
+"""The path of Azure's API v1, which has the protocol of OpenAI and needs no API version."""
+
 NO_KEY = "unused"
 """Sent to servers of one's own: most need no key, but the SDK requires one."""
 
@@ -75,6 +78,11 @@ class Connection(NamedTuple):
             problem = wrong_with_url(self.base_url)
             if problem is not None:
                 yield f"{section}.base_url: {problem}"
+            elif is_azure and self.base_url.rstrip("/").endswith(AZURE_V1_PATH):
+                yield (
+                    f"{section}.base_url: expected the endpoint of the Azure resource, without "
+                    f"{AZURE_V1_PATH}; to use its API v1, write provider: openai"
+                )
 
         if is_azure and not self.api_version:
             yield (
@@ -126,9 +134,14 @@ class Connection(NamedTuple):
             options["azure_ad_token"] = self.api_key
         else:
             options["api_key"] = self.api_key
-        return openai.AsyncAzureOpenAI(
+        client = openai.AsyncAzureOpenAI(
             azure_endpoint=self.base_url, api_version=self.api_version, **options
         )
+        if not self.is_token:
+            # The SDK has read a token from the environment, which it would send in place of the
+            # key.
+            client._azure_ad_token = None
+        return client
 
 
 def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Connection:
