@@ -9,6 +9,7 @@ import warnings
 import zlib
 from functools import cache
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.config.load import wrong_with_url
@@ -28,11 +29,17 @@ AZURE_V1_PATH = "/openai/v1"
 NO_KEY = "unused"
 """Sent to servers of one's own: most need no key, but the SDK requires one."""
 
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""The environment variables with the path of certificates."""
+
 MAX_CONNECTIONS = 1_000_000
 """No limit: `RateLimiter` limits requests, and the SDK's default of 1,000 would delay some."""
 
 MAX_ERROR_BYTES = 1 << 16
 """Maximum bytes that are read of the body of an error."""
+
+RAW_CLIENTS = ("WithRawResponse", "WithStreamedResponse")
+"""The ends of the names of the SDK's classes whose methods do not return replies."""
 
 TRANSPORTS = r"(openai\._vendor|httpx_aiohttp)\b"
 """The modules that connect the SDK to aiohttp, in its newer and older versions."""
@@ -119,8 +126,7 @@ class Connection(NamedTuple):
         try:
             http_client = _open_http_client(openai, max_reply_bytes)
         except (OSError, ValueError) as error:
-            problem = f"llm: the certificates or the proxy of the environment: {error}"
-            raise ConfigError([problem]) from None
+            raise ConfigError([f"llm: {_describe_environment_problem(error)}"]) from None
 
         options: dict[str, Any] = {
             "max_retries": 0,
@@ -267,6 +273,19 @@ def import_openai() -> Any:
         problem = f"llm: openai cannot be imported ({error}); it {needs('llm')}"
         raise ConfigError([problem]) from error
     return openai
+
+
+def _describe_environment_problem(error: Exception) -> str:
+    """Return in words what is wrong with the variables of the environment for an HTTP client.
+
+    Args:
+        error: why the client could not be made.
+    """
+    for variable in CERTIFICATE_VARIABLES:
+        path = os.environ.get(variable)
+        if path and not os.path.exists(path):
+            return f"{variable}: {path} does not exist"
+    return f"the certificates or the proxy of the environment: {error}"
 
 
 def _ignore_deprecations() -> None:
@@ -440,7 +459,13 @@ def check_client(client: Any) -> None:
         UsageError: it is none.
     """
     name = type(client).__name__
-    if not is_client(client):
+    if name.endswith(RAW_CLIENTS):
+        raise UsageError(
+            f"OpenAIJudge: expected a client itself, without with_raw_response or "
+            f"with_streaming_response, got {name}"
+        )
+    # The module openai has the attributes of a client, too.
+    if not is_client(client) or isinstance(client, ModuleType):
         raise UsageError(
             f"OpenAIJudge: expected a client of the package openai, such as AsyncOpenAI(), got "
             f"{name}"

@@ -215,10 +215,20 @@ class Models:
             UsageError: a setting is not valid.
         """
         connection = _connection_settings(judge.client)
+        if "parameters" in judge.settings["parameters"]:
+            raise UsageError(
+                "OpenAIJudge.parameters: each parameter is an argument of its own: write "
+                "OpenAIJudge(client, model, **parameters)"
+            )
         generation = {**connection, "model": judge.model, **judge.settings}
         check_settings(GenerationConfig, generation, OF_JUDGE)
         self.put(name, generation)
         if name == GENERATION and judge.embedding_model is not None:
+            if not hasattr(judge.client, "embeddings"):
+                client_name = type(judge.client).__name__
+                raise UsageError(
+                    f"OpenAIJudge.embedding_model: the client has no embeddings, got {client_name}"
+                )
             embedding = {
                 **connection,
                 "model": judge.embedding_model,

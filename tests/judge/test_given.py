@@ -20,7 +20,7 @@ from graphrag_eval_async import (
     UsageError,
     evaluate_stream,
 )
-from tests.judged.support import KEY, REPLIES, config, response, sensible, templates
+from tests.judged.support import KEY, PRICING, REPLIES, config, response, sensible, templates
 from tests.support.cases import each
 from tests.support.judge_server import JudgeServer, Reply, completion, error
 from tests.support.loop import leaving_nothing
@@ -36,6 +36,8 @@ WRONG_ARGUMENTS: dict[str, dict[str, Any]] = {
     "OpenAIJudge.max_tokens: expected an integer": {"max_tokens": "many"},
     "OpenAIJudge.messages: may not be given": {"messages": []},
     "OpenAIJudge.stop: cannot be written as JSON": {"stop": object()},
+    "OpenAIJudge.parameters: each parameter is an argument of its own: write "
+    "OpenAIJudge(client, model, **parameters)": {"parameters": {"seed": 7}},
     "OpenAIJudge.embedding_model: expected a string": {"embedding_model": 3},
     "OpenAIJudge.embedding_parameters.input: may not be given": {
         "embedding_model": "e",
@@ -389,6 +391,76 @@ def test_a_client_must_be_asynchronous() -> None:
         OpenAIJudge(openai.OpenAI(api_key=KEY), "gpt-4o-mini")
     with pytest.raises(UsageError, match="expected a client of the package openai"):
         OpenAIJudge(object(), "gpt-4o-mini")
+
+
+@pytest.mark.parametrize(
+    ("judge", "problem"),
+    [
+        (openai, "expected a client of the package openai, such as AsyncOpenAI(), got module"),
+        (
+            openai.AsyncOpenAI(api_key=KEY).with_raw_response,
+            "expected a client itself, without with_raw_response or with_streaming_response",
+        ),
+        (
+            openai.AsyncOpenAI(api_key=KEY).with_streaming_response,
+            "expected a client itself, without with_raw_response or with_streaming_response",
+        ),
+    ],
+    ids=["module", "raw", "streaming"],
+)
+def test_what_only_looks_like_a_client_is_refused(judge: Any, problem: str) -> None:
+    settings = {"llm": {"generation": {"model": "gpt-4o-mini"}}, "answer_correctness": {}}
+    with pytest.raises(UsageError, match=re.escape(f"OpenAIJudge: {problem}")):
+        evaluate_stream(templates(1), [], config=settings, judge=judge)
+    with pytest.raises(UsageError, match=re.escape(f"OpenAIJudge: {problem}")):
+        OpenAIJudge(judge, "gpt-4o-mini")
+
+
+def test_an_embedding_model_needs_a_client_with_embeddings() -> None:
+    class Client:
+        chat = openai.AsyncOpenAI(api_key=KEY).chat
+
+    judge = OpenAIJudge(Client(), "gpt-4o-mini", embedding_model="text-embedding-3-small")
+    expected = r"OpenAIJudge\.embedding_model: the client has no embeddings, got Client"
+    with pytest.raises(UsageError, match=expected):
+        evaluate_stream(templates(1), [], judge=judge)
+
+
+async def test_a_closed_client_ends_the_run_at_once() -> None:
+    client = openai.AsyncOpenAI(api_key=KEY, base_url="http://127.0.0.1:1/v1", max_retries=0)
+    await client.close()
+    settings = {"llm": {"pricing": PRICING}, "answer_correctness": {}}
+    stream = evaluate_stream(
+        templates(1),
+        [response(0)],
+        config=settings,
+        judge=OpenAIJudge(client, "m"),
+        on_fatal="continue",
+    )
+    async with asyncio.timeout(60), stream:
+        [result] = [result async for result in stream]
+    assert "the client is closed" in result["answer_eval_error"]
+    assert stream.usage.attempts == 1
+    assert stream.usage.dollars == 0
+    assert stream.usage.timed_out_dollars == 0
+
+
+async def test_what_a_client_does_not_take_is_quoted() -> None:
+    class Completions:
+        async def create(self, *, model: str, messages: Any) -> Any:
+            raise AssertionError((model, messages))
+
+    class Chat:
+        completions = Completions()
+
+    class Client:
+        chat = Chat()
+
+    settings: dict[str, Any] = {"answer_correctness": {}}
+    [result, _], _ = await results_of(settings, judge=OpenAIJudge(Client(), "m"))
+    problem = result["answer_eval_error"]
+    assert problem.startswith("invalid_request: the client does not take the request: ")
+    assert "unexpected keyword argument" in problem
 
 
 def test_a_wrong_provider_names_the_servers_that_work() -> None:
