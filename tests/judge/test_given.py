@@ -78,7 +78,7 @@ async def results_of(settings: Any, **more: Any) -> tuple[list[dict[str, Any]], 
     return sorted(results, key=lambda result: result["question_id"]), stream.usage
 
 
-@each("way", ["judge", "client", "mapping", "judge with the defaults"])
+@each("way", ["judge", "client", "mapping", "judge with the defaults", "judge with floats"])
 async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: Path) -> None:
     """Results, prices, hashes and keys in the cache are the same."""
     async with leaving_nothing(), JudgeServer(sensible) as server:
@@ -92,6 +92,8 @@ async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: P
             judge: Any = OpenAIJudge(client, "gpt-4o-mini", **SEED)
             if way == "judge with the defaults":
                 judge = OpenAIJudge(client, "gpt-4o-mini", temperature=0, max_tokens=4096, **SEED)
+            if way == "judge with floats":
+                judge = OpenAIJudge(client, "gpt-4o-mini", seed=7, top_k=3.0)
             if way == "client":
                 judge = client
                 del settings["llm"]["generation"]["provider"]
