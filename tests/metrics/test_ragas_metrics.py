@@ -477,12 +477,14 @@ async def test_positions_of_a_partial_are_arguments() -> None:
     ("metric", "problem"),
     [
         pytest.param(
-            partial(collections.StringPresence, "a", "b", "c", "d"),
+            partial(collections.StringPresence, "a", "b", "c", "d"),  # type: ignore[call-arg]
             "ragas.given.arguments: StringPresence: too many positional arguments",
             id="too many",
         ),
         pytest.param(
-            partial(collections.FactualCorrectness, OTHER_MODEL, "precision", mode="recall"),
+            partial(  # type: ignore[misc]
+                collections.FactualCorrectness, OTHER_MODEL, "precision", mode="recall"
+            ),
             "ragas.given.arguments.mode: is given twice, by position and by name",
             id="twice",
         ),
@@ -502,7 +504,7 @@ async def test_an_object_that_is_to_ask_several_times_is_refused() -> None:
 
 
 async def test_an_older_metric_that_does_not_list_its_inputs_is_refused() -> None:
-    class Unlisted(SingleTurnMetric):  # type: ignore[misc]
+    class Unlisted(SingleTurnMetric):
         name = "unlisted"
 
         def init(self, run_config: Any) -> None:
