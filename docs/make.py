@@ -196,9 +196,12 @@ films-of-tati 0.0
 - A wrong name, a missing package or a wrong argument is a `ConfigError` before the first call. So ragas, whose import takes
   seconds, is imported when the stream or the evaluator is made. `validate --config` reports the same problems.
 - Arguments must have the types that ragas declares: `strict_order: "no"` is an error, since ragas would take the text
-  for true. `strictness` and `max_retries` must be at least 1.
+  for true. `strictness` and `max_retries` must be at least 1. The older `AspectCritic` and `ResponseRelevancy` ask once, so
+  another `strictness` is an error; `AnswerRelevancy` asks `strictness` times. `llm` and `embeddings` are an error, too.
 - A response without an input that a metric needs is skipped: `faith_reason` is `skipped: needs retrieved_contexts`.
-- The first failed call ends a metric and is its error. NaN is no value.
+- The first failed call ends a metric and is its error. NaN is no value: `faith_reason` says so, and the
+  run counts it as `without a value`. A text in place of a number is an error.
+- The values of `DiscreteMetric` are texts. Results have them, but tables do not show them.
 - `compare` and `--until` decide metrics from 0 to 1 like `custom_evaluations`. Cosines may be negative, so they count as
   unbounded. Of `NoiseSensitivity`, lower is better: `compare` says so, and decides it only if `primary` names it.
 

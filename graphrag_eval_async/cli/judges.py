@@ -109,7 +109,7 @@ def load_for(config: Config | None) -> None:
 
 
 def never_judged(
-    config: Config, metrics: Collection[str], failed: Collection[str]
+    config: Config, usage: JudgeUsage, metrics: Collection[str], failed: Collection[str]
 ) -> dict[str, str]:
     """Return the judged metrics that have no value, and why.
 
@@ -117,16 +117,17 @@ def never_judged(
 
     Args:
         config: the configuration.
+        usage: the usage of the judge.
         metrics: the metrics that have values.
         failed: the metrics that lack some values.
     """
-    reasons = _why_without_values(config, metrics, failed)
+    reasons = _why_without_values(config, usage, metrics, failed)
     texts = _metrics_of_texts(config)
     return {name: reason for name, reason in reasons.items() if name not in texts}
 
 
 def _why_without_values(
-    config: Config, metrics: Collection[str], failed: Collection[str]
+    config: Config, usage: JudgeUsage, metrics: Collection[str], failed: Collection[str]
 ) -> dict[str, str]:
     """Return the judged metrics that are not in `metrics`, and why; see `never_judged`."""
     with_values = _with_values(config, metrics)
@@ -137,6 +138,9 @@ def _why_without_values(
             continue
         if name in tried:
             reasons[name] = "failed for each result"
+        elif name in usage.reasons_without_value:
+            reason = usage.reasons_without_value[name]
+            reasons[name] = one_line(f"gave no value, for the first result: {reason}")
         else:
             reasons[name] = f"needs {need}, which no result has"
     return reasons
@@ -190,11 +194,12 @@ def nothing_judged(
     """Return the error of a run in which no judged metric has a value, not even a restored one;
     None if one has. The arguments are those of `never_judged`.
     """
-    if usage.outcomes["ok"] or _with_values(config, metrics):
+    has_outcomes = usage.outcomes["ok"] or usage.outcomes["no_value"]
+    if has_outcomes or _with_values(config, metrics):
         return None
     if usage.errors:
         return _all_failed(usage)
-    reasons = _why_without_values(config, metrics, failed)
+    reasons = _why_without_values(config, usage, metrics, failed)
     if not reasons or not usage.outcomes["skipped"]:
         return None
     text = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
@@ -254,11 +259,12 @@ def _cost_of(usage: JudgeUsage) -> str:
 
 
 def _metrics_of(usage: JudgeUsage) -> str:
-    """Return how many metrics succeeded, were skipped, and failed."""
+    """Return how many metrics succeeded, gave no value, were skipped, and failed."""
     failed = sum(usage.errors.values())
-    text = (
-        f"{usage.outcomes['ok']} ok, {usage.outcomes['skipped']} skipped, {plural(failed, 'error')}"
-    )
+    text = f"{usage.outcomes['ok']} ok"
+    if usage.outcomes["no_value"]:
+        text += f", {usage.outcomes['no_value']} without a value"
+    text += f", {usage.outcomes['skipped']} skipped, {plural(failed, 'error')}"
     if failed:
         text += f" ({counts(usage.errors)})"
     if usage.retries:

@@ -303,7 +303,7 @@ def _about_judge(
     if ending.error is None:
         ending = ending._replace(error=nothing_judged(config, run.usage, metrics, failed))
     if ending.error is None and micro["number_of_success_samples"]:
-        never = never_judged(config, metrics, failed).items()
+        never = never_judged(config, run.usage, metrics, failed).items()
         notes += [f"not judged: {name} {why}" for name, why in never]
     return ending, notes
 

@@ -128,6 +128,11 @@ def find_metric(name: str, function_or_path: Any) -> CodeMetric:
     if isinstance(function_or_path, str):
         path: str | None = function_or_path
         function = _import(function_or_path)
+        if _is_of_ragas(function):
+            raise ValueError(
+                f"{function_or_path!r} is a metric of ragas: name it in the section ragas, or give "
+                "its class"
+            )
     else:
         function = function_or_path
         path = _path_of(function)
@@ -169,6 +174,13 @@ def _import(path: str) -> Any:
             "module that is installed, in the working directory or, on the command line, beside "
             "the configuration"
         ) from None
+
+
+def _is_of_ragas(function: Any) -> bool:
+    """Return whether an object is a class of a metric of ragas, or an object of one."""
+    kind = function if isinstance(function, type) else type(function)
+    packages_of_bases = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return "ragas" in packages_of_bases
 
 
 def _path_of(function: Any) -> str | None:

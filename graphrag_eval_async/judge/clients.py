@@ -9,6 +9,7 @@ import warnings
 import zlib
 from functools import cache
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.config.load import wrong_with_url
@@ -22,14 +23,23 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_URL_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 
+AZURE_V1_PATH = "/openai/v1"
+"""The path of Azure's API v1, which has the protocol of OpenAI and needs no API version."""
+
 NO_KEY = "unused"
 """Sent to servers of one's own: most need no key, but the SDK requires one."""
+
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""The environment variables with the path of certificates."""
 
 MAX_CONNECTIONS = 1_000_000
 """No limit: `RateLimiter` limits requests, and the SDK's default of 1,000 would delay some."""
 
 MAX_ERROR_BYTES = 1 << 16
 """Maximum bytes that are read of the body of an error."""
+
+RAW_CLIENTS = ("WithRawResponse", "WithStreamedResponse")
+"""The ends of the names of the SDK's classes whose methods do not return replies."""
 
 TRANSPORTS = r"(openai\._vendor|httpx_aiohttp)\b"
 """The modules that connect the SDK to aiohttp, in its newer and older versions."""
@@ -78,6 +88,11 @@ class Connection(NamedTuple):
             problem = wrong_with_url(self.base_url)
             if problem is not None:
                 yield f"{section}.base_url: {problem}"
+            elif is_azure and self.base_url.rstrip("/").endswith(AZURE_V1_PATH):
+                yield (
+                    f"{section}.base_url: expected the endpoint of the Azure resource, without "
+                    f"{AZURE_V1_PATH}; to use its API v1, write provider: openai"
+                )
 
         if is_azure and not self.api_version:
             yield (
@@ -114,8 +129,7 @@ class Connection(NamedTuple):
         try:
             http_client = _open_http_client(openai, max_reply_bytes)
         except (OSError, ValueError) as error:
-            problem = f"llm: the certificates or the proxy of the environment: {error}"
-            raise ConfigError([problem]) from None
+            raise ConfigError([f"llm: {_describe_environment_problem(error)}"]) from None
 
         options: dict[str, Any] = {
             "max_retries": 0,
@@ -129,9 +143,14 @@ class Connection(NamedTuple):
             options["azure_ad_token"] = self.api_key
         else:
             options["api_key"] = self.api_key
-        return openai.AsyncAzureOpenAI(
+        client = openai.AsyncAzureOpenAI(
             azure_endpoint=self.base_url, api_version=self.api_version, **options
         )
+        if not self.is_token:
+            # The SDK has read a token from the environment, which it would send in place of the
+            # key.
+            client._azure_ad_token = None
+        return client
 
 
 def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> Connection:
@@ -146,7 +165,7 @@ def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> 
         model: the section of the model.
     """
     sections: list[GenerationConfig | EmbeddingConfig] = [model]
-    if llm.generation is not None and _share_server(model, llm.generation):
+    if llm.generation is not None and share_server(model, llm.generation):
         sections.append(llm.generation)
 
     if model.provider == "azure":
@@ -154,8 +173,8 @@ def connection_of(llm: LLMConfig, model: GenerationConfig | EmbeddingConfig) -> 
     return _openai_connection(sections)
 
 
-def _share_server(model: GenerationConfig | EmbeddingConfig, generation: GenerationConfig) -> bool:
-    """Return whether a model has the provider of `llm.generation`, and its base URL or none."""
+def share_server(model: GenerationConfig | EmbeddingConfig, generation: GenerationConfig) -> bool:
+    """Return whether a model has the same server as `llm.generation`, or names no server."""
     if model.provider != generation.provider:
         return False
     return model.base_url is None or model.base_url == generation.base_url
@@ -273,6 +292,19 @@ def import_openai() -> Any:
         problem = f"llm: openai cannot be imported ({error}); it {needs('llm')}"
         raise ConfigError([problem]) from error
     return openai
+
+
+def _describe_environment_problem(error: Exception) -> str:
+    """Return in words what is wrong with the variables of the environment for an HTTP client.
+
+    Args:
+        error: why the client could not be made.
+    """
+    for variable in CERTIFICATE_VARIABLES:
+        path = os.environ.get(variable)
+        if path and not os.path.exists(path):
+            return f"{variable}: {path} does not exist"
+    return f"the certificates or the proxy of the environment: {error}"
 
 
 def _ignore_deprecations() -> None:
@@ -455,7 +487,13 @@ def check_client(client: Any) -> None:
         UsageError: the object is no such client, or the client is synchronous.
     """
     name = type(client).__name__
-    if not is_client(client):
+    if name.endswith(RAW_CLIENTS):
+        raise UsageError(
+            f"OpenAIJudge: expected a client itself, without with_raw_response or "
+            f"with_streaming_response, got {name}"
+        )
+    # The module openai has the attributes of a client, too.
+    if not is_client(client) or isinstance(client, ModuleType):
         raise UsageError(
             f"OpenAIJudge: expected a client of the package openai, such as AsyncOpenAI(), got "
             f"{name}"

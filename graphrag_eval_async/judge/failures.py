@@ -5,6 +5,7 @@ Error statuses and codes: https://platform.openai.com/docs/guides/error-codes
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,8 @@ from math import isfinite
 from socket import gaierror
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
 
 import orjson
 
@@ -85,6 +88,9 @@ UNCONNECTED = frozenset({"ConnectError", "ProxyError", "ClientConnectorError"})
 
 OTHER_LOOP_WORDS = re.compile("Event loop is closed|attached to a different loop")
 """Words of asyncio's errors about a connection that was opened in another event loop."""
+
+CLOSED_CLIENT_WORDS = "client has been closed"
+"""Words of the transport's error about a client that is closed."""
 
 
 class DialectChanged(JudgeError):  # noqa: N818
@@ -327,8 +333,10 @@ def connection_failure(
 
     # Each exception is the cause of the one before, so the first cause comes last.
     first_cause = causes[-1]
-    if isinstance(first_cause, RuntimeError) and is_from_other_loop(first_cause):
-        return other_loop_failure()
+    if isinstance(first_cause, RuntimeError):
+        client_failure = unusable_client_failure(first_cause)
+        if client_failure is not None:
+            return client_failure
 
     name = type(first_cause).__name__
     # Some exceptions have no text.
@@ -337,21 +345,42 @@ def connection_failure(
     if isinstance(first_cause, TimeoutError) or name.endswith("Timeout"):
         kind = "timeout"
     if _was_not_connected(causes):
+        proxy_variable = _proxy_variable(address)
+        if proxy_variable is not None:
+            text += f" (the environment has a proxy in {proxy_variable})"
         return JudgeError(kind, text)
     return ConnectionLost(kind, text)
 
 
-def is_from_other_loop(error: RuntimeError) -> bool:
-    """Return whether an error says that a connection belongs to another event loop."""
-    return OTHER_LOOP_WORDS.search(str(error)) is not None
+def unusable_client_failure(error: RuntimeError) -> JudgeUnavailable | None:
+    """Return the error for a client that can send nothing; None if `error` is about something else.
+
+    The client is closed, or its connections belong to another event loop.
+    """
+    if CLOSED_CLIENT_WORDS in str(error):
+        return JudgeUnavailable("the client is closed: close it after the last result")
+    if OTHER_LOOP_WORDS.search(str(error)):
+        return JudgeUnavailable(
+            "the client has been used in another event loop: make a new client for each run, or "
+            "await all runs in one event loop"
+        )
+    return None
 
 
-def other_loop_failure() -> JudgeUnavailable:
-    """Return the error for a client whose connections belong to another event loop."""
-    return JudgeUnavailable(
-        "the client has been used in another event loop: make a new client for each run, or await "
-        "all runs in one event loop"
-    )
+def _proxy_variable(address: str) -> str | None:
+    """Return the variable of the environment with the proxy for an address; None if there is none.
+
+    The SDK's clients take a proxy from there by default.
+    """
+    url = urlsplit(address)
+    if proxy_bypass(url.netloc):
+        # NO_PROXY has the host.
+        return None
+    for name in (f"{url.scheme}_proxy", "all_proxy"):
+        for variable in (name.upper(), name):
+            if os.environ.get(variable):
+                return variable
+    return None
 
 
 def _chain_of(error: BaseException) -> Iterator[BaseException]:

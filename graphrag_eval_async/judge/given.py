@@ -19,7 +19,7 @@ from graphrag_eval_async.config.load import (
 )
 from graphrag_eval_async.config.reading import Reader, members_of
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.judge.clients import address_of, is_client, provider_of
+from graphrag_eval_async.judge.clients import address_of, is_client, provider_of, share_server
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.setting_names import OF_JUDGE, OF_JUDGE_EMBEDDINGS
 
@@ -64,9 +64,39 @@ class GivenJudges(NamedTuple):
             return None
         return self.judge
 
-    def find_all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return what the user gives for each of these judges of the configuration, by name."""
-        return {name: self.find(name) for name in names}
+    def find_all(self, names: Sequence[str], llm: LLMConfig) -> dict[str, Any]:
+        """Return the judges and clients for the judges of the configuration, by name.
+
+        Args:
+            names: the names of the judges.
+            llm: their models, with those of these judges.
+        """
+        judges = {}
+        for name in names:
+            judge = self.find(name)
+            if judge is None or isinstance(judge, str):
+                # The model is called by the client of the first judge, or by one of our own.
+                client = self._find_client(llm.model(name), llm.generation)
+                if client is not None:
+                    judge = client
+            judges[name] = judge
+        return judges
+
+    def _find_client(
+        self, model: GenerationConfig | None, generation: GenerationConfig | None
+    ) -> Any:
+        """Return the client of the first judge if a configured model is at its server, else None.
+
+        A client of our own would send the key of the environment to the user's server.
+        """
+        if model is None or generation is None or not share_server(model, generation):
+            return None
+        first_judge = self.by_name.get(GENERATION)
+        if isinstance(first_judge, OpenAIJudge):
+            return first_judge.client
+        if is_client(first_judge):
+            return first_judge
+        return None
 
     @property
     def by_name(self) -> Mapping[str, object]:
@@ -204,13 +234,20 @@ class Models:
             UsageError: a setting of `judge` is not valid.
         """
         connection = _connection_settings(judge.client)
+        if "parameters" in judge.settings["parameters"]:
+            raise UsageError(
+                "OpenAIJudge.parameters: each parameter is an argument of its own: write "
+                "OpenAIJudge(client, model, **parameters)"
+            )
         generation = {**connection, "model": judge.model, **judge.settings}
         check_settings(GenerationConfig, generation, OF_JUDGE)
         self.put(name, generation)
-
-        # Only the first judge embeds texts.
-        is_first = name == GENERATION
-        if is_first and judge.embedding_model is not None:
+        if name == GENERATION and judge.embedding_model is not None:
+            if not hasattr(judge.client, "embeddings"):
+                client_name = type(judge.client).__name__
+                raise UsageError(
+                    f"OpenAIJudge.embedding_model: the client has no embeddings, got {client_name}"
+                )
             embedding = {
                 **connection,
                 "model": judge.embedding_model,

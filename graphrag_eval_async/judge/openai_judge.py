@@ -25,8 +25,7 @@ from graphrag_eval_async.judge.failures import (
     DialectChanged,
     ServerError,
     connection_failure,
-    is_from_other_loop,
-    other_loop_failure,
+    unusable_client_failure,
 )
 from graphrag_eval_async.judge.replies import (
     EXCERPT,
@@ -253,10 +252,15 @@ class OpenAIJudge:
             raise JudgeError("invalid_reply", problem) from None
         except RuntimeError as error:
             # Newer versions of the SDK do not turn this error into an `APIConnectionError`.
-            if is_from_other_loop(error):
-                raise other_loop_failure() from None
+            client_failure = unusable_client_failure(error)
+            if client_failure is not None:
+                raise client_failure from None
             raise
-        except (TypeError, UnicodeEncodeError) as error:
+        except TypeError as error:
+            # The method of a wrapped client may not take an argument.
+            problem = self._scrub(f"the client does not take the request: {error}")
+            raise JudgeError("invalid_request", problem) from None
+        except UnicodeEncodeError as error:
             problem = self._scrub(f"the request cannot be encoded: {error}")
             raise JudgeError("invalid_request", problem) from None
 

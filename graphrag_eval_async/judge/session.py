@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.config import GenerationConfig, secrets
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
 from graphrag_eval_async.judge.cache import CallCache
-from graphrag_eval_async.judge.clients import connection_of
+from graphrag_eval_async.judge.clients import connection_of, share_server
 from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.prices import prices_of
@@ -126,7 +126,7 @@ class JudgeSession:
         model = self._llm.model(setup.name)
         if model is None:
             return None
-        return await self._open_model(setup, self._llm.key(setup.name), model)
+        return await self._open_model(setup.client, self._llm.key(setup.name), model)
 
     async def _open_embedding_judge(self) -> Judge | None:
         """Return the judge for embeddings: the user's first judge, or one on the configured model.
@@ -138,23 +138,30 @@ class JudgeSession:
         lacks_embeddings = isinstance(judge, OpenAIJudge) and judge.embedding_model is None
         if judge is not None and not lacks_embeddings:
             return judge
-        if self._llm.embedding is None:
+        embedding = self._llm.embedding
+        if embedding is None:
             # An `OpenAIJudge` without an embedding model says so when it is asked for vectors.
             return judge
-        return await self._open_model(first, "llm.embedding", self._llm.embedding)
+
+        # A model at the server of the user's client is sent to with this client and its key.
+        client = first.user_client
+        generation = self._llm.generation
+        if generation is not None and not share_server(embedding, generation):
+            client = None
+        return await self._open_model(client, "llm.embedding", embedding)
 
     async def _open_model(
-        self, setup: JudgeSetup, section: str, model: GenerationConfig | EmbeddingConfig
+        self, client: Any, section: str, model: GenerationConfig | EmbeddingConfig
     ) -> OpenAIJudge:
         """Return a judge on a configured model.
 
         Args:
-            setup: the judge, which may have a client of the user.
+            client: the user's client that sends the requests; None for one of ours.
             section: where the model is configured, such as "llm.generation".
             model: the settings at `section`.
         """
-        client = setup.client
-        if client is None:
+        has_client = client is not None
+        if not has_client:
             client = await self._open_client(connection_of(self._llm, model))
         if isinstance(model, GenerationConfig):
             settings: dict[str, Any] = {
@@ -172,7 +179,6 @@ class JudgeSession:
                 embedding_model=model.model,
                 embedding_parameters=model.parameters,
             )
-        has_client = setup.client is not None
         names = SettingNames.of_section(section, has_client=has_client)
         judge.name_settings(names, secrets(self._llm))
         return judge

@@ -215,7 +215,8 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None, show: Callable[[
         return {}
     settings = msgspec.to_builtins(model, enc_hook=show)
     identity = {name: settings[name] for name in REPLY_SETTINGS if name in settings}
-    # Results show the name of the model anyway, so that its value is no secret.
+    identity["parameters"] = _normalize_numbers(identity["parameters"])
+    # Results show the name of the model, too, so that it is no secret.
     identity["model"] = str(model.model)
     if isinstance(model, GenerationConfig):
         # A default has the same effect whether or not the user writes it. So the default
@@ -228,3 +229,14 @@ def _identity(model: GenerationConfig | EmbeddingConfig | None, show: Callable[[
             identity.pop("max_tokens", None)
             identity["max_tokens"] = DEFAULT_MAX_TOKENS
     return identity
+
+
+def _normalize_numbers(value: Any) -> Any:
+    """Return JSON in which whole numbers are integers, since servers take 1.0 for 1."""
+    if isinstance(value, dict):
+        return {name: _normalize_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_normalize_numbers(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

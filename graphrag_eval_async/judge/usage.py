@@ -53,7 +53,10 @@ class JudgeUsage:
         repaired: replies that were used after other text, such as a Markdown fence, was removed, or
             after slightly broken JSON was mended.
         retries: failed attempts that were retried, by kind of failure.
-        outcomes: metrics by outcome: "ok", "skipped" (an input is missing), or a kind of failure.
+        outcomes: metrics by outcome: "ok", "no_value" (the metric gave none), "skipped" (an input
+            is missing), or a kind of failure.
+        reasons_without_value: reason of the first result for which a metric gave no value, by the
+            name of the metric.
         examples: message of the first failed metric, by kind of failure.
         in_flight, waiting: requests in flight now, and requests that wait for a slot.
         concurrency: current limit on requests in flight.
@@ -77,6 +80,7 @@ class JudgeUsage:
         self.repaired = 0
         self.retries: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
+        self.reasons_without_value: dict[str, str] = {}
         self.examples: dict[str, str] = {}
         self.in_flight = 0
         self.waiting = 0
@@ -94,7 +98,7 @@ class JudgeUsage:
         return {
             outcome: count
             for outcome, count in self.outcomes.items()
-            if outcome not in {"ok", "skipped"}
+            if outcome not in {"ok", "no_value", "skipped"}
         }
 
     @property
@@ -154,6 +158,7 @@ class JudgeUsage:
         state: dict[str, Any] = {name: getattr(self, name) for name in SUMMED}
         state["retries"] = dict(self.retries)
         state["outcomes"] = dict(self.outcomes)
+        state["reasons_without_value"] = self.reasons_without_value
         state["examples"] = self.examples
         state["billed"] = []
         for (kind, prices), tokens in self._billed.items():
@@ -172,6 +177,9 @@ class JudgeUsage:
         # These are counters, whose `update` adds counts instead of replacing them.
         self.retries.update(state["retries"])
         self.outcomes.update(state["outcomes"])
+        for metric, reason in state["reasons_without_value"].items():
+            # The first reason of each metric stays.
+            self.reasons_without_value.setdefault(metric, reason)
         for kind, message in state["examples"].items():
             # The first example of each kind stays.
             self.examples.setdefault(kind, message)

@@ -173,9 +173,10 @@ class Judging:
             _check_models(config, self._ragas_metrics, given.alternatives)
         ragas_embeds = any(metric.asks_embeddings for metric in self._ragas_metrics)
         self._embeds = ragas_embeds or bool(config.embedding_metrics)
+        llm = config.llm or LLMConfig()
         self._setups = set_up_judges(
-            config.llm or LLMConfig(),
-            given.find_all(config.judges),
+            llm,
+            given.find_all(config.judges, llm),
             prepare=loader(config),
             embeds=self._embeds,
         )
@@ -317,7 +318,7 @@ class Judging:
         next_verdict = iter(all_verdicts)
         for task, panel in zip(plan.due, panels, strict=True):
             verdicts = [next(next_verdict) for _ in panel.judges]
-            self._count_outcome(verdicts, session)
+            self._count_outcome(task.metric, verdicts, session)
             if task.step is None:
                 panel.add_verdicts(entries, task, verdicts)
             else:
@@ -326,13 +327,22 @@ class Judging:
         provenance = self.provenance(sorted(calls.departures))
         return JudgedEntries(entries, entries_by_step, provenance)
 
-    def _count_outcome(self, verdicts: Sequence[Verdict], session: JudgeSession) -> None:
-        """Count in the session whether a task succeeded or failed; a task fails if any judge fails.
+    def _count_outcome(
+        self, metric: str, verdicts: Sequence[Verdict], session: JudgeSession
+    ) -> None:
+        """Count in the session whether a task succeeded, gave no value, or failed.
+
+        It fails if any judge does.
 
         Raises:
             JudgeUnavailable: a judge will not answer any call, and `on_fatal` is "raise".
         """
         outcome = "ok"
+        for verdict in verdicts:
+            reason = self._reason_without_value(metric, verdict)
+            if reason is not None:
+                outcome = "no_value"
+                session.usage.reasons_without_value.setdefault(metric, reason)
         errors = [
             verdict.outcome for verdict in verdicts if isinstance(verdict.outcome, JudgeError)
         ]
@@ -344,6 +354,15 @@ class Judging:
         if errors:
             outcome = errors[0].kind
         session.usage.outcomes[outcome] += 1
+
+    def _reason_without_value(self, metric: str, verdict: Verdict) -> str | None:
+        """Return the reason in a verdict on a metric that has only a reason, no value; else None."""
+        key = f"{metric}_reason"
+        # An output of a custom evaluation may have this name.
+        is_value = key in self._panels[metric].values
+        if isinstance(verdict.outcome, JudgeError) or is_value or [*verdict.outcome] != [key]:
+            return None
+        return str(verdict.outcome[key])
 
 
 def _panels_by_metric(config: Config) -> dict[str, Panel]:

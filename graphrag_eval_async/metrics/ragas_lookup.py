@@ -9,7 +9,7 @@ import copy
 import warnings
 from functools import cache, partial
 from importlib import import_module
-from inspect import Parameter, isclass
+from inspect import Parameter, getsource, isclass, signature
 from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +46,9 @@ NOT_METRICS = {"BaseMetric", "DistanceMeasure"}
 
 NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
 
+MODELS = ("llm", "embeddings")
+"""The arguments for models, which ours replace."""
+
 METHODS = ("ascore", "single_turn_ascore", "multi_turn_ascore")
 """The methods of a metric of ragas, of which it has at least one."""
 
@@ -64,20 +67,45 @@ def is_ragas_metric(candidate: Any) -> bool:
     return "ragas" in packages_of_bases and has_method
 
 
-def section_of(candidate: Any) -> RagasMetricConfig:
+def section_of(name: str, candidate: Any) -> RagasMetricConfig:
     """Return the section of the configuration for a metric of ragas given in Python.
 
-    The section has the path of the metric's class and, if a `partial` is given, its arguments.
+    It has the path of the class, and the arguments of a `partial` without models, which ours
+    replace.
+
+    Args:
+        name: the name of the metric.
+        candidate: a class, a `partial` of a class, or an object.
+
+    Raises:
+        ConfigError: the class does not take the positional arguments of a `partial`.
     """
     arguments: dict[str, Any] = {}
     if isinstance(candidate, partial):
-        # Positional arguments get the names of the first parameters of the class.
-        names = parameters_by_name(candidate.func)
-        positional_arguments = zip(names, candidate.args, strict=False)
-        arguments = {**candidate.keywords, **dict(positional_arguments)}
+        arguments = _arguments_of_partial(f"ragas.{name}.arguments", candidate)
+        for model in MODELS:
+            arguments.pop(model, None)
         candidate = candidate.func
     kind = candidate if isclass(candidate) else type(candidate)
     return RagasMetricConfig(metric=f"{kind.__module__}:{kind.__qualname__}", arguments=arguments)
+
+
+def _arguments_of_partial(place: str, metric: partial[Any]) -> dict[str, Any]:
+    """Return the arguments of a `partial` of a class, by name.
+
+    Raises:
+        ConfigError: there are more positional arguments than the class has parameters, or one of
+            them is given by name, too. The message begins with `place`.
+    """
+    kind = metric.func
+    try:
+        positional = signature(kind).bind_partial(*metric.args).arguments
+    except TypeError as error:
+        raise ConfigError([f"{place}: {kind.__name__}: {error}"]) from None
+    for argument in metric.keywords:
+        if argument in positional:
+            raise ConfigError([f"{place}.{argument}: is given twice, by position and by name"])
+    return {**metric.keywords, **positional}
 
 
 class MetricsGiven(NamedTuple):
@@ -95,12 +123,15 @@ class MetricsGiven(NamedTuple):
 
 
 def split_metrics(metrics: Mapping[str, Any]) -> MetricsGiven:
-    """Split the metrics that a caller gives, by name, into functions and metrics of ragas."""
+    """Split metrics that a caller gives, by name, into functions and metrics of ragas.
+
+    Raises:
+        ConfigError: the arguments of a `partial` of a metric of ragas are wrong.
+    """
     split = MetricsGiven(functions={}, ragas_sections={}, ragas={})
     for name, metric in metrics.items():
         if is_ragas_metric(metric):
-            split.ragas_sections[name] = section_of(metric)
-            # The section has the arguments of a `partial`, so only its class is needed.
+            split.ragas_sections[name] = section_of(name, metric)
             split.ragas[name] = metric.func if isinstance(metric, partial) else metric
         else:
             split.functions[name] = metric
@@ -165,22 +196,30 @@ def make_ragas_metric(
     """
     place = f"ragas.{name}"
     load_ragas()
+    for model in MODELS:
+        if model in section.arguments:
+            problem = "metrics ask the models of llm.generation and llm.embedding: set them there"
+            raise ConfigError([f"{place}.arguments.{model}: {problem}"])
     if class_or_object is None:
         class_or_object = _find_metric(place, section.metric)
 
     # Make an object. Arguments that its class does not take are inputs of the metric.
     constants = dict(section.arguments)
-    if isclass(class_or_object):
+    is_class = isclass(class_or_object)
+    if is_class:
         arguments = _constructor_arguments(name, class_or_object, section.arguments)
         metric = _construct(place, class_or_object, arguments)
         constants = {key: value for key, value in constants.items() if key not in arguments}
     else:
         metric = _copy_with_judge(class_or_object)
-    _initialize_older(metric)
+    if hasattr(metric, "init"):
+        _initialize_older(place, metric, has_strictness="strictness" in section.arguments)
 
     # Check that the metric can run, and find out which inputs and models it needs.
     _check_usable(place, metric)
     inputs = _inputs_of_metric(metric)
+    if not is_class:
+        _check_arguments_of_object(place, metric, constants)
     _check_constants(place, metric, constants, inputs)
     asks_embeddings = hasattr(metric, "embeddings")
     limits = _limits(metric)
@@ -198,7 +237,7 @@ def make_ragas_metric(
         gives_text=isinstance(getattr(metric, "allowed_values", None), list),
         lower_is_better=any(base.__name__ in LOWER_IS_BETTER for base in type(metric).__mro__),
         metric=metric,
-        path=section.metric,
+        identity=_identity_of(metric),
     )
 
 
@@ -209,21 +248,53 @@ def _asks_llm(metric: Any) -> bool:
     return is_made_from_prompt or hasattr(metric, "llm")
 
 
-def _initialize_older(metric: Any) -> None:
-    """Initialize a metric of the older module `ragas.metrics`, so that it makes its own parts.
+def _identity_of(metric: Any) -> tuple[str, ...]:
+    """Return texts that differ if metrics of ragas have different code.
 
-    A newer metric has no method `init`, and is not changed.
+    They are the path of the class and, for a decorated function, its path and its source code.
     """
-    if not hasattr(metric, "init"):
-        return
+    kind = type(metric)
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    function = getattr(metric, "_func", None)
+    if function is None:
+        return (path,)
+    path_of_function = f"{function.__module__}:{function.__qualname__}"
+    try:
+        source = getsource(function)
+    except (OSError, TypeError):
+        # Such as a function that was typed in a shell.
+        source = ""
+    return path, path_of_function, source
+
+
+def _initialize_older(place: str, metric: Any, *, has_strictness: bool) -> None:
+    """Let a metric of the older module `ragas.metrics` make the metrics that it uses.
+
+    Args:
+        place: the place of the metric in the configuration, for the error.
+        metric: the metric.
+        has_strictness: whether the configuration gives its argument `strictness`.
+
+    Raises:
+        ConfigError: the metric is to ask more than once.
+    """
     from ragas.run_config import RunConfig
 
     # Our judge repeats failed calls, so ragas must not.
     metric.init(RunConfig(max_retries=1))
-    if hasattr(metric, "strictness"):
-        # With a higher number, the metric asks for several replies to one prompt. It would get one
-        # reply, and log a warning.
-        metric.strictness = 1
+    strictness = getattr(metric, "strictness", 1)
+    if strictness == 1:
+        return
+    kind = type(metric)
+    default = parameters_by_name(kind)["strictness"].default
+    if has_strictness or strictness != default:
+        problem = (
+            f"expected 1, since the older {kind.__name__} asks once; for several replies, use "
+            "AnswerRelevancy, or several judges"
+        )
+        raise ConfigError([f"{place}.arguments.strictness: {problem}"])
+    # With the default of 3, the metric would log a warning that it gets one reply.
+    metric.strictness = 1
 
 
 def _check_usable(place: str, metric: Any) -> None:
@@ -239,11 +310,33 @@ def _check_usable(place: str, metric: Any) -> None:
     if isinstance(getattr(metric, "allowed_values", None), int):
         raise ConfigError([f"{place}: a metric that gives a list cannot be a score"])
     check_late_packages(place, metric)
+    if hasattr(metric, "get_required_columns"):
+        turns = _turns_of_older(metric)
+        if turns not in metric.get_required_columns():
+            raise ConfigError(
+                [f"{place}: {kind} does not list its inputs: its _required_columns lack {turns}"]
+            )
 
     # From a prompt that is a text, ragas makes an object with an `instruction`.
     is_made_from_prompt = hasattr(metric, "get_variables") and hasattr(metric, "prompt")
     if is_made_from_prompt and not hasattr(metric.prompt, "instruction"):
         raise ConfigError([f"{place}.arguments: {kind} needs 'prompt', a text"])
+
+
+def _check_arguments_of_object(place: str, metric: Any, arguments: Mapping[str, Any]) -> None:
+    """Check that the arguments for a ready-made object of ragas are none of its class.
+
+    Raises:
+        ConfigError: one is. The message begins with `place`.
+    """
+    kind = type(metric)
+    for name in arguments:
+        if name in parameters_by_name(kind):
+            problem = (
+                f"the metric is a ready-made object; name its class {kind.__name__} to give it "
+                "arguments"
+            )
+            raise ConfigError([f"{place}.arguments.{name}: {problem}"])
 
 
 def _check_constants(
@@ -371,6 +464,17 @@ def _construct(place: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
         ConfigError: the class needs a package that is not installed, or it does not accept the
             arguments. The message begins with `place`.
     """
+    missing = [
+        name
+        for name, parameter in parameters_by_name(kind).items()
+        if parameter.default is Parameter.empty
+        and parameter.kind is not Parameter.VAR_POSITIONAL
+        and name not in arguments
+    ]
+    if missing:
+        raise ConfigError(
+            [f"{place}.arguments: {kind.__name__} needs the argument {', '.join(missing)}"]
+        )
     try:
         return kind(**arguments)
     except ImportError as error:
@@ -430,8 +534,7 @@ def _declared_inputs(metric: Any) -> MetricInputs:
     """Return the inputs that a metric of ragas declares. Each of three kinds has its own way."""
     # Metrics of the older module `ragas.metrics` list their inputs.
     if hasattr(metric, "get_required_columns"):
-        turns = "MULTI_TURN" if takes_conversation(metric) else "SINGLE_TURN"
-        # Required inputs are needed; optional ones are taken, too.
+        turns = _turns_of_older(metric)
         return MetricInputs(
             takes=sorted(metric.get_required_columns(with_optional=True)[turns]),
             needs=sorted(metric.get_required_columns()[turns]),
@@ -447,6 +550,13 @@ def _declared_inputs(metric: Any) -> MetricInputs:
         name for name, parameter in parameters.items() if parameter.default is Parameter.empty
     ]
     return MetricInputs(takes=[*parameters], needs=required)
+
+
+def _turns_of_older(metric: Any) -> str:
+    """Return under which name an older metric of ragas lists the inputs that it is called with."""
+    if takes_conversation(metric):
+        return "MULTI_TURN"
+    return "SINGLE_TURN"
 
 
 def _limits(metric: Any) -> tuple[float, float] | None:

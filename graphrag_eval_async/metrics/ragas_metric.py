@@ -174,7 +174,8 @@ class RagasMetric:
         gives_text: whether its values are texts.
         lower_is_better: whether lower values are better.
         metric: the object of ragas, which asks our judge.
-        path: the name or the path of its class.
+        identity: texts that tell its code apart from other metrics' code, such as the path of its
+            class.
     """
 
     name: str
@@ -187,7 +188,7 @@ class RagasMetric:
     gives_text: bool
     lower_is_better: bool
     metric: Any
-    path: str
+    identity: tuple[str, ...]
 
     @property
     def is_fraction(self) -> bool:
@@ -205,9 +206,8 @@ class RagasMetric:
     def _prompts(self) -> list[str]:
         """Return texts that change if values may change for another reason than the data.
 
-        Results have a hash of these texts. They are the version of ragas, the class, the settings
-        and constants that are JSON, and the instructions of the prompts. Other objects are left
-        out, as their text may differ in another process.
+        These are the version of ragas, the code, the settings and constants that are JSON, and the
+        instructions of the prompts.
         """
         settings: dict[str, Any] = {}
         instructions = []
@@ -220,7 +220,7 @@ class RagasMetric:
         constants = {name: value for name, value in self.constants.items() if _is_json(value)}
         version = metadata.version("ragas")
         return [
-            f"ragas {version} {self.path}",
+            f"ragas {version} {' '.join(self.identity)}",
             _sorted_json([settings, constants]),
             *instructions,
         ]
@@ -274,6 +274,8 @@ class RagasMetric:
         """
         value = outcome.value
         if isinstance(value, str):
+            if not self.gives_text:
+                raise _invalid_value("expected a number, got a text")
             return value
         if value is None:
             if outcome.reason:
@@ -283,7 +285,10 @@ class RagasMetric:
         if not isinstance(value, Real):
             raise _invalid_value(f"expected a number or a text, got {type(value).__name__}")
 
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            raise _invalid_value("the value is too large for a number of 64 bits") from None
         if not isfinite(number):
             return None
         if self.limits is None:

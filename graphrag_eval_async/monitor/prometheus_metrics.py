@@ -53,8 +53,8 @@ window_mean | template metric | Mean over the values, not the questions, in the 
 results.
 score | metric | Values of metrics, except tokens, seconds and costs.
 response_seconds | | Seconds the agent took to respond.
-judge_calls_total | outcome | Metrics that were judged, by outcome: ok, skipped (an input was \
-missing), or how they failed.
+judge_calls_total | outcome | Metrics that were judged, by outcome: ok, no_value (there was none), \
+skipped (an input was missing), or how they failed.
 judge_retries_total | kind | Requests to judges that failed and were retried, by kind.
 judge_tokens_total | kind | Tokens of judges: input (not from the server's cache), cached_input, \
 output, embedding.
@@ -180,7 +180,7 @@ def samples_of(
         "mean": _means(groups),
         "window_mean": _means(recent),
         "info": [(tuple(each or ABSENT for each in about), 1)],
-        "judge_calls_total": _closed(usage["outcomes"], ("ok", "skipped", *FAILURES)),
+        "judge_calls_total": _closed(usage["outcomes"], ("ok", "no_value", "skipped", *FAILURES)),
         "judge_retries_total": _closed(usage["retries"], FAILURES),
         "judge_tokens_total": [
             (("input",), usage["input_tokens"] - usage["cached_tokens"]),

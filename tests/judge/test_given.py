@@ -20,7 +20,7 @@ from graphrag_eval_async import (
     UsageError,
     evaluate_stream,
 )
-from tests.judged.support import KEY, REPLIES, config, response, sensible, templates
+from tests.judged.support import KEY, PRICING, REPLIES, config, response, sensible, templates
 from tests.support.cases import each
 from tests.support.judge_server import JudgeServer, Reply, completion, error
 from tests.support.loop import leaving_nothing
@@ -36,6 +36,8 @@ WRONG_ARGUMENTS: dict[str, dict[str, Any]] = {
     "OpenAIJudge.max_tokens: expected an integer": {"max_tokens": "many"},
     "OpenAIJudge.messages: may not be given": {"messages": []},
     "OpenAIJudge.stop: cannot be written as JSON": {"stop": object()},
+    "OpenAIJudge.parameters: each parameter is an argument of its own: write "
+    "OpenAIJudge(client, model, **parameters)": {"parameters": {"seed": 7}},
     "OpenAIJudge.embedding_model: expected a string": {"embedding_model": 3},
     "OpenAIJudge.embedding_parameters.input: may not be given": {
         "embedding_model": "e",
@@ -76,7 +78,7 @@ async def results_of(settings: Any, **more: Any) -> tuple[list[dict[str, Any]], 
     return sorted(results, key=lambda result: result["question_id"]), stream.usage
 
 
-@each("way", ["judge", "client", "mapping", "judge with the defaults"])
+@each("way", ["judge", "client", "mapping", "judge with the defaults", "judge with floats"])
 async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: Path) -> None:
     """Results, prices, hashes and keys in the cache are the same."""
     async with leaving_nothing(), JudgeServer(sensible) as server:
@@ -90,6 +92,8 @@ async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: P
             judge: Any = OpenAIJudge(client, "gpt-4o-mini", **SEED)
             if way == "judge with the defaults":
                 judge = OpenAIJudge(client, "gpt-4o-mini", temperature=0, max_tokens=4096, **SEED)
+            if way == "judge with floats":
+                judge = OpenAIJudge(client, "gpt-4o-mini", seed=7, top_k=3.0)
             if way == "client":
                 judge = client
                 del settings["llm"]["generation"]["provider"]
@@ -157,6 +161,62 @@ async def test_azure(wrap: Callable[[Any], Any], tmp_path: Path) -> None:
         for request in server.requests:
             assert request.path == "/openai/deployments/mine/chat/completions"
             assert request.query == "api-version=2024-10-21"
+
+
+@pytest.mark.parametrize(
+    "judge_of",
+    [
+        lambda client: OpenAIJudge(client, "gpt-4o-mini"),
+        lambda client: {"generation": OpenAIJudge(client, "gpt-4o-mini"), "big": "openai/gpt-4o"},
+        lambda client: {"generation": client, "big": "openai/gpt-4o"},
+        lambda client: client,
+    ],
+    ids=["judge", "judge and name", "client and name", "client"],
+)
+async def test_configured_models_at_the_server_of_a_client_use_the_client(
+    judge_of: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of the environment must not go to the server of the user's client."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+
+    def script(request: Request) -> Any:
+        if request.is_chat and "AnswerClaims" not in str(request.body):
+            return completion(JOINT)
+        return sensible(request)
+
+    settings = {
+        "llm": {
+            "generation": {"model": "gpt-4o-mini"},
+            "embedding": {"model": "text-embedding-3-small"},
+            "judges": {"big": {"model": "gpt-4o"}},
+        },
+        "answer_correctness": {"judges": ["generation", "big"]},
+        "answer_relevance": {"mode": "joint"},
+    }
+    async with leaving_nothing(), JudgeServer(script) as server, client_of(server) as client:
+        [result, _], _ = await results_of(settings, judge=judge_of(client))
+    assert {"answer_f1", "answer_relevance"} <= result.keys()
+    models = {request.body["model"] for request in server.requests}
+    assert models == {"gpt-4o-mini", "gpt-4o", "text-embedding-3-small"}
+    keys = {request.headers["authorization"] for request in server.requests}
+    assert keys == {f"Bearer {KEY}"}
+
+
+async def test_a_configured_model_at_another_server_does_not_use_the_client() -> None:
+    async with leaving_nothing(), JudgeServer(sensible) as server, JudgeServer(sensible) as other:
+        settings = {
+            "llm": {
+                "judges": {
+                    "big": {"model": "gpt-4o", "base_url": other.base_url, "api_key": "sk-other"}
+                }
+            },
+            "answer_correctness": {"judges": ["generation", "big"]},
+        }
+        async with client_of(server) as client:
+            [result, _], _ = await results_of(settings, judge=OpenAIJudge(client, "gpt-4o-mini"))
+    assert "answer_f1" in result
+    assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {KEY}"}
+    assert {request.headers["authorization"] for request in other.requests} == {"Bearer sk-other"}
 
 
 async def test_a_model_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,6 +436,76 @@ def test_a_client_must_be_asynchronous() -> None:
         OpenAIJudge(openai.OpenAI(api_key=KEY), "gpt-4o-mini")
     with pytest.raises(UsageError, match="expected a client of the package openai"):
         OpenAIJudge(object(), "gpt-4o-mini")
+
+
+@pytest.mark.parametrize(
+    ("judge", "problem"),
+    [
+        (openai, "expected a client of the package openai, such as AsyncOpenAI(), got module"),
+        (
+            openai.AsyncOpenAI(api_key=KEY).with_raw_response,
+            "expected a client itself, without with_raw_response or with_streaming_response",
+        ),
+        (
+            openai.AsyncOpenAI(api_key=KEY).with_streaming_response,
+            "expected a client itself, without with_raw_response or with_streaming_response",
+        ),
+    ],
+    ids=["module", "raw", "streaming"],
+)
+def test_what_only_looks_like_a_client_is_refused(judge: Any, problem: str) -> None:
+    settings = {"llm": {"generation": {"model": "gpt-4o-mini"}}, "answer_correctness": {}}
+    with pytest.raises(UsageError, match=re.escape(f"OpenAIJudge: {problem}")):
+        evaluate_stream(templates(1), [], config=settings, judge=judge)
+    with pytest.raises(UsageError, match=re.escape(f"OpenAIJudge: {problem}")):
+        OpenAIJudge(judge, "gpt-4o-mini")
+
+
+def test_an_embedding_model_needs_a_client_with_embeddings() -> None:
+    class Client:
+        chat = openai.AsyncOpenAI(api_key=KEY).chat
+
+    judge = OpenAIJudge(Client(), "gpt-4o-mini", embedding_model="text-embedding-3-small")
+    expected = r"OpenAIJudge\.embedding_model: the client has no embeddings, got Client"
+    with pytest.raises(UsageError, match=expected):
+        evaluate_stream(templates(1), [], judge=judge)
+
+
+async def test_a_closed_client_ends_the_run_at_once() -> None:
+    client = openai.AsyncOpenAI(api_key=KEY, base_url="http://127.0.0.1:1/v1", max_retries=0)
+    await client.close()
+    settings = {"llm": {"pricing": PRICING}, "answer_correctness": {}}
+    stream = evaluate_stream(
+        templates(1),
+        [response(0)],
+        config=settings,
+        judge=OpenAIJudge(client, "m"),
+        on_fatal="continue",
+    )
+    async with asyncio.timeout(60), stream:
+        [result] = [result async for result in stream]
+    assert "the client is closed" in result["answer_eval_error"]
+    assert stream.usage.attempts == 1
+    assert stream.usage.dollars == 0
+    assert stream.usage.timed_out_dollars == 0
+
+
+async def test_what_a_client_does_not_take_is_quoted() -> None:
+    class Completions:
+        async def create(self, *, model: str, messages: Any) -> Any:
+            raise AssertionError((model, messages))
+
+    class Chat:
+        completions = Completions()
+
+    class Client:
+        chat = Chat()
+
+    settings: dict[str, Any] = {"answer_correctness": {}}
+    [result, _], _ = await results_of(settings, judge=OpenAIJudge(Client(), "m"))
+    problem = result["answer_eval_error"]
+    assert problem.startswith("invalid_request: the client does not take the request: ")
+    assert "unexpected keyword argument" in problem
 
 
 def test_a_wrong_provider_names_the_servers_that_work() -> None:

@@ -136,6 +136,53 @@ async def test_azure() -> None:
         assert "authorization" not in request.headers
 
 
+@pytest.mark.parametrize("place", ["configuration", "environment"])
+async def test_a_key_for_azure_wins_over_a_token(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "token-of-the-environment")
+    azure: Any = {"provider": "azure", "api_version": "2024-10-21"}
+    if place == "environment":
+        monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+        azure["api_key"] = None
+    async with (
+        JudgeServer() as server,
+        leaving_nothing(),
+        models_at(server.origin, **azure) as models,
+    ):
+        assert await asked(models) == VERDICT
+    [request] = server.requests
+    assert request.headers["api-key"] == KEY
+    assert "authorization" not in request.headers
+
+
+async def test_without_a_key_azure_gets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "token-of-the-environment")
+    azure: Any = {"provider": "azure", "api_version": "2024-10-21", "api_key": None}
+    async with (
+        JudgeServer() as server,
+        leaving_nothing(),
+        models_at(server.origin, **azure) as models,
+    ):
+        assert await asked(models) == VERDICT
+    [request] = server.requests
+    assert request.headers["authorization"] == "Bearer token-of-the-environment"
+
+
+@pytest.mark.parametrize("end", ["/openai/v1", "/openai/v1/"])
+def test_the_address_of_the_api_v1_of_azure_is_refused(end: str) -> None:
+    azure: Any = {"provider": "azure", "api_version": "2024-10-21"}
+    base_url = f"https://mine.openai.azure.com{end}"
+    llm = LLMConfig(generation=generation(base_url=base_url, **azure))
+    expected = (
+        "llm.generation.base_url: expected the endpoint of the Azure resource, without "
+        "/openai/v1; to use its API v1, write provider: openai"
+    )
+    with pytest.raises(ConfigError) as caught:
+        check_connections(llm, "generation")
+    assert [*caught.value.problems] == [expected]
+
+
 def test_what_is_missing_is_named() -> None:
     keyless = LLMConfig(generation=generation(api_key=None), embedding=embedding())
     azure = LLMConfig(generation=generation(provider="azure", api_key=None))
@@ -180,16 +227,37 @@ async def test_a_proxy_of_the_environment_gets_no_key(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
-    [("SSL_CERT_FILE", "/no/such/file.pem"), ("HTTPS_PROXY", "ftp://127.0.0.1:1")],
+    ("variable", "value", "problem"),
+    [
+        (
+            "SSL_CERT_FILE",
+            "/no/such/file.pem",
+            "llm: SSL_CERT_FILE: /no/such/file.pem does not exist",
+        ),
+        ("HTTPS_PROXY", "ftp://127.0.0.1:1", "llm: the certificates or the proxy"),
+    ],
 )
 async def test_what_is_wrong_in_the_environment_is_an_error_of_the_configuration(
-    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+    variable: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigError, match="llm: the certificates or the proxy"):
+    with pytest.raises(ConfigError, match=problem):
         async with models_at("https://judge.invalid/v1"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("variable", "is_named"), [("HTTP_PROXY", True), ("all_proxy", True), ("HTTPS_PROXY", False)]
+)
+async def test_without_a_connection_the_proxy_of_the_environment_is_named(
+    variable: str, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    async with models_at("http://judge.invalid/v1") as models:
+        with pytest.raises(JudgeError) as caught:
+            await asked(models)
+    names_variable = f"the environment has a proxy in {variable}" in str(caught.value)
+    assert names_variable == is_named
 
 
 async def test_a_host_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ from ragas.dataset_schema import MultiTurnSample, SingleTurnSample  # isort: ski
 from ragas.messages import AIMessage, HumanMessage, ToolCall, ToolMessage  # isort: skip
 from ragas.metrics import DiscreteMetric, RankingMetric, numeric_metric  # isort: skip
 from ragas.metrics import collections  # isort: skip
+from ragas.metrics.base import SingleTurnMetric  # isort: skip
 from ragas.metrics.result import MetricResult  # isort: skip
 from ragas.run_config import RunConfig  # isort: skip
 
@@ -231,6 +232,28 @@ def test_a_wrong_section_is_an_error_that_names_it(section: Any, problem: str) -
         ("RubricsScore", {"rubrics": ["good", "bad"]}, ".rubrics: expected a valid dict"),
         ("InstanceRubrics", {"rubrics": "good"}, ".rubrics: expected a valid dictionary, got 'goo"),
         ("InstanceSpecificRubrics", {"rubrics": {"a": 1}}, ".rubrics.a: expected a valid string"),
+        ("AspectCritic", {}, ": AspectCritic needs the argument definition"),
+        (
+            "AspectCritic",
+            {"definition": "d", "strictness": 5},
+            ".strictness: expected 1, since the",
+        ),
+        (
+            "ResponseRelevancy",
+            {"strictness": 3},
+            ".strictness: expected 1, since the older Respons",
+        ),
+        ("Faithfulness", {"llm": "gpt-4o"}, ".llm: metrics ask the models of llm.generation and"),
+        (
+            "SemanticSimilarity",
+            {"embeddings": "e"},
+            ".embeddings: metrics ask the models of llm.ge",
+        ),
+        (
+            "ragas.metrics:faithfulness",
+            {"max_retries": 2},
+            ".max_retries: the metric is a ready-made object; name its class Faithfulness to give",
+        ),
         ("AspectCritic", {"definition": 5}, ".definition: expected a valid string, got 5"),
         ("ragas.metrics:DiscreteMetric", {}, ": DiscreteMetric needs 'prompt', a text"),
         ("ragas.metrics:DiscreteMetric", {"prompt": 5}, ": DiscreteMetric needs 'prompt', a text"),
@@ -258,6 +281,8 @@ def test_a_wrong_argument_is_an_error_before_the_first_call(
         ("AnswerCorrectness", {"weights": (1, 0)}),
         ("AnswerCorrectness", {"weights": [0.5, 0.5], "beta": 0.5}),
         ("SemanticSimilarity", {"threshold": None}),
+        ("AspectCritic", {"definition": "d", "strictness": 1}),
+        ("ResponseRelevancy", {"strictness": 1}),
         ("NonLLMContextRecall", {"threshold": 1}),
         ("BleuScore", {"kwargs": {"smooth_method": "exp"}}),
         ("ragas.metrics:NumericMetric", {"prompt": "{response}?", "allowed_values": (0, 5)}),
@@ -448,6 +473,63 @@ async def test_positions_of_a_partial_are_arguments() -> None:
     assert result["given"] is not None
 
 
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        pytest.param(
+            partial(collections.StringPresence, "a", "b", "c", "d"),  # type: ignore[call-arg]
+            "ragas.given.arguments: StringPresence: too many positional arguments",
+            id="too many",
+        ),
+        pytest.param(
+            partial(  # type: ignore[misc]
+                collections.FactualCorrectness, OTHER_MODEL, "precision", mode="recall"
+            ),
+            "ragas.given.arguments.mode: is given twice, by position and by name",
+            id="twice",
+        ),
+    ],
+)
+async def test_wrong_arguments_of_a_partial(metric: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        await evaluate({"given": metric})
+
+
+async def test_an_object_that_is_to_ask_several_times_is_refused() -> None:
+    relevancy = class_of("ragas.metrics:ResponseRelevancy")
+    with pytest.raises(ConfigError, match=r"ragas\.given\.arguments\.strictness: expected 1"):
+        await evaluate({"given": relevancy(strictness=5)})
+    # The default is not what the user asks for.
+    assert "given" in await evaluate({"given": relevancy()})
+
+
+async def test_an_older_metric_that_does_not_list_its_inputs_is_refused() -> None:
+    class Unlisted(SingleTurnMetric):
+        name = "unlisted"
+
+        def init(self, run_config: Any) -> None:
+            """Need nothing."""
+
+        async def _single_turn_ascore(self, sample: Any, callbacks: Any) -> float:
+            raise AssertionError((sample, callbacks))
+
+    problem = "ragas.given: Unlisted does not list its inputs: its _required_columns lack SINGLE_TU"
+    with pytest.raises(ConfigError, match=problem):
+        await evaluate({"given": Unlisted()})
+
+
+@pytest.mark.parametrize(
+    "path", ["ragas.metrics:Faithfulness", "ragas.metrics.collections:Faithfulness"]
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_the_path_of_a_metric_of_ragas_is_no_function(path: str) -> None:
+    problem = f"'{path}' is a metric of ragas: name it in the section ragas, or give its class"
+    with pytest.raises(UsageError, match=problem):
+        await evaluate({"given": path})
+    with pytest.raises(ConfigError, match=problem):
+        Evaluator(REFERENCE, config={"custom_metrics": {"given": path}}, judge=Judge())
+
+
 async def test_a_range_in_yaml_is_a_range() -> None:
     arguments = {"name": "rate", "prompt": "Rate {response}", "allowed_values": [0, 5]}
     result = await evaluate(rate={"metric": "ragas.metrics:NumericMetric", "arguments": arguments})
@@ -546,6 +628,26 @@ async def test_the_hash_of_prompts_depends_on_arguments() -> None:
     assert len(hashes) == 2
 
 
+async def test_the_hash_of_prompts_is_the_same_from_python_and_from_a_file() -> None:
+    section = {"metric": "FactualCorrectness", "arguments": {"mode": "recall"}}
+    from_file = await evaluate(score=section)
+    metric = partial(collections.FactualCorrectness, OTHER_MODEL, mode="recall")
+    from_python = await evaluate({"score": metric})
+    assert from_python["judge"]["prompts"] == from_file["judge"]["prompts"]
+
+
+async def test_the_hash_of_prompts_depends_on_the_code_of_a_decorated_function() -> None:
+    declare = numeric_metric(name="words", allowed_values=(0, 100))
+
+    @declare
+    def count_letters(response: str) -> float:
+        return len(response)
+
+    metrics = [count_words, count_letters]
+    hashes = {(await evaluate({"score": metric}))["judge"]["prompts"] for metric in metrics}
+    assert len(hashes) == 2
+
+
 # What goes wrong
 
 
@@ -607,6 +709,24 @@ async def test_a_value_beyond_the_range_is_an_error() -> None:
     result = await evaluate({"given": Wrong})
     assert result["given"] is None
     assert result["given_error"] == "invalid_reply: ragas: the value 1.5 is not from 0 to 1"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param(10**400, "the value is too large for a number of 64 bits", id="huge"),
+        pytest.param("0.5", "expected a number, got a text", id="text"),
+    ],
+)
+async def test_a_value_that_is_no_number_is_an_error(value: Any, problem: str) -> None:
+    class Wrong(Brevity):
+        async def ascore(self, response: str) -> Any:  # type: ignore[override]
+            return MetricResult(value=value, reason=response)
+
+    result = await evaluate({"given": Wrong, "other": Brevity})
+    assert result["given"] is None
+    assert result["given_error"] == f"invalid_reply: ragas: {problem}"
+    assert result["other"] == pytest.approx(1 / 6)
 
 
 async def test_what_a_metric_raises_is_its_error() -> None:

@@ -161,6 +161,41 @@ def test_a_metric_whose_values_are_texts_was_judged(
     assert "not judged" not in printed.out + printed.err
 
 
+NEVER_A_NUMBER = """
+ragas:
+  faith: Faithfulness
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_metric_that_gives_no_value_is_counted_and_its_reason_is_quoted(
+    jobs: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a response without statements, ragas gives NaN."""
+
+    def say_nothing(request: Request) -> Reply:
+        schema = request.body["response_format"]["json_schema"]["schema"]
+        return completion(filled(schema, schema) | {"statements": []})
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reference.json").write_text(json.dumps(REFERENCE))
+    (tmp_path / "responses.jsonl").write_text(json.dumps(RESPONSE) + "\n")
+    with serving(say_nothing) as server:
+        text = LABELS.format(url=server.base_url, key=KEY, section=NEVER_A_NUMBER)
+        (tmp_path / "faith.yaml").write_text(text)
+        files = ["reference.json", "responses.jsonl", "-o", "results.jsonl"]
+        options = ["--config", "faith.yaml", "--jobs", jobs]
+        assert run("evaluate", *files, *options) == 0, capsys.readouterr()
+    printed = capsys.readouterr()
+    lines = (printed.out + printed.err).splitlines()
+    assert "metrics: 0 ok, 1 without a value, 0 skipped, 0 errors" in lines
+    reason = "ragas gave no value"
+    assert f"not judged: faith gave no value, for the first result: {reason}" in lines
+
+
 LLM = "llm: {generation: {provider: openai, model: gpt-4o-mini}}\n"
 WRONG_METRICS = """
 ragas:
