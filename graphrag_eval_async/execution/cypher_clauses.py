@@ -285,6 +285,7 @@ class _StatementCheck:
         if before.is_symbol("|"):
             # This is a type, as in [:LIKES|KNOWS]. But Ladybug also has [* (n, r | WHERE ...)].
             return token.keyword != "WHERE"
+        # Behind a dot stands a property, and behind the others a label or a type.
         return before.is_symbol(".", ":", "::", "&", "!")
 
     def _check_operand_word(self, keyword: str) -> None:
@@ -347,6 +348,7 @@ class _StatementCheck:
         frame = self._frame
         frame.clause = keyword
         if keyword in {"OPTIONAL", "FINISH"}:
+            # Nothing but another clause, such as MATCH, can follow.
             frame.place = _Place.CLAUSE
         elif keyword == "UNION":
             if self._token_at(1).keyword in {"ALL", "DISTINCT"}:
@@ -381,7 +383,7 @@ class _StatementCheck:
             self._frames.append(_Frame(_FrameKind.BRACKETS, ")", _Place.OPERAND))
 
     def _skip_imported_variables(self) -> None:
-        """Skip the variables that a subquery uses, as in CALL (n, m) { ... }, if there are any.
+        """Skip the variables in brackets after CALL, as in CALL (n, m) { ... }, if there are any.
 
         Raises:
             QueryFailed: no subquery follows.

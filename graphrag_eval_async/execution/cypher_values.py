@@ -198,7 +198,8 @@ def typed_by_ladybug(value: object) -> TypedValue:
             labels=[value["_LABEL"]],
             properties=_ladybug_properties(value),
         )
-    if value.keys() == {"offset", "table"}:
+    is_identifier = value.keys() == {"offset", "table"}
+    if is_identifier:
         return _typed("String", _ladybug_id(value))
     return _typed_plain(value, typed_by_ladybug)
 

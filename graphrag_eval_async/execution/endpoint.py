@@ -234,7 +234,10 @@ class Endpoint:
         raise failed
 
     async def _answers(self) -> bool:
-        """Return whether the endpoint answers a probe, perhaps that an ASK query is invalid."""
+        """Return whether the endpoint answers a probe.
+
+        An answer that the probe, an ASK query, is invalid counts, too.
+        """
         seconds = min(PROBE_SECONDS, self._config.timeout_sec)
         try:
             await self._attempt(PROBE, SPARQL_RESULTS, seconds)

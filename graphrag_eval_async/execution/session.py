@@ -73,8 +73,8 @@ class Executing:
         """
         self.config = config
         self._checks = checks
-        # The packages that are needed: the key of the configuration, the package, and the extra of
-        # ours that installs it.
+        # For each needed package: the key of the configuration that needs it, its name, and the
+        # extra that installs it.
         needed = []
         if checks:
             needed.append(("steps.check_queries", "pyoxigraph", "rdf"))
@@ -110,7 +110,8 @@ class Executing:
             config.max_rows,
             config.max_bytes,
         ]
-        # Options that are not set are left out, so that fingerprints in older journals stay valid.
+        # Options that have their defaults are left out, so that fingerprints in older journals stay
+        # valid: these were written before there were such options.
         if not config.reference:
             settings.append("outputs stand")
         if config.allow_service:
@@ -262,14 +263,14 @@ class ExecutionSession:
     ) -> float | None:
         """Return 1 if the last query of the agent has an answer; 0 if it has none, or is absent.
 
-        Returns:
-            None if no query is expected, or if the agent's queries are not run.
-
         Args:
             groups: the groups of reference steps of the question.
             queries: the agent's queries, by index of the step.
             outcomes: the outcomes of the queries that were run, by index of the step. A query that
                 failed for the agent is not run.
+
+        Returns:
+            None if no query is expected, or if the agent's queries are not run.
         """
         config = self._config
         if config is None or not config.actual:
@@ -322,7 +323,7 @@ class ExecutionSession:
 
         Equal queries run once. After `MAX_SLOW` queries that took all their time, no more are run.
         """
-        # No more queries run at a time, so that few are running when the limit is reached.
+        # At most `MAX_SLOW` queries run at a time, so that few are running when it is reached.
         slots = asyncio.Semaphore(MAX_SLOW)
         slow_queries: list[Query] = []
 

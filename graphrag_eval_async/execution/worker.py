@@ -165,7 +165,7 @@ def _limit_resources(memory_bytes: int) -> None:
 
 
 def _set_alarm(seconds: float) -> None:
-    """Let the system end this process after some seconds; 0 cancels an alarm that was set."""
+    """Let the system, if it can, end this process after some seconds; 0 cancels that."""
     if hasattr(signal, "setitimer"):
         # The default action ends the process even if a query holds the interpreter.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -231,7 +231,7 @@ def _offset_at(zone_name: str, local_time: str) -> int | None:
     """Return the offset of a named time zone from UTC at a local time, in seconds.
 
     Returns:
-        None if the zone is unknown, or the time does not exist.
+        None if the zone is unknown, or there is no such time, as 25:00.
     """
     try:
         moment = datetime.fromisoformat(local_time).replace(tzinfo=ZoneInfo(zone_name))

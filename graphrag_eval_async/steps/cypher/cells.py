@@ -117,6 +117,7 @@ def to_cell(whole_value: Value, detail: Detail) -> Cell:
     if value is None:
         return NULL
     if isinstance(value, bool):
+        # The value of a boolean is a tuple, since a plain True would equal the number 1.
         return Cell(JSON_WORDS[value], (value,))
     if isinstance(value, int):
         return _integer_cell(value)

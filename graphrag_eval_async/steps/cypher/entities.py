@@ -273,7 +273,7 @@ def _id_of_end(raw: Any) -> str | None:
 
 
 def _ladybug_path(raw: Mapping[str, Any]) -> Path | list[Value] | None:
-    """Read a path of Ladybug; None if the object has not the keys of one.
+    """Read a path of Ladybug; None if the object lacks the keys of a path.
 
     A relationship of variable length also has these keys, but only the nodes between its ends. In
     Cypher, it is a list of relationships, so such a list is returned.

@@ -237,8 +237,8 @@ class _Parser:
     def _read_parentheses(self) -> Any:
         """Read a tuple of Python as a list, or a node of Cypher that has no label.
 
-        ``({...})`` is a node with properties, and perhaps the begin of a path. A tuple of one map
-        is told from it by its comma: ``({...},)``.
+        ``({...})`` is a node with properties, and perhaps the beginning of a path. A tuple of one
+        map differs from it by its comma: ``({...},)``.
         """
         self._expect("(")
         items: list[Any] = []
@@ -300,7 +300,11 @@ class _Parser:
         return Unknown(self._text[start : self.position])
 
     def _read_record(self) -> Record:
-        """Read the fields of a record up to its closing angle bracket."""
+        """Read the fields of a record up to its closing angle bracket.
+
+        Raises:
+            MalformedStep: a field is no value of Cypher, or cannot be read.
+        """
         fields: dict[str, Value] = {}
         while not self._accept(">"):
             name = self._take(_record_key).removesuffix("=").strip()

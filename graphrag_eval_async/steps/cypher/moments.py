@@ -204,7 +204,8 @@ def _read_python_duration(text: str) -> Moment | None:
 
 def _duration_text(months: int, seconds: Fraction) -> str:
     """Return a duration in ISO 8601, such as ``P14M3DT3600.5S``, without parts that are zero."""
-    days = int(seconds / SECONDS_PER_DAY)  # Rounds towards zero.
+    # This rounds towards zero, so that days and seconds of a negative duration are both negative.
+    days = int(seconds / SECONDS_PER_DAY)
     rest = seconds - days * SECONDS_PER_DAY
     text = "P"
     if months:

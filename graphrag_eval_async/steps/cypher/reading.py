@@ -99,7 +99,7 @@ def _read(output: Any, media_type: str | None) -> CypherTable:
 
 
 def _with_known_ends(table: CypherTable) -> CypherTable:
-    """Return a table whose relationships have the nodes at their ends that are anywhere in it."""
+    """Return a table whose relationships have the nodes at their ends, if any cell holds these."""
     # Collect the nodes by their internal ids.
     nodes: dict[str, Node] = {}
     has_relationships = False
@@ -113,7 +113,7 @@ def _with_known_ends(table: CypherTable) -> CypherTable:
                 elif isinstance(value, Relationship):
                     has_relationships = True
 
-    # Give them to the relationships.
+    # Give these nodes to the relationships.
     if not has_relationships:
         return table
     return replace(table, rows=[[with_ends(cell, nodes) for cell in row] for row in table.rows])

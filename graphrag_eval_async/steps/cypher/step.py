@@ -133,7 +133,7 @@ class CypherStep:
     def _reference(self, detail: Detail, *, has_blanks: bool) -> Reference:
         """Return the output of the reference step as it is compared, in a detail.
 
-        The last `MOST_REFERENCES` of them are kept.
+        It is kept for further calls. If `MOST_REFERENCES` are kept already, these are dropped.
 
         Args:
             detail: which parts of values count.

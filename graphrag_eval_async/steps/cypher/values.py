@@ -151,7 +151,7 @@ def count_values(value: Value) -> int:
 
 
 def with_ends(value: Value, nodes: Mapping[str, Node]) -> Value:
-    """Return a copy of a value in which relationships have those of their end nodes that are known.
+    """Return a copy of a value whose relationships have the nodes at their ends, if known.
 
     Args:
         value: any value. Relationships inside lists, maps and paths get their nodes, too.
