@@ -48,7 +48,7 @@ SYNTAX_TITLES = frozenset({"SyntaxError", "SemanticError", "ParameterMissing", "
 """Last parts of Neo4j's status codes of queries that do not parse, or name what does not exist."""
 
 SYNTAX_WORDS = ("syntax error", "mismatched input", "no viable alternative", "extraneous input")
-"""What databases without such codes say, in lower case, if a query does not parse."""
+"""What databases without codes of Neo4j say, in lower case, if a query does not parse."""
 
 REFUSAL_TITLES = frozenset({"Forbidden", "ForbiddenOnReadOnlyDatabase", "AccessMode"})
 """Last parts of Neo4j's status codes of queries that the account or the session may not run."""
@@ -77,10 +77,10 @@ class BoltDatabase:
         self._driver: neo4j.AsyncDriver | None = None
 
     async def open(self) -> None:
-        """Check that the database answers.
+        """Prepare the driver, and check that the database answers.
 
         Raises:
-            ExecutionUnavailable: it does not.
+            ExecutionUnavailable: the database does not answer.
         """
         if self._driver is None:
             # The import takes some 0.3 s.
@@ -93,7 +93,7 @@ class BoltDatabase:
             raise ExecutionUnavailable(f"{place}: {failed.message}") from None
 
     def _new_driver(self) -> neo4j.AsyncDriver:
-        """Return a driver with the settings of the configuration. It connects when needed."""
+        """Return a driver with the settings of the configuration; it is not connected yet."""
         import neo4j
 
         config = self._config
@@ -104,7 +104,8 @@ class BoltDatabase:
             str(self._address),
             auth=auth,
             user_agent=f"graphrag-eval-async/{version()}",
-            # Otherwise, the query would be to blame if no connection can be made.
+            # This ends before the time of the query does. Otherwise, the query would be to blame if
+            # no connection can be made.
             connection_timeout=min(MAX_CONNECT_SECONDS, config.timeout_sec / 2),
             # One more connection is for probes.
             max_connection_pool_size=config.max_in_flight + 1,
@@ -112,13 +113,13 @@ class BoltDatabase:
         )
 
     async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002
-        """Run a query; try again while the database has a passing failure.
+        """Run a query, and try again if the database says that it fails only for the moment.
 
-        Whether the query is of an agent makes no difference.
+        `of_agent` makes no difference.
 
         Raises:
-            QueryFailed: it has no answer. It is only to blame for taking too long if the database
-                answers a probe afterwards.
+            QueryFailed: the query has no answer. It is only to blame for taking too long if the
+                database answers a probe afterwards.
         """
         start_time = now()
         async with self._slots:
@@ -140,9 +141,11 @@ class BoltDatabase:
         raise failed
 
     async def _blame(self, failed: QueryFailed) -> QueryFailed:
-        """Return the failure of a query that seems to take too much time or memory.
+        """Decide who is to blame for the failure of a query that may take too much time or memory.
 
-        It is the query's fault if the database answers a probe, and otherwise the database's.
+        Returns:
+            the failure, of the kind "failed" if the database answers a probe, so that the query is
+            to blame; otherwise of the kind "unavailable".
         """
         try:
             await self._attempt(PROBE, min(PROBE_SECONDS, self._config.timeout_sec))
@@ -155,7 +158,7 @@ class BoltDatabase:
         """Run a query once, and return its result as typed JSON text.
 
         Raises:
-            QueryFailed: it has no result, or none within `seconds`.
+            QueryFailed: the query has no result, or none within `seconds`.
         """
         import neo4j
         from neo4j.exceptions import DriverError, Neo4jError
@@ -170,7 +173,7 @@ class BoltDatabase:
         )
         is_finished = False
         try:
-            # Some servers ignore the timeout that the driver sends, so this one is ours.
+            # The driver sends a timeout, too, but some servers ignore it.
             async with asyncio.timeout(seconds):
                 text = await self._fetch(session, query, seconds)
                 await session.close()
@@ -205,14 +208,14 @@ class BoltDatabase:
         slice_end = monotonic() + SLICE_SECONDS
         async for record in result:
             writer.add(record.values())
-            # Rows that are there already make no pause in which other tasks can run.
+            # Rows that have arrived already are returned without a pause, so let other tasks run.
             if monotonic() >= slice_end:
                 await asyncio.sleep(0)
                 slice_end = monotonic() + SLICE_SECONDS
         return writer.text()
 
     def _failure(self, error: Exception) -> QueryFailed:
-        """Return the failure that an exception of the driver stands for."""
+        """Return the failure that an exception of Neo4j's driver means."""
         from neo4j.exceptions import Neo4jError, ServiceUnavailable, SessionExpired
 
         reason = self._scrub(str(getattr(error, "message", None) or error), limit=MAX_REASON)
@@ -232,12 +235,12 @@ class BoltDatabase:
 
 
 def _failure_of_database(error: Neo4jError, reason: str) -> QueryFailed:
-    """Return the failure that an error of a database stands for.
+    """Return the failure that an error of a database means, by its status code and message.
 
     Args:
-        error: the error. Its status code is like Neo.ClientError.Statement.SyntaxError in Neo4j;
-            other databases have other codes.
-        reason: what the database says, without secrets.
+        error: the error. Neo4j's status codes are like Neo.ClientError.Statement.SyntaxError; other
+            databases have other codes.
+        reason: the message of the database, without secrets.
     """
     from neo4j.exceptions import TransientError
 
@@ -270,6 +273,7 @@ def _reason_without_address(error: BaseException) -> str:
     exception is used, or what the operating system or TLS say.
     """
     cause: BaseException | None = error
+    # The first cause of these types is used.
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
             return f"TLS failed: {cause.reason or type(cause).__name__}"
@@ -282,5 +286,5 @@ def _reason_without_address(error: BaseException) -> str:
 
 
 def _import_driver() -> None:
-    """Import Neo4j's driver, so that later imports take no time."""
+    """Import Neo4j's driver, so that later imports of it take no time."""
     import neo4j  # noqa: F401

@@ -78,7 +78,7 @@ FUNCTION_NAMESPACES = _words("""
     date datetime localdatetime localtime time duration point vector vector.similarity
     apoc.agg apoc.coll apoc.convert apoc.date apoc.map apoc.math apoc.number apoc.temporal apoc.text
     """)
-"""What may stand before the last dot of a function's name: functions that only compute.
+"""Namespaces, which stand before the last dot of a name, of functions that only compute.
 
 Other functions, such as those of `apoc.load`, can read files or fetch addresses.
 """
@@ -106,8 +106,8 @@ def check_cypher(query: str) -> frozenset[str]:
         the names of its parameters.
 
     Raises:
-        QueryFailed: it is no such statement. It is "invalid" if no database would read it as one,
-            else "refused".
+        QueryFailed: the query is no such statement. The failure is "invalid" if no database can
+            read the query, and otherwise "refused".
     """
     if len(query) > MAX_QUERY_CHARACTERS:
         _refuse(f"it has more than {MAX_QUERY_CHARACTERS:,} characters")
@@ -122,17 +122,17 @@ def check_cypher(query: str) -> frozenset[str]:
 
 
 def _refuse(reason: str) -> NoReturn:
-    """Raise the failure of a query that may do more than read."""
+    """Raise the failure "refused" of a query that may do more than read."""
     raise QueryFailed("refused", reason)
 
 
 def _reject(reason: str) -> NoReturn:
-    """Raise the failure of a query that no database can read."""
+    """Raise the failure "invalid" of a query that no database can read."""
     raise QueryFailed("invalid", reason)
 
 
 class _Place(Enum):
-    """What a token can be, by the tokens before it."""
+    """Which tokens can come next, by the tokens before."""
 
     CLAUSE = auto()
     """A clause must begin, as at the start of a query."""
@@ -143,7 +143,7 @@ class _Place(Enum):
 
 
 class _FrameKind(Enum):
-    """What is between brackets."""
+    """The kind of the statement, or of a part of it between brackets."""
 
     QUERY = auto()
     """The whole statement, or a subquery."""
@@ -160,13 +160,13 @@ class _FrameKind(Enum):
 
 @dataclass(slots=True)
 class _Frame:
-    """The statement, or what is between two brackets in it.
+    """The statement, or a part of it between brackets, as far as it was checked.
 
     Attributes:
-        kind: what it is.
-        closing_bracket: the bracket that ends it; "" of the statement.
-        place: what the next token can be.
-        clause: the current clause, if there can be one.
+        kind: the kind of the part.
+        closing_bracket: the bracket that ends the part; "" for the whole statement.
+        place: which tokens can come next.
+        clause: the first word of the current clause; "" if no clause has begun.
     """
 
     kind: _FrameKind
@@ -176,13 +176,14 @@ class _Frame:
 
 
 _NO_TOKEN = CypherToken(TokenKind.SYMBOL, "")
-"""Stands before the first token and after the last one."""
+"""The token before the first one and after the last one."""
 
 
 class _StatementCheck:
     """Checks the tokens of a statement one after the other."""
 
     def __init__(self, tokens: list[CypherToken]) -> None:
+        """Begin at the first token, where a clause is expected."""
         self._tokens = tokens
         self._index = 0
         self._frames = [_Frame(_FrameKind.QUERY, "", _Place.CLAUSE)]
@@ -211,21 +212,25 @@ class _StatementCheck:
 
     @property
     def _frame(self) -> _Frame:
-        """The innermost brackets around the current token, or the statement."""
+        """The part between the innermost brackets around the current token, or the statement."""
         return self._frames[-1]
 
     def _token_at(self, distance: int) -> CypherToken:
-        """Return the token that is `distance` tokens after the current one; negative: before it."""
+        """Return the token at a distance from the current one; a negative distance is before it.
+
+        Beyond the ends, return `_NO_TOKEN`.
+        """
         index = self._index + distance
         if 0 <= index < len(self._tokens):
             return self._tokens[index]
         return _NO_TOKEN
 
     def _take_operand(self, token: CypherToken) -> None:
-        """Note that the current token is an operand.
+        """Take the current token as an operand, after which an operator or a clause follows.
 
         Raises:
-            QueryFailed: a clause must begin here, or an operand has just ended.
+            QueryFailed: no operand can stand here, since a clause must begin or an operand has just
+                ended.
         """
         place = self._frame.place
         if place == _Place.CLAUSE:
@@ -238,7 +243,11 @@ class _StatementCheck:
     # Words and names in backquotes.
 
     def _check_name(self, token: CypherToken) -> None:
-        """Check the current token, a word or a name in backquotes."""
+        """Check the current token, which is a word or a name in backquotes.
+
+        Raises:
+            QueryFailed: the word is a clause or command that is not sent, or cannot stand here.
+        """
         frame = self._frame
         keyword = token.keyword
         if self._is_certainly_a_name():
@@ -255,10 +264,10 @@ class _StatementCheck:
             self._check_operator_word(token)
 
     def _is_certainly_a_name(self) -> bool:
-        """Return whether the current token is a name, whatever the place.
+        """Return whether the current token can be nothing but a name, by its neighbours.
 
-        It is in backquotes, a property, a label, a type, an alias, or the key of a map. A word
-        before a bracket may be more than that.
+        Such a name is in backquotes, or it is a property, a label, a type, an alias, or the key of
+        a map. A word before a round bracket is no such name, since it may begin a clause.
         """
         token = self._token_at(0)
         before = self._token_at(-1)
@@ -270,16 +279,20 @@ class _StatementCheck:
         is_key = before.is_symbol("{", ",") and after.is_symbol(":")
         if is_key and self._frame.kind == _FrameKind.MAP:
             return True
-        # After a property named `as`, the place is another one.
+        # This is an alias. After a property named `as`, no operand would be expected.
         if before.keyword == "AS" and self._frame.place == _Place.OPERAND:
             return True
         if before.is_symbol("|"):
-            # A type, as in [:LIKES|KNOWS]. But Ladybug also has [* (n, r | WHERE ...)].
+            # This is a type, as in [:LIKES|KNOWS]. But Ladybug also has [* (n, r | WHERE ...)].
             return token.keyword != "WHERE"
+        # Behind a dot stands a property, and behind the others a label or a type.
         return before.is_symbol(".", ":", "::", "&", "!")
 
     def _check_operand_word(self, keyword: str) -> None:
-        """Check a word where an operand is expected: a name, or a word before an operand.
+        """Decide what follows a word where an operand is expected.
+
+        If the word is a name, an operator or a clause follows. Some words only stand before an
+        operand, which is still expected then.
 
         Args:
             keyword: the word in upper case.
@@ -298,10 +311,10 @@ class _StatementCheck:
             frame.place = _Place.OPERATOR
 
     def _check_operator_word(self, token: CypherToken) -> None:
-        """Check a word after an operand, which begins no clause: it must be in a list.
+        """Check a word after an operand that begins no clause of `READING_CLAUSES`.
 
         Raises:
-            QueryFailed: it is in none.
+            QueryFailed: the word is none of those that may stand there.
         """
         frame = self._frame
         keyword = token.keyword
@@ -327,10 +340,15 @@ class _StatementCheck:
     # Clauses.
 
     def _begin_clause(self, keyword: str) -> None:
-        """Begin a clause, of `READING_CLAUSES`, at the current token."""
+        """Begin a clause at the current token, and decide what can follow.
+
+        Args:
+            keyword: its first word, one of `READING_CLAUSES`.
+        """
         frame = self._frame
         frame.clause = keyword
         if keyword in {"OPTIONAL", "FINISH"}:
+            # Nothing but another clause, such as MATCH, can follow.
             frame.place = _Place.CLAUSE
         elif keyword == "UNION":
             if self._token_at(1).keyword in {"ALL", "DISTINCT"}:
@@ -345,7 +363,7 @@ class _StatementCheck:
         """Check what follows CALL, up to the first bracket of arguments or of a subquery.
 
         Raises:
-            QueryFailed: it is a procedure that is not in the list, or a setting.
+            QueryFailed: the procedure is not in the list, or CALL changes a setting.
         """
         self._skip_imported_variables()
         if self._token_at(1).is_symbol("{"):
@@ -365,7 +383,7 @@ class _StatementCheck:
             self._frames.append(_Frame(_FrameKind.BRACKETS, ")", _Place.OPERAND))
 
     def _skip_imported_variables(self) -> None:
-        """Skip the variables that a subquery uses, as in CALL (n, m) { ... }, if there are any.
+        """Skip the variables in brackets after CALL, as in CALL (n, m) { ... }, if there are any.
 
         Raises:
             QueryFailed: no subquery follows.
@@ -381,7 +399,7 @@ class _StatementCheck:
     def _read_procedure_name(self) -> str:
         """Return the name of a procedure, with its dots, that follows the current token.
 
-        Afterwards, the current token is its last one.
+        Afterwards, the current token is the last one of the name.
 
         Raises:
             QueryFailed: no name follows.
@@ -400,10 +418,10 @@ class _StatementCheck:
     # Symbols.
 
     def _check_symbol(self, token: CypherToken) -> None:
-        """Check the current token, a symbol.
+        """Check the current token, which is a symbol.
 
         Raises:
-            QueryFailed: it is no symbol of Cypher, or cannot stand here.
+            QueryFailed: the token is no symbol of Cypher, or cannot stand here.
         """
         symbol = token.text
         if symbol == ";":
@@ -431,8 +449,12 @@ class _StatementCheck:
             _refuse("it has more than one statement")
 
     def _take_operator(self, symbol: str) -> None:
-        """Note what can follow an operator, a comma or a dot."""
+        """Decide what can follow an operator, a comma or a dot, which is the current token.
+
+        An operand follows, except after a `*` or `+` that is itself the end of an operand.
+        """
         frame = self._frame
+        # As in RETURN * or count(*), and n.* of some databases.
         is_all = symbol == "*" and (
             frame.place == _Place.OPERAND or self._token_at(-1).is_symbol(".")
         )
@@ -444,11 +466,13 @@ class _StatementCheck:
             frame.place = _Place.OPERAND
 
     def _open_bracket(self, bracket: str) -> None:
-        """Begin what is between brackets.
+        """Begin the part of the statement after an opening bracket, the current token.
 
         Raises:
-            QueryFailed: a function that is not in the list, or a clause must begin here.
+            QueryFailed: a clause must begin here, or the bracket belongs to a function that is not
+                in the list.
         """
+        # Check whether the bracket may stand here.
         frame = self._frame
         word_before = self._token_at(-1).keyword
         if frame.place == _Place.CLAUSE:
@@ -460,6 +484,7 @@ class _StatementCheck:
         if bracket == "(":
             self._check_function()
 
+        # Behind the closing bracket, the whole part is an operand.
         closing_bracket = _CLOSING_BRACKETS[bracket]
         frame.place = _Place.OPERATOR
         if bracket == "{" and word_before in _SUBQUERY_WORDS:
@@ -471,23 +496,24 @@ class _StatementCheck:
         self._frames.append(inner)
 
     def _close_bracket(self, bracket: str) -> None:
-        """End what is between brackets.
+        """End the innermost part between brackets at a closing bracket, the current token.
 
         Raises:
-            QueryFailed: it began with another bracket.
+            QueryFailed: that part began with another bracket, or there is no such part.
         """
         if bracket != self._frame.closing_bracket:
             _reject(f"a {bracket} has no opening bracket")
         self._frames.pop()
 
     def _check_function(self) -> None:
-        """Check the name before the current bracket, if that is the name of a function.
+        """Check the name before the current bracket if it is that of a function with a namespace.
 
         Raises:
-            QueryFailed: its namespace is not in the list.
+            QueryFailed: the namespace is not in the list.
         """
         if not self._token_at(-1).is_name or not self._token_at(-2).is_symbol("."):
             return
+        # Collect the parts of the name from its end.
         parts = [self._token_at(-1).text]
         distance = -2
         while self._token_at(distance).is_symbol(".") and self._token_at(distance - 1).is_name:
@@ -495,6 +521,8 @@ class _StatementCheck:
             distance -= 2
         name = ".".join(reversed(parts))
         namespace = name.rpartition(".")[0]
+
+        # Before the first dot may stand another operand, such as a bracket.
         has_other_base = self._token_at(distance).is_symbol(".")
         if has_other_base or namespace.lower() not in FUNCTION_NAMESPACES:
             _refuse(f"the function {name[:100]} is not run")

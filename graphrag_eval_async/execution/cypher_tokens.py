@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"\\u+([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()
     """A keyword or a name."""
@@ -67,9 +67,9 @@ class CypherToken:
     """A token of a query, without white space and comments around it.
 
     Attributes:
-        kind: what it is.
-        text: a name without its backquotes, a parameter without its `$`, and all else as it was
-            written. If databases may read it in different ways, the reason.
+        kind: its kind.
+        text: its text: of a name, without backquotes; of a parameter, without its `$`; of an
+            unclear token, the reason why databases may read it in different ways.
     """
 
     kind: TokenKind
@@ -82,21 +82,27 @@ class CypherToken:
 
     @property
     def keyword(self) -> str:
-        """The word in upper case, as Cypher's keywords are compared; "" of all other tokens."""
-        return self.text.upper() if self.kind == TokenKind.WORD else ""
+        """The word in upper case, to compare it with keywords; "" if the token is no word."""
+        if self.kind != TokenKind.WORD:
+            return ""
+        return self.text.upper()
 
     def is_symbol(self, *symbols: str) -> bool:
-        """Return whether it is one of these symbols."""
+        """Return whether the token is one of some symbols."""
         return self.kind == TokenKind.SYMBOL and self.text in symbols
 
 
 def cypher_tokens(query: str) -> Iterator[CypherToken]:
-    """Yield the tokens of a Cypher query, without white space and comments."""
+    """Yield the tokens of a Cypher query, without white space and comments.
+
+    What databases may read in different ways, such as a string without its end, is a token of the
+    kind UNCLEAR.
+    """
     for match in _TOKEN.finditer(query):
         group = match.lastgroup
         text = match[0]
         if group is None:
-            # White space, or a comment between /* and */.
+            # This is white space, or a comment between /* and */.
             continue
         if group == "unfinished":
             yield CypherToken(TokenKind.UNCLEAR, "a string, name or comment has no end")
@@ -116,20 +122,21 @@ def escaped_punctuation(query: str) -> str | None:
     r"""Return the first escape, such as ``\u0027``, that stands for punctuation or white space.
 
     Neo4j replaces such an escape before it reads tokens, so it may end a string or a comment.
-    Escapes of letters and digits change no token, and are not returned.
+    Escapes of letters and digits change no token, so they are passed over.
 
     Returns:
-        the escape as it is written; None if there is none.
+        the escape as it is written; None if the query has no such escape.
     """
     for match in _ESCAPE.finditer(query):
         code_point = int(match[1] or match[2], 16)
-        if code_point > 0x10FFFF or not chr(code_point).isalnum():
+        is_no_character = code_point > 0x10FFFF
+        if is_no_character or not chr(code_point).isalnum():
             return match[0]
     return None
 
 
 def _without_backquotes(name: str) -> str:
-    """Return a name without the backquotes around it, and with doubled ones in it made single."""
+    """Return a name without the backquotes around it; two backquotes inside it become one."""
     if not name.startswith("`"):
         return name
     return name[1:-1].replace("``", "`")

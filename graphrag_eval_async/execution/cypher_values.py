@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import neo4j.time
 
 TypedValue = TypedDict("TypedValue", {"$type": str, "_value": Any})
-"""A value as typed results have it."""
+"""A value of typed results: an object with its type and its contents."""
 
 
 PLAIN_TYPES = frozenset({type(None), bool, int, float, str, bytes, list, dict})
@@ -47,7 +47,7 @@ class CypherResultWriter:
 
         Args:
             fields: the names of its columns.
-            to_typed: makes typed values of those of the database: `typed_by_driver` or
+            to_typed: converts values of the database to typed values: `typed_by_driver` or
                 `typed_by_ladybug`.
             max_rows: the query fails if it returns more rows.
             max_bytes: the query fails if the text of its rows has more bytes.
@@ -60,10 +60,13 @@ class CypherResultWriter:
         self._bytes = 0
 
     def add(self, row: Iterable[object]) -> None:
-        """Add a row of values of the database.
+        """Add a row to the result.
+
+        Args:
+            row: the values of its cells, as the database returns them.
 
         Raises:
-            QueryFailed: the result has too many rows or bytes, or a value that JSON cannot hold.
+            QueryFailed: the result has too many rows or bytes, or a value cannot be written.
         """
         if len(self._rows) >= self._max_rows:
             raise QueryFailed("failed", f"it returns more than {self._max_rows:,} rows")
@@ -86,12 +89,13 @@ class CypherResultWriter:
 
 
 def typed_by_driver(value: object) -> TypedValue:
-    """Return a value of Neo4j's driver as typed results have it.
+    """Convert a value that Neo4j's driver returned to a typed value.
 
     Raises:
         TypeError: typed results have no such type.
     """
-    # Most values are of these types, and of no subclass.
+    # Most values are of these types. Here, the check is exact, since types of the driver may be
+    # subclasses of them.
     if type(value) in PLAIN_TYPES:
         return _typed_plain(value, typed_by_driver)
 
@@ -117,7 +121,7 @@ def typed_by_driver(value: object) -> TypedValue:
             return _typed("Point", _point_text(value.srid, [*value]))
         case neo4j.vector.Vector():
             return typed_by_driver(value.to_native())
-    # These come before lists, since durations of the driver are tuples, too.
+    # Durations of the driver are tuples, too, so they must not be taken for lists.
     temporal = _temporal_by_driver(value)
     if temporal is not None:
         return temporal
@@ -125,10 +129,10 @@ def typed_by_driver(value: object) -> TypedValue:
 
 
 def _temporal_by_driver(value: object) -> TypedValue | None:
-    """Return a date, time or duration of Neo4j's driver as a typed value.
+    """Convert a date, time or duration of Neo4j's driver to a typed value.
 
     Returns:
-        the typed value; None if `value` is none of these.
+        None if `value` is no date, time or duration.
     """
     import neo4j.time
 
@@ -152,7 +156,10 @@ def _driver_properties(
 
 
 def _relationship_by_driver(relationship: neo4j.graph.Relationship) -> TypedValue:
-    """Return a relationship of Neo4j's driver as a typed value."""
+    """Convert a relationship of Neo4j's driver to a typed value.
+
+    If the driver does not know a node at its ends, the id of that node is empty.
+    """
     start = relationship.start_node
     end = relationship.end_node
     return _relationship(
@@ -165,7 +172,7 @@ def _relationship_by_driver(relationship: neo4j.graph.Relationship) -> TypedValu
 
 
 def typed_by_ladybug(value: object) -> TypedValue:
-    """Return a value of Ladybug as typed results have it.
+    """Convert a value that Ladybug returned to a typed value.
 
     Ladybug returns nodes, relationships and paths as dicts with keys that begin with `_`, and
     internal identifiers as dicts, too.
@@ -191,7 +198,8 @@ def typed_by_ladybug(value: object) -> TypedValue:
             labels=[value["_LABEL"]],
             properties=_ladybug_properties(value),
         )
-    if value.keys() == {"offset", "table"}:
+    is_identifier = value.keys() == {"offset", "table"}
+    if is_identifier:
         return _typed("String", _ladybug_id(value))
     return _typed_plain(value, typed_by_ladybug)
 
@@ -199,10 +207,10 @@ def typed_by_ladybug(value: object) -> TypedValue:
 def _path_by_ladybug(
     nodes: Sequence[Mapping[str, Any]], relationships: Sequence[Mapping[str, Any]]
 ) -> TypedValue:
-    """Return a path of Ladybug as a typed value.
+    """Convert a path of Ladybug to a typed value.
 
-    The value of `r` in `(a)-[r*1..3]->(b)` has only the nodes between the ends. Like in other
-    databases, it becomes a list of relationships.
+    The value of `r` in `(a)-[r*1..3]->(b)` has only the nodes between the ends. It becomes a list
+    of relationships, as other databases return it.
     """
     typed_relationships = [typed_by_ladybug(relationship) for relationship in relationships]
     if len(nodes) != len(relationships) + 1:
@@ -214,7 +222,7 @@ def _path_by_ladybug(
 
 
 def _ladybug_id(identifier: Mapping[str, int] | None) -> str:
-    """Return the internal identifier of a node or relationship as text; "" if it has none."""
+    """Return the internal identifier of a node or relationship as text; "" if that is None."""
     if identifier is None:
         return ""
     return f"{identifier['table']}:{identifier['offset']}"
@@ -223,7 +231,7 @@ def _ladybug_id(identifier: Mapping[str, int] | None) -> str:
 def _ladybug_properties(entity: Mapping[str, Any]) -> dict[str, TypedValue]:
     """Return the properties of a node or relationship of Ladybug as typed values.
 
-    Ladybug returns None for all properties that other nodes have, so these are left out.
+    Ladybug also returns the properties that only other nodes have, as None; these are left out.
     """
     internal_keys = {"_ID", "_LABEL", "_SRC", "_DST"}
     return {
@@ -234,7 +242,7 @@ def _ladybug_properties(entity: Mapping[str, Any]) -> dict[str, TypedValue]:
 
 
 def _typed(kind: str, value: Any) -> TypedValue:
-    """Return a typed value."""
+    """Return the typed value of a type such as "Integer", with its contents."""
     return {"$type": kind, "_value": value}
 
 
@@ -266,11 +274,11 @@ def _relationship(
 
 
 def _typed_plain(value: object, to_typed: Callable[[Any], TypedValue]) -> TypedValue:
-    """Return a value of a type of Python as a typed value.
+    """Convert a value of Python, such as a number or a list, to a typed value.
 
     Args:
         value: the value.
-        to_typed: makes typed values of the members of lists and maps.
+        to_typed: converts the members of lists and maps.
 
     Raises:
         TypeError: typed results have no such type.
@@ -287,7 +295,8 @@ def _typed_plain(value: object, to_typed: Callable[[Any], TypedValue]) -> TypedV
         case Decimal():
             # Ladybug's integers of 128 bits have no digits after the point; its decimals have some.
             is_integer = value.as_tuple().exponent == 0
-            return _typed("Integer" if is_integer else "Float", f"{value:f}")
+            kind = "Integer" if is_integer else "Float"
+            return _typed(kind, f"{value:f}")
         case str() | UUID():
             return _typed("String", str(value))
         case bytes() | bytearray():
@@ -300,11 +309,12 @@ def _typed_plain(value: object, to_typed: Callable[[Any], TypedValue]) -> TypedV
 
 
 def _typed_temporal(value: object) -> TypedValue:
-    """Return a date, a time or a duration of Python as a typed value.
+    """Convert a date, a time or a duration of Python to a typed value.
 
     Raises:
-        TypeError: the value is none of these.
+        TypeError: the value is no date, time or duration.
     """
+    # A datetime is a date, too, so it comes first.
     match value:
         case datetime():
             return _typed_date_time(value)
@@ -319,29 +329,42 @@ def _typed_temporal(value: object) -> TypedValue:
 
 
 def _float_text(number: float) -> str:
-    """Return a number as typed results write it."""
+    """Return a number as typed results write it, such as "1.5", "NaN" or "-Infinity"."""
     if isnan(number):
         return "NaN"
     if isfinite(number):
         return repr(number)
-    return "Infinity" if number > 0 else "-Infinity"
+    if number > 0:
+        return "Infinity"
+    return "-Infinity"
 
 
 def _point_text(srid: int | None, coordinates: Sequence[float]) -> str:
-    """Return a point as typed results write it, such as "SRID=7203;POINT (1.0 2.0)"."""
+    """Return a point as typed results write it, such as "SRID=7203;POINT (1.0 2.0)".
+
+    Args:
+        srid: the number of its reference system.
+        coordinates: its two or three coordinates.
+    """
     numbers = " ".join(_float_text(float(coordinate)) for coordinate in coordinates)
-    geometry = "POINT Z" if len(coordinates) == 3 else "POINT"
+    geometry = "POINT"
+    if len(coordinates) == 3:
+        geometry = "POINT Z"
     return f"SRID={srid};{geometry} ({numbers})"
 
 
 def _typed_date_time(value: datetime | neo4j.time.DateTime) -> TypedValue:
-    """Return a date with a time as a typed value: local, with an offset, or with a time zone."""
+    """Convert a date with a time to a typed value.
+
+    Its type depends on whether it has no time zone, an offset from UTC alone, or a named zone.
+    """
     day = f"{value.year:04}-{value.month:02}-{value.day:02}"
     text = f"{day}T{_time_text(value)}"
     if value.tzinfo is None:
         return _typed("LocalDateTime", text)
     text += _offset_text(value.utcoffset())
-    # The driver's time zones are those of pytz. A zone that is only an offset has no name.
+    # The driver's time zones are those of pytz, which keeps their names in `zone`. A zone that is
+    # only an offset has no name.
     zone = getattr(value.tzinfo, "zone", None)
     if zone is None:
         return _typed("OffsetDateTime", text)
@@ -349,7 +372,7 @@ def _typed_date_time(value: datetime | neo4j.time.DateTime) -> TypedValue:
 
 
 def _typed_time(value: time | neo4j.time.Time) -> TypedValue:
-    """Return a time of day as a typed value: local, or with an offset."""
+    """Convert a time of day, with or without an offset from UTC, to a typed value."""
     text = _time_text(value)
     if value.tzinfo is None:
         return _typed("LocalTime", text)
@@ -369,7 +392,7 @@ def _time_text(value: time | datetime | neo4j.time.Time | neo4j.time.DateTime) -
 
 
 def _offset_text(offset: timedelta | None) -> str:
-    """Return an offset from UTC, such as "+01:00"; "Z" if it is zero or None."""
+    """Return an offset from UTC, such as "+01:00"; "Z" if it is zero or unknown."""
     if offset is None:
         return "Z"
     minutes = round(offset.total_seconds() / 60)

@@ -45,7 +45,7 @@ PROBE = "ASK {}"
 OVERLOADED_OR_SLOW = frozenset({408, 502, 503, 504})
 """Status codes of an overloaded endpoint, and of one that gives up on the query.
 
-429 is of the first, unless the reply says that the query timed out.
+429 is not among them: it means overload, unless the reply says that the query timed out.
 """
 
 OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
@@ -94,12 +94,12 @@ class _Results(NamedTuple):
 
 
 def prologue_of(prefixes: Iterable[tuple[str, str]]) -> str:
-    """Return the declarations of prefixes, given as pairs of a name and an IRI."""
+    """Return the declarations of prefixes in SPARQL, from pairs of a name and an IRI."""
     return "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in prefixes)
 
 
 class Endpoint:
-    """Runs queries on an endpoint."""
+    """Runs queries on a SPARQL endpoint."""
 
     def __init__(self, config: ExecuteConfig) -> None:
         """Prepare to run queries, without connecting."""
@@ -116,10 +116,12 @@ class Endpoint:
         self._prologue = prologue_of(config.prefixes.items())
 
     async def open(self) -> None:
-        """Check that the endpoint answers, if only that it does not know ASK.
+        """Prepare connections, and check that the endpoint answers.
+
+        An answer that the probe, an ASK query, is invalid counts, too: some endpoints lack ASK.
 
         Raises:
-            ExecutionUnavailable: it does not.
+            ExecutionUnavailable: the endpoint does not answer.
         """
         if self._connections is None:
             self._connections = await asyncio.to_thread(Connections, self._config)
@@ -136,11 +138,13 @@ class Endpoint:
 
         Args:
             query: the query.
-            of_agent: whether it may be to blame for what looks like a failure of the endpoint.
+            of_agent: whether the query is of an agent. Then it may be to blame for what looks like
+                a failure of the endpoint.
 
         Raises:
-            QueryFailed: it has no answer.
+            QueryFailed: the query has no answer.
         """
+        # Fetch the results.
         start_time = now()
         is_graph = form_of(query.text) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
@@ -148,6 +152,7 @@ class Endpoint:
         body = await self._fetch(prologue + query.text, accept, of_agent=of_agent)
         results = await self._read(body, is_graph=is_graph)
 
+        # Check their number.
         noun = "triples" if is_graph else "rows"
         if results.size > self._config.max_rows:
             raise QueryFailed("failed", f"it returns more than {self._config.max_rows:,} {noun}")
@@ -164,7 +169,7 @@ class Endpoint:
         """Return the results in a reply, which are read in a thread if they are large.
 
         Raises:
-            QueryFailed: they are not complete, or no results.
+            QueryFailed: the reply holds no results, or only a part of them.
         """
         read = _read_graph if is_graph else _read_table
         try:
@@ -183,8 +188,8 @@ class Endpoint:
     def _tail_of(self, text: str) -> str:
         """Return the end of a reply that was cut off, on one line and without secrets.
 
-        Secrets are hidden before the end is taken: it may begin within one, and what is left of it
-        would not be recognized.
+        Secrets are hidden before the end is taken. Otherwise, the end might begin within a secret,
+        of which the rest would not be recognized.
         """
         shown = self._scrub.hide(text[-MAX_SCRUBBED:])
         return " ".join(shown[-TAIL_CHARACTERS:].split())
@@ -192,8 +197,10 @@ class Endpoint:
     async def _fetch(self, query: str, accept: str, *, of_agent: bool) -> _Body:
         """Return the reply to a query; try again while the endpoint is overloaded.
 
-        A query of an agent is to blame if each attempt fails as it does when a query takes too long
-        for the endpoint, and the endpoint answers a probe before and after each but the first.
+        A query of an agent is to blame if both are true:
+
+        - Each attempt fails in a way in which endpoints also fail if a query takes too long.
+        - The endpoint answers a probe before and after each attempt but the first.
 
         Args:
             query: the query, with the prefixes of the configuration.
@@ -201,7 +208,7 @@ class Endpoint:
             of_agent: whether the query is of an agent.
 
         Raises:
-            QueryFailed: it has no reply.
+            QueryFailed: no attempt has a reply with results.
         """
         may_blame_query = of_agent
         async with self._slots:
@@ -227,7 +234,10 @@ class Endpoint:
         raise failed
 
     async def _answers(self) -> bool:
-        """Return whether the endpoint answers a probe, if only that it does not know ASK."""
+        """Return whether the endpoint answers a probe.
+
+        An answer that the probe, an ASK query, is invalid counts, too.
+        """
         seconds = min(PROBE_SECONDS, self._config.timeout_sec)
         try:
             await self._attempt(PROBE, SPARQL_RESULTS, seconds)
@@ -239,8 +249,8 @@ class Endpoint:
         """Send a query once, and return the reply.
 
         Raises:
-            QueryFailed: none comes in `seconds`, or the reply has no results or only a part of
-                them.
+            QueryFailed: no reply comes within `seconds`, or the reply has no results or only a part
+                of them.
         """
         assert self._connections is not None  # noqa: S101
         reply = await self._connections.request(
@@ -262,22 +272,25 @@ class Endpoint:
         )
 
     def _failure(self, status: int, wait_seconds: float, body: bytes, query: str) -> QueryFailed:
-        """Return the failure that a status code stands for.
+        """Return the failure that a status code means.
 
         Args:
             status: the status code, from 300.
-            wait_seconds: how long the endpoint asks to wait.
+            wait_seconds: how long the endpoint asks to wait; 0 if it does not say.
             body: the reply. Servers explain invalid queries in plain text.
             query: the query that was sent, which the reply may repeat.
         """
         beginning = body[:MAX_SCRUBBED].decode(errors="replace")
         text = self._scrub(beginning, limit=MAX_EXPLANATION)
-        # A page in HTML explains nothing.
-        explanation = f": {text}" if text and not text.startswith("<") else ""
+        # Find out what the reply explains. A page in HTML explains nothing.
+        explanation = ""
+        if text and not text.startswith("<"):
+            explanation = f": {text}"
         says_overload = _says(OVERLOAD_WORDS, text, query=query)
         says_timeout = _says(TIMEOUT_WORDS, text, query=query)
         message = f"it answers HTTP {status}{explanation}"
 
+        # Decide by the status code. Some endpoints send 500 if they are overloaded.
         if status == 500 and says_overload and wait_seconds <= MAX_WAIT_SECONDS:
             return QueryFailed("unavailable", message, wait=wait_seconds)
         if status == 400:
@@ -304,10 +317,11 @@ class Endpoint:
 
 
 def _says(words: Iterable[str], text: str, *, query: str) -> bool:
-    """Return whether a server's text has one of some words outside the query that it repeats.
+    """Return whether a server's text has one of some words as its own, not as part of the query.
 
-    Servers escape and reformat what they repeat, so a word is of the query if the characters before
-    or after it are there, too, whatever stands between letters and digits.
+    Servers often repeat the query, with other escapes and white space. So both texts are compared
+    by their letters and digits alone. A word in the text is taken for part of the query if the
+    query has the same characters before it or after it.
     """
     text = f"{_TEXT_EDGE}{_words_alone(text)}{_TEXT_EDGE}"
     query = _words_alone(query)
@@ -324,15 +338,15 @@ def _says(words: Iterable[str], text: str, *, query: str) -> bool:
 
 
 def _words_alone(text: str) -> str:
-    """Return the letters and digits of a text in lower case, with a blank for what is between."""
+    """Return a text in lower case in which a blank replaces all between letters and digits."""
     return _between_words.sub(" ", text.lower())
 
 
 def _read_graph(body: _Body) -> _Results:
-    """Return a graph as text, and the number of its triples.
+    """Return the text of a graph, and the number of its triples.
 
     Raises:
-        MalformedStep: it is no graph.
+        MalformedStep: the reply is no graph.
     """
     if body.media_type not in GRAPHS:
         raise MalformedStep("no media type of a graph")
@@ -342,29 +356,31 @@ def _read_graph(body: _Body) -> _Results:
 
 
 class _CutOff(Exception):  # noqa: N818
-    """Results that end in the middle, or after which an error follows.
+    """Results end in the middle, or other text follows them, such as an error.
 
     Attributes:
         text: the whole reply.
     """
 
     def __init__(self, text: str) -> None:
+        """Keep the whole reply, whose end may say why it was cut off."""
         self.text = text
         super().__init__("results that end in the middle")
 
 
 def _read_table(body: _Body) -> _Results:
-    """Return SPARQL results as text of JSON, and the number of their rows; 0 of the answer to ASK.
+    """Return SPARQL results as JSON text, and the number of their rows; an answer to ASK has 0.
 
-    XML is read, too, since some servers return it whatever was asked for.
+    XML is read, too, since some servers return it even if JSON was asked for.
 
     Raises:
         _CutOff: the results are not complete.
-        MalformedStep, KeyError, TypeError: they are no results.
+        MalformedStep, KeyError, TypeError: the reply has no SPARQL results.
     """
     text = body.data.decode()
     is_xml = text.lstrip().startswith("<")
     document = _read_whole_xml(text) if is_xml else _read_whole_json(text)
+    # The answer to ASK has a boolean in place of results.
     if "results" not in document:
         if type(document["boolean"]) is not bool:
             raise MalformedStep("no boolean")
@@ -376,11 +392,11 @@ def _read_table(body: _Body) -> _Results:
 
 
 def _read_whole_xml(text: str) -> dict[str, Any]:
-    """Return SPARQL results in XML as a document in JSON.
+    """Read SPARQL results in XML, and return them as decoded JSON.
 
     Raises:
         _CutOff: the results are not complete.
-        MalformedStep: they are no results.
+        MalformedStep: the text has no results.
     """
     try:
         return read_xml(text)
@@ -394,8 +410,8 @@ def _read_whole_json(text: str) -> dict[str, Any]:
     """Return the JSON object in a text.
 
     Raises:
-        _CutOff: it is not complete, or something follows.
-        MalformedStep: it is no object.
+        _CutOff: the object is not complete, or other text follows it.
+        MalformedStep: the text is no JSON object.
     """
     stripped = text.strip()
     if not stripped.startswith("{"):

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _load(setup: Setup) -> Callable[[Request], Reply]:
-    """Load the graph, if there is one, and return a function that answers a request."""
+    """Load the graph, if the setup has one, and return a function that answers a request."""
     import pyoxigraph
 
     store = pyoxigraph.Store()
@@ -49,16 +49,16 @@ def _load(setup: Setup) -> Callable[[Request], Reply]:
 
 
 def _with_stable_labels(quads: Iterable[Any]) -> Iterator[Any]:
-    """Yield quads whose blank nodes have the same labels in all processes.
+    """Yield quads with blank nodes whose labels are the same in all processes.
 
-    Parsers give them random labels.
+    Parsers give blank nodes random labels. The new labels are numbers in the order of the quads.
     """
     from pyoxigraph import BlankNode, Quad, Triple
 
     labels: dict[Any, BlankNode] = {}
 
     def with_stable_label(term: Any) -> Any:
-        """Return a term with new labels of its blank nodes, which are added to `labels`."""
+        """Return a term with new labels of its blank nodes, and add these to `labels`."""
         if isinstance(term, BlankNode):
             return labels.setdefault(term, BlankNode(f"b{len(labels)}"))
         if isinstance(term, Triple):
@@ -70,7 +70,7 @@ def _with_stable_labels(quads: Iterable[Any]) -> Iterator[Any]:
 
 
 def _answer(store: Any, prefixes: Mapping[str, str], setup: Setup, request: Request) -> Reply:
-    """Run a query, or only parse it if there is no graph."""
+    """Run a query and return the reply; without a graph, only parse the query."""
     only_parses = setup.graph is None
     try:
         results = store.query(
@@ -85,7 +85,7 @@ def _answer(store: Any, prefixes: Mapping[str, str], setup: Setup, request: Requ
         return Reply("it needs too much memory", failure="failed")
     except (OSError, ValueError, RuntimeError) as error:
         if only_parses:
-            # The query parses; that it does not run does not matter.
+            # The query parses. Whether it can be run is not asked.
             return Reply()
         lacking_cast = _lacking_cast(error)
         if lacking_cast is not None:
@@ -94,10 +94,10 @@ def _answer(store: Any, prefixes: Mapping[str, str], setup: Setup, request: Requ
 
 
 def _lacking_cast(error: Exception) -> str | None:
-    """Return that pyoxigraph lacks a cast such as ``xsd:int(...)``; None if that is not the error.
+    """Return a message if pyoxigraph lacks a cast such as ``xsd:int(...)``; None for other errors.
 
-    Only casts to types of XML Schema are meant, which many stores have. Whoever calls another
-    function that does not exist is at fault.
+    Many stores have all casts to types of XML Schema, so a query that calls one is not to blame. A
+    query that calls any other unknown function is.
     """
     match = _UNKNOWN_FUNCTION.search(str(error))
     if match is None or not match[1].startswith(XSD):
@@ -107,17 +107,17 @@ def _lacking_cast(error: Exception) -> str | None:
 
 
 class _LimitedBytes(io.BytesIO):
-    """Collects bytes up to a limit; more are a ValueError."""
+    """Bytes in memory, up to a limit."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__()
         self._max_bytes = max_bytes
 
     def write(self, data: Any) -> int:
-        """Add bytes.
+        """Add bytes, and return their number.
 
         Raises:
-            ValueError: they are too many.
+            ValueError: all bytes together are more than the limit.
         """
         if self.tell() + len(data) > self._max_bytes:
             raise ValueError(f"it returns more than {self._max_bytes:,} bytes")
@@ -141,7 +141,7 @@ def _results_as_text(results: Any, setup: Setup) -> str:
         return text
     results.serialize(sink, format=pyoxigraph.QueryResultsFormat.JSON)
     text = sink.getvalue().decode()
-    # The answer to ASK has no bindings.
+    # The answer to ASK has neither results nor bindings.
     bindings = msgspec.json.decode(text).get("results", {}).get("bindings", ())
     _check_count(len(bindings), "rows", setup)
     return text
@@ -154,11 +154,12 @@ def _check_count(count: int, noun: str, setup: Setup) -> None:
 
 
 def _syntax_message(error: SyntaxError) -> str:
-    """Return why a query does not parse, without the long list of what could stand there."""
+    """Return why a query does not parse, without the parser's long list of expected tokens."""
     message = short_message(error)
     place, _, reason = message.partition(": ")
     if "Prefix not found" in reason:
         return f"{place}: a prefix is not declared"
+    # The list begins with a bracket. Only the place before it is of use.
     if "[" in reason:
         return place
     return message

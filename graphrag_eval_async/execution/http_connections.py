@@ -34,7 +34,7 @@ class Connections:
     """Connections to one server. Its replies are limited, and come from no other server."""
 
     def __init__(self, config: ExecuteConfig) -> None:
-        """Prepare connections, which takes some 30 ms, and more for the first.
+        """Prepare connections, which takes some 30 ms; the first time in a process, more.
 
         Args:
             config: credentials, headers and limits. Its address is not used.
@@ -51,8 +51,8 @@ class Connections:
         headers["Accept-Encoding"] = "identity"
         # Without cookies, no answer depends on another.
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        # Without a limit for connecting, the query would be to blame. `request` has the other
-        # limits.
+        # Without a limit for connecting, a server that cannot be reached would look like a query
+        # that takes too long. `request` has the limit of the whole time.
         connect_seconds = min(MAX_CONNECT_SECONDS, config.timeout_sec / 2)
 
         self.calls = 0
@@ -79,17 +79,17 @@ class Connections:
         params: Mapping[str, Any] | None = None,
         **content: Any,
     ) -> HttpReply:
-        """Make one attempt, and return the reply.
+        """Send a request once, and return the reply.
 
         Args:
             method: the method of HTTP.
             url: the address.
             seconds: maximum time until the whole reply is there.
             params: parameters to add to the address.
-            content: what else httpx takes: `data`, `json` or `headers`.
+            content: further arguments of httpx: `data`, `json` or `headers`.
 
         Raises:
-            QueryFailed: no reply comes, or not in time, or one that is too long.
+            QueryFailed: no reply comes in time, or the reply is too long.
         """
         import httpx
 
@@ -111,7 +111,7 @@ class Connections:
         """Send a request, and return the reply after at most `MAX_REDIRECTS` redirects.
 
         Raises:
-            QueryFailed: there are more, or one to another host, or the reply is too long.
+            QueryFailed: there are more redirects, one is to another host, or the reply is too long.
         """
         for _ in range(MAX_REDIRECTS + 1):
             request = self._client.build_request(method, address, **content)
@@ -122,15 +122,15 @@ class Connections:
                     return HttpReply(response.status_code, response.headers, body)
                 target = address.join(response.headers["location"])
 
-            # The request may hold secrets, which are not for others.
+            # The request may hold secrets, which only the same server may get.
             same_place = (address.scheme, address.host, address.port)
             same_host_with_tls = ("https", address.host, None)
             if (target.scheme, target.host, target.port) not in {same_place, same_host_with_tls}:
                 raise QueryFailed(
                     "unavailable", "it redirects to another host, which is not followed"
                 )
-            # 303 always means GET, and so do 301 and 302 after JSON, as in browsers. Queries, which
-            # are sent as a form, are posted again.
+            # Follow with GET after 303 and, as browsers do, after 301 and 302 if JSON was sent.
+            # Queries, which are sent as a form, are posted again.
             is_get_meant = response.status_code == 303
             if response.status_code < 303 and "json" in content:
                 is_get_meant = True
@@ -144,7 +144,7 @@ class Connections:
         """Return the body of a response.
 
         Raises:
-            QueryFailed: it is too long, or compressed.
+            QueryFailed: the body is too long, or compressed.
         """
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding not in {"", "identity"}:

@@ -30,7 +30,7 @@ FAILURES: dict[str, Kind] = {
     "Catalog exception": "invalid",
     "Connection exception: Cannot execute write operations": "refused",
 }
-"""How a query failed, by the beginning of Ladybug's message. All others are "failed"."""
+"""How a query failed, by the beginning of Ladybug's message. With another message, it "failed"."""
 
 INTERRUPTED = "Interrupted."
 """Ladybug's message after its timeout."""
@@ -70,7 +70,7 @@ def _open(setup: Setup) -> Callable[[Request], Reply]:
 
 
 def _answer(connection: Any, setup: Setup, request: Request) -> Reply:
-    """Run a query."""
+    """Run a query, and return the reply with its result or its failure."""
     try:
         return Reply(_run(connection, setup, request))
     except QueryFailed as failed:
@@ -85,7 +85,7 @@ def _run(connection: Any, setup: Setup, request: Request) -> str:
     """Run a query, and return its result as typed JSON text.
 
     Raises:
-        QueryFailed: it returns too much, or is more than one statement.
+        QueryFailed: the query returns too much, or is more than one statement.
         RuntimeError: Ladybug cannot run it.
     """
     connection.set_query_timeout(round(1000 * setup.seconds))
@@ -105,7 +105,12 @@ def _run(connection: Any, setup: Setup, request: Request) -> str:
 
 
 def _failure(message: str, setup: Setup) -> Reply:
-    """Return the reply to a query that Ladybug cannot run, by Ladybug's message."""
+    """Return the reply to a query that Ladybug could not run.
+
+    Args:
+        message: Ladybug's message, by which failures are distinguished.
+        setup: the settings of the process.
+    """
     if message.startswith(INTERRUPTED):
         return Reply(f"it took more than {setup.seconds:g} s", failure="failed", is_slow=True)
     if "bad_alloc" in message or message.startswith("Buffer manager exception"):

@@ -46,12 +46,12 @@ is not its fault.
 
 
 class Place(NamedTuple):
-    """Which output of a question a reference query gives.
+    """Place of an expected output among the reference steps of a question.
 
     Attributes:
-        group: index of the group of its reference step.
+        group: index of the group of the reference step.
         step: index of the step in the group.
-        alternative: index of the alternative whose output it is; None for the step's own.
+        alternative: index of the alternative that has the output; None if the step itself has it.
     """
 
     group: int
@@ -80,10 +80,10 @@ class Query(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a query returned.
+    """The answer to a query.
 
     Attributes:
-        output: its results or a graph, as text.
+        output: the table or the graph that the query returned, as text.
         media_type: the media type of the text.
         at: when the query was sent, in UTC.
     """
@@ -94,7 +94,11 @@ class Answer(NamedTuple):
 
 
 class QueryFailed(Exception):  # noqa: N818
-    """A query has no answer. Agents write such queries, so it is caught, and the result says it."""
+    """A query has no answer.
+
+    Agents write queries that fail, so this is no error of the evaluation: it is caught, and becomes
+    a part of the result.
+    """
 
     def __init__(
         self,
@@ -111,7 +115,8 @@ class QueryFailed(Exception):  # noqa: N818
             kind: how the query failed.
             message: why, for people; cut after `MAX_MESSAGE` characters.
             wait: seconds to wait before another attempt; None if that cannot succeed.
-            is_suspect: whether the server failed as if the query took too long for it.
+            is_suspect: whether the server failed in a way in which it also fails if a query takes
+                too much time or memory.
             is_slow: whether the query took all the time that it may take.
         """
         self.kind: Kind = kind
@@ -123,8 +128,15 @@ class QueryFailed(Exception):  # noqa: N818
 
 
 def error_of(place: str, failed: QueryFailed) -> str:
-    """Return the `execution_error` of a result; it begins with the kind of failure."""
-    kind = "invalid_request" if failed.kind == "invalid" else failed.kind
+    """Return the `execution_error` of a result, which begins with the kind of failure.
+
+    Args:
+        place: the step that has the query.
+        failed: the failure of the query.
+    """
+    kind: str = failed.kind
+    if kind == "invalid":
+        kind = "invalid_request"
     return f"{kind}: {place}: {failed.message}"
 
 
@@ -136,7 +148,7 @@ def now() -> str:
 def reference_queries(
     groups: Sequence[Sequence[PreparedStep]], *, is_cypher: bool, replace: bool = True
 ) -> dict[Place, Query]:
-    """Return the queries in one language that give expected outputs, by place of their step.
+    """Return the queries in one language whose results are expected outputs, by place.
 
     Args:
         groups: the groups of reference steps of a question.
@@ -151,7 +163,7 @@ def reference_queries(
                     continue
                 text = _cypher_to_run(variant) if is_cypher else _sparql_to_run(variant)
                 if text is not None:
-                    # The step's own output comes before its alternatives.
+                    # The first variant is the step itself; its alternatives follow.
                     alternative = number - 1 if number > 0 else None
                     place = Place(group_index, index, alternative)
                     queries[place] = Query(text, parameters_of(variant))
@@ -159,10 +171,10 @@ def reference_queries(
 
 
 def _sparql_to_run(step: Mapping[str, Any]) -> str | None:
-    """Return the SPARQL query that gives the output of a reference step; None if there is none.
+    """Return the SPARQL query whose result is the output of a reference step; None if it has none.
 
-    It is the `reference_query`, or the query in the arguments if that has the form of queries that
-    return such an output.
+    It is the `reference_query`. Without one, it is the query in the arguments, if this returns a
+    table or a graph as the media type of the output says.
     """
     if is_cypher_step(step):
         return None
@@ -181,7 +193,10 @@ def _sparql_to_run(step: Mapping[str, Any]) -> str | None:
 
 
 def _cypher_to_run(step: Mapping[str, Any]) -> str | None:
-    """Return the Cypher query that gives the output of a reference step; None if there is none."""
+    """Return the Cypher query whose result is the output of a reference step; None if it has none.
+
+    It is the `reference_query` or, without one, the query in the arguments.
+    """
     if not is_cypher_step(step):
         return None
     reference_query = step.get(REFERENCE_QUERY)
@@ -196,7 +211,9 @@ def actual_queries(
     *,
     is_cypher: bool,
 ) -> dict[int, Query]:
-    """Return the queries of the steps that match reference steps with queries in one language.
+    """Return the agent's queries in one language that correspond to queries of reference steps.
+
+    These are the queries of steps that have the name of such a reference step.
 
     Args:
         groups: the groups of reference steps of a question.
@@ -225,7 +242,12 @@ def expects_query(groups: Sequence[Sequence[PreparedStep]], *, is_cypher: bool) 
 def _names_of_queries(
     groups: Sequence[Sequence[PreparedStep]], *, is_cypher: bool
 ) -> frozenset[str]:
-    """Return the names of the steps that are expected to run a query in one language."""
+    """Return the names that an agent's steps may have if they run an expected query.
+
+    Args:
+        groups: the groups of reference steps of a question.
+        is_cypher: whether the query is in Cypher; otherwise, it is in SPARQL.
+    """
     names = frozenset[str]()
     for group in groups:
         for prepared in group:
@@ -237,7 +259,7 @@ def _names_of_queries(
 def with_reference_prefixes(
     queries: Mapping[int, Query], groups: Sequence[Sequence[PreparedStep]]
 ) -> dict[int, Query]:
-    """Return queries with the prefixes of the reference queries, if they declare none themselves.
+    """Return queries of which those without prefixes get the prefixes of the reference queries.
 
     Args:
         queries: the agent's queries in SPARQL, by index of the step.
@@ -246,12 +268,15 @@ def with_reference_prefixes(
     prefixes: dict[str, str] = {}
     for query in reference_queries(groups, is_cypher=False).values():
         prefixes.update(prefixes_of(query.text))
-    return {
-        index: query
-        if prefixes_of(query.text)
-        else query._replace(prefixes=tuple(prefixes.items()))
-        for index, query in queries.items()
-    }
+
+    new_queries: dict[int, Query] = {}
+    for index, query in queries.items():
+        declares_prefixes = bool(prefixes_of(query.text))
+        if declares_prefixes:
+            new_queries[index] = query
+        else:
+            new_queries[index] = query._replace(prefixes=tuple(prefixes.items()))
+    return new_queries
 
 
 def _has_queried_output(step: Mapping[str, Any]) -> bool:
@@ -263,11 +288,13 @@ def _has_queried_output(step: Mapping[str, Any]) -> bool:
 def queries_to_check(
     groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
 ) -> dict[int, str]:
-    """Return the texts of all steps that are SPARQL queries, by index of the step.
+    """Return the texts of the agent's SPARQL queries, by index of the step; the last `MAX_QUERIES`.
 
-    These are the `actual_queries` in SPARQL, and those of steps that have SPARQL in their name or
-    in that of the argument, or whose text has the form of a query. SQL begins alike, but has no
-    braces.
+    These are:
+
+    - the `actual_queries` in SPARQL,
+    - queries of steps that have "sparql" in their name or in the name of the argument,
+    - texts that have the form of a SPARQL query. SQL begins in the same way, but has no braces.
     """
     actual = actual_queries(groups, steps, is_cypher=False)
     texts = {index: query.text for index, query in actual.items()}
@@ -295,7 +322,7 @@ def check_sparql(query: str, *, allow_from: bool, allow_service: bool) -> None:
         allow_service: whether it may send parts of it to other servers with SERVICE.
 
     Raises:
-        QueryFailed: it does more, or is no query.
+        QueryFailed: the query does more, or is none.
     """
     if len(query) > MAX_QUERY_CHARACTERS:
         raise QueryFailed("refused", f"it has more than {MAX_QUERY_CHARACTERS:,} characters")
@@ -341,7 +368,7 @@ class Executed(msgspec.Struct, frozen=True):
     def reference_steps(
         self, groups: Sequence[Sequence[dict[str, Any]]]
     ) -> list[list[dict[str, Any]]]:
-        """Return the reference steps, with the expected outputs that were fetched."""
+        """Return a copy of the reference steps with the expected outputs that queries returned."""
         steps = [[*group] for group in groups]
         for place, answer in self.expected.items():
             step = steps[place.group][place.step]
@@ -356,7 +383,10 @@ class Executed(msgspec.Struct, frozen=True):
         return steps
 
     def actual_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to score, with the outputs that their queries return now."""
+        """Return the steps to score: a copy with the outputs that their queries return now.
+
+        A step whose query failed has an error instead.
+        """
         new_steps = [*steps]
         for index, outcome in self.actual.items():
             if isinstance(outcome, Answer):
@@ -371,9 +401,9 @@ class Executed(msgspec.Struct, frozen=True):
         return new_steps
 
     def judged_steps(self, steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the steps to judge.
+        """Return the steps to judge: a copy in which no recorded output is replaced.
 
-        Those without a recorded output get the output that their queries return now.
+        Steps without a recorded output get the output that their queries return now.
         """
         new_steps = [*steps]
         for index, outcome in self.actual.items():
@@ -382,7 +412,7 @@ class Executed(msgspec.Struct, frozen=True):
         return new_steps
 
     def additions(self) -> dict[int, dict[str, Any]]:
-        """Return the keys that actual steps get in the result, by index of the step."""
+        """Return what the result adds to actual steps: keys with values, by index of the step."""
         additions: dict[int, dict[str, Any]] = {}
         for index, facts in self.facts.items():
             additions[index] = {"query_facts": facts}
@@ -397,5 +427,5 @@ class Executed(msgspec.Struct, frozen=True):
 
 
 def _output_of(answer: Answer) -> dict[str, str]:
-    """Return the keys of a step whose output is what a query returned."""
+    """Return the keys and values of a step whose output is the answer to a query."""
     return {"output": answer.output, "output_media_type": answer.media_type}

@@ -30,7 +30,7 @@ LOADING_SECONDS = 600.0
 """Maximum seconds for loading the graph."""
 
 PIPE_BYTES = 1 << 20
-"""Bytes of a reply that are read ahead."""
+"""About how many bytes of a reply are read ahead."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Engine:
 
     Attributes:
         module: the module that is run as a process.
-        media_type: returns the media type of what a query returns.
+        media_type: takes a query, and returns the media type of its result.
     """
 
     module: str
@@ -47,14 +47,14 @@ class Engine:
 
 
 def _media_type_of_sparql(query: str) -> str:
-    """Return the media type of what a SPARQL query returns: a graph or a table."""
+    """Return the media type of the result of a SPARQL query, which is a graph or a table."""
     if form_of(query) in GRAPH_FORMS:
         return N_TRIPLES
     return SPARQL_RESULTS
 
 
 def _media_type_of_cypher(_query: str) -> str:
-    """Return the media type of what a Cypher query returns."""
+    """Return the media type of the result of any Cypher query."""
     return CYPHER_RESULTS
 
 
@@ -69,17 +69,17 @@ class Processes:
         """Prepare processes, without starting one.
 
         Args:
-            setup: what each process is told at its start.
+            setup: the settings that each process gets at its start.
             limit: maximum number of processes.
-            where: the key and the path of the graph, for errors.
-            engine: the program that they run.
+            where: the key of the configuration and the path of the graph, for errors.
+            engine: the program that each process runs.
         """
         self._setup = setup
         self._limit = limit
         self._where = where
         self._engine = engine
-        # Idle processes, with those used last on top. None stands for one that can still be
-        # started.
+        # Idle processes; the one that was used last is taken first. None stands for a process that
+        # can still be started.
         self._idle: asyncio.LifoQueue[Process | None] = asyncio.LifoQueue()
         for _ in range(limit):
             self._idle.put_nowait(None)
@@ -93,10 +93,12 @@ class Processes:
         await self._call(None)
 
     async def run(self, query: Query, *, of_agent: bool = False) -> Answer:  # noqa: ARG002
-        """Run a query. It is always to blame if it fails, so `of_agent` makes no difference.
+        """Run a query.
+
+        A failure on a file is always that of the query, so `of_agent` makes no difference.
 
         Raises:
-            QueryFailed: it has no answer.
+            QueryFailed: the query has no answer.
         """
         start_time = now()
         try:
@@ -110,11 +112,12 @@ class Processes:
         return Answer(reply.text, self._engine.media_type(query.text), start_time)
 
     async def parse(self, query: str) -> str | None:
-        """Return why a SPARQL query does not parse, whatever its prefixes.
+        """Return why a SPARQL query does not parse; prefixes need not be declared.
 
         Returns:
-            the message; None if the query parses, or if parsing it takes too long.
+            None if the query parses, or if parsing it takes too long.
         """
+        # Declare whatever may be a prefix.
         names = {token.text.partition(":")[0] for token in tokens(query) if token.kind == "name"}
         prefixes = {name: f"urn:prefix:{name}:" for name in names}
         try:
@@ -126,9 +129,13 @@ class Processes:
         return reply.text
 
     async def _call(self, request: Request | None) -> Reply:
-        """Return the reply of an idle process to a request; without one, only start a process.
+        """Send a request to an idle process, and return the reply.
 
-        If anything fails, or if this is cancelled, the process is killed.
+        If all processes are busy, wait for one. If anything fails, or if this is cancelled, the
+        process is killed.
+
+        Args:
+            request: the request; None to start a process without asking for anything.
 
         Raises:
             QueryFailed: the process died, or took too long.
@@ -136,7 +143,7 @@ class Processes:
         """
         process = await self._idle.get()
         try:
-            # The system may have ended an idle one.
+            # The system may have ended the process while it was idle.
             if process is not None and process.returncode is not None:
                 process = None
             if process is None:
@@ -156,7 +163,7 @@ class Processes:
         return reply
 
     async def _start(self) -> Process:
-        """Start a process."""
+        """Start a process that runs the engine and has not loaded the graph yet."""
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -175,7 +182,7 @@ class Processes:
         """Let a process load the graph.
 
         Raises:
-            ExecutionUnavailable: it cannot.
+            ExecutionUnavailable: the process cannot load it.
         """
         try:
             reply = await _exchange(process, self._setup, LOADING_SECONDS)
@@ -186,7 +193,8 @@ class Processes:
             raise ExecutionUnavailable(f"{self._where}: cannot be read: {reply.text}")
 
     async def aclose(self) -> None:
-        """Kill all processes, once their queries have ended, and wait for their end."""
+        """Wait for running queries to end, and kill all processes."""
+        # With a limit of 0, a second call has nothing to wait for.
         limit = self._limit
         self._limit = 0
         for _ in range(limit):
@@ -199,7 +207,7 @@ async def _exchange(process: Process, message: msgspec.Struct, seconds: float) -
     """Send a message to a process, and return the reply.
 
     Raises:
-        QueryFailed: none comes in time, or the process died.
+        QueryFailed: no reply comes in time, or the process died.
     """
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
     try:
@@ -217,10 +225,10 @@ async def _exchange(process: Process, message: msgspec.Struct, seconds: float) -
 
 
 async def _kill(process: Process) -> None:
-    """Kill a process, and wait until it has ended, even if this is cancelled."""
+    """Kill a process, and wait until it has ended; it is waited for even if this is cancelled."""
 
     async def wait_for_end() -> None:
-        """Read the rest of what the process wrote, since its pipe closes only then."""
+        """Read all that `process` still wrote, since its pipe closes only then, and wait."""
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101
         process.stdin.close()
         while await process.stdout.read(PIPE_BYTES):

@@ -52,13 +52,14 @@ MAX_LISTED = 50
 """Maximum number of predicates, of classes and of other IRIs that `query_facts` lists."""
 
 MAX_SLOW = 4
-"""After so many queries of one response that took all their time, its others are not run, or not
-parsed.
+"""Maximum number of queries of one response that take all their time.
+
+After that, its other queries are not run, or not parsed.
 """
 
 
 class Executing:
-    """Runs queries as `config` says; without one, it only parses them."""
+    """Runs queries by a configuration; without a configuration, it only parses them."""
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
         """Prepare to run queries.
@@ -68,10 +69,12 @@ class Executing:
             checks: whether to parse the agent's queries.
 
         Raises:
-            ConfigError: a package is missing.
+            ConfigError: a package that this needs is missing.
         """
         self.config = config
         self._checks = checks
+        # For each needed package: the key of the configuration that needs it, its name, and the
+        # extra that installs it.
         needed = []
         if checks:
             needed.append(("steps.check_queries", "pyoxigraph", "rdf"))
@@ -92,7 +95,7 @@ class Executing:
 
     @property
     def fingerprint(self) -> list[Any]:
-        """Settings that change the results of equal data."""
+        """The settings on which results depend, besides the data."""
         config = self.config
         if config is None:
             return [self._checks]
@@ -107,7 +110,8 @@ class Executing:
             config.max_rows,
             config.max_bytes,
         ]
-        # Options that are not set are left out, so that fingerprints in older journals stay valid.
+        # Options that have their defaults are left out, so that fingerprints in older journals stay
+        # valid: these were written before there were such options.
         if not config.reference:
             settings.append("outputs stand")
         if config.allow_service:
@@ -125,7 +129,7 @@ class Executing:
 
 
 def _engine_of(config: ExecuteConfig) -> BoltDatabase | Endpoint | Processes:
-    """Return what runs queries as a configuration says."""
+    """Return the engine for the database, the endpoint or the file of a configuration."""
     if config.database is not None:
         return BoltDatabase(config)
     if config.endpoint is not None:
@@ -143,7 +147,7 @@ def _engine_of(config: ExecuteConfig) -> BoltDatabase | Endpoint | Processes:
 
 
 def _source_of(config: ExecuteConfig) -> dict[str, str]:
-    """Return where queries are run, as results say it."""
+    """Return where queries are run, as keys and values of the `provenance` of results."""
     if config.database is not None:
         source = {"database": as_written(config.database)}
         if config.database_name is not None:
@@ -155,7 +159,10 @@ def _source_of(config: ExecuteConfig) -> dict[str, str]:
 
 
 class ExecutionSession:
-    """Runs and parses queries for the results of one stream; opened with the first."""
+    """Runs and parses queries for the results of one stream.
+
+    Connections and processes are opened before the first query.
+    """
 
     def __init__(self, config: ExecuteConfig | None, *, checks: bool) -> None:
         """Prepare a session, without connections and processes.
@@ -199,6 +206,7 @@ class ExecutionSession:
             groups: the groups of reference steps of the question.
             steps: the steps of the response.
         """
+        # Find the queries, and open what runs and parses them before the first one.
         references, queries = self._find_queries(groups, steps)
         config = self._config
         to_check = queries_to_check(groups, steps) if self._parsers is not None else {}
@@ -209,7 +217,7 @@ class ExecutionSession:
                 )
             await asyncio.shield(self._opening)
 
-        # Run them. Queries of steps that failed for the agent are not run again.
+        # Run the queries. Those of steps that failed for the agent are not run again.
         expected, error = await self._run_references(references)
         outcomes: dict[int, Answer | QueryFailed] = {}
         if config is not None and config.actual and error is None:
@@ -220,7 +228,7 @@ class ExecutionSession:
             }
             outcomes = await self._run_actual(succeeded)
 
-        # Tell failures that are the agent's fault from others.
+        # Distinguish failures that are the agent's fault from others.
         invalid, facts = await self._parse(to_check, outcomes)
         for index, outcome in outcomes.items():
             if isinstance(outcome, Answer):
@@ -230,6 +238,7 @@ class ExecutionSession:
             elif outcome.kind == "unavailable" and error is None:
                 error = error_of(f"actual_steps[{index}]", outcome)
 
+        # Say where and when the answers were given.
         provenance = None
         if expected:
             provenance = {**self._source, "at": min(answer.at for answer in expected.values())}
@@ -252,12 +261,16 @@ class ExecutionSession:
         queries: Mapping[int, Query],
         outcomes: Mapping[int, Answer | QueryFailed],
     ) -> float | None:
-        """Return `Executed.executable`.
+        """Return 1 if the last query of the agent has an answer; 0 if it has none, or is absent.
 
         Args:
             groups: the groups of reference steps of the question.
             queries: the agent's queries, by index of the step.
-            outcomes: the outcomes of those that did not fail for the agent.
+            outcomes: the outcomes of the queries that were run, by index of the step. A query that
+                failed for the agent is not run.
+
+        Returns:
+            None if no query is expected, or if the agent's queries are not run.
         """
         config = self._config
         if config is None or not config.actual:
@@ -272,7 +285,7 @@ class ExecutionSession:
     def _find_queries(
         self, groups: Sequence[Sequence[PreparedStep]], steps: Sequence[Mapping[str, Any]]
     ) -> tuple[dict[Place, Query], dict[int, Query]]:
-        """Return the reference queries to run, by place, and the agent's, by index of the step."""
+        """Return the reference queries by place, and the agent's queries by index of the step."""
         config = self._config
         if config is None:
             return {}, {}
@@ -284,7 +297,7 @@ class ExecutionSession:
         return references, queries
 
     async def _open(self) -> None:
-        """Start what runs and parses queries."""
+        """Open the engine that runs queries and the processes that parse them."""
         for engine in (self._engine, self._parsers):
             if engine is not None:
                 await engine.open()
@@ -295,8 +308,7 @@ class ExecutionSession:
         """Run the reference queries of a question that have not run yet.
 
         Returns:
-            the answers, by place of the step, and None; or, if a query has no answer, nothing and
-            the reason.
+            the answers by place, and None. If a query has no answer: an empty dict, and the reason.
         """
         expected: dict[Place, Answer] = {}
         for place, query in queries.items():
@@ -309,12 +321,14 @@ class ExecutionSession:
     async def _run_actual(self, queries: Mapping[int, Query]) -> dict[int, Answer | QueryFailed]:
         """Run the agent's queries in a response, and return their outcomes, by index of the step.
 
-        Equal queries run once. After `MAX_SLOW` that took all their time, no more are run.
+        Equal queries run once. After `MAX_SLOW` queries that took all their time, no more are run.
         """
+        # At most `MAX_SLOW` queries run at a time, so that few are running when it is reached.
         slots = asyncio.Semaphore(MAX_SLOW)
         slow_queries: list[Query] = []
 
         async def run_unless_too_slow(query: Query) -> Answer | QueryFailed:
+            """Run a query unless too many are in `slow_queries`; add it to these if it is slow."""
             async with slots:
                 if len(slow_queries) >= MAX_SLOW:
                     message = (
@@ -334,9 +348,9 @@ class ExecutionSession:
         return {index: running[query].result() for index, query in queries.items()}
 
     async def _outcome_of(self, query: Query, *, of_agent: bool) -> Answer | QueryFailed:
-        """Return the answer to a query, or why it has none.
+        """Return the answer to a query, or its failure.
 
-        A query that is running is not run again, and a known outcome is returned at once.
+        If its outcome was kept, return that. If the query is running already, wait for that run.
         """
         known_outcomes = self._cache if of_agent else self._expected
         known_outcome = known_outcomes.get(query)
@@ -353,7 +367,11 @@ class ExecutionSession:
         return await asyncio.shield(task)
 
     async def _run_and_keep(self, query: Query, *, of_agent: bool) -> Answer | QueryFailed:
-        """Return the answer to a query or why it has none, and keep it if it stays the same."""
+        """Run a query, and return its answer or its failure.
+
+        An outcome that another run would not change is kept: in the cache for the agent's queries,
+        in `_expected` for reference queries.
+        """
         assert self._engine is not None  # noqa: S101
         outcome: Answer | QueryFailed
         try:
@@ -372,7 +390,7 @@ class ExecutionSession:
         """Check a query before it is run.
 
         Raises:
-            QueryFailed: it could do more than read, or fetch addresses.
+            QueryFailed: the query could do more than read, or make a server fetch addresses.
         """
         config = self._config
         assert config is not None  # noqa: S101
@@ -388,7 +406,7 @@ class ExecutionSession:
             )
 
     def _keep_in_cache(self, query: Query, outcome: Answer | QueryFailed) -> None:
-        """Keep the outcome of an agent's query; forget the oldest ones if all are too large."""
+        """Keep the outcome of an agent's query; drop the oldest ones if the cache is too large."""
         self._cache[query] = outcome
         self._cached_bytes += _size(query, outcome)
         while self._cached_bytes > CACHE_BYTES:
@@ -398,15 +416,15 @@ class ExecutionSession:
     async def _parse(
         self, queries: Mapping[int, str], outcomes: Mapping[int, Answer | QueryFailed]
     ) -> tuple[dict[int, str], dict[int, dict[str, Any]]]:
-        """Parse the agent's SPARQL queries that have no answer.
+        """Parse the agent's SPARQL queries that have no answer, and describe all of them.
 
         Args:
-            queries: the queries, by index of the step.
+            queries: the agent's SPARQL queries, by index of the step.
             outcomes: the outcomes of queries that were run, by index of the step.
 
         Returns:
-            why queries that were not run do not parse, and what all queries consist of; both by
-            index of the step.
+            two dicts by index of the step: why queries that were not run do not parse, and the
+            facts about all queries.
         """
         invalid: dict[int, str] = {}
         facts: dict[int, dict[str, Any]] = {}
@@ -415,8 +433,11 @@ class ExecutionSession:
         for index, query in queries.items():
             if self._parsers is None or len(query) > MAX_QUERY_CHARACTERS:
                 continue
+            # Describe the query.
             facts[index] = await asyncio.to_thread(_facts_of, query)
             form = facts[index]["form"]
+
+            # Parse it, unless it is known to parse.
             if slow_queries >= MAX_SLOW or isinstance(outcomes.get(index), Answer):
                 continue
             problem: str | None
@@ -429,6 +450,8 @@ class ExecutionSession:
                     slow_queries += 1
                 if problem is not None and form is None:
                     problem = f"not a query: expected {', '.join(sorted(FORMS))}"
+
+            # Keep the problem. If the query was run, its outcome says whether it is invalid.
             if problem is not None:
                 facts[index]["error"] = problem
                 if index not in outcomes:
@@ -453,7 +476,7 @@ def _check_cypher_query(query: Query) -> None:
     """Check that a Cypher query only reads, and that all its parameters have values.
 
     Raises:
-        QueryFailed: it does not.
+        QueryFailed: the query may do more than read, does not parse, or lacks a value.
     """
     names = check_cypher(query.text)
     missing_names = sorted(names - json.loads(query.parameters).keys())
@@ -464,6 +487,7 @@ def _check_cypher_query(query: Query) -> None:
 
 def _size(query: Query, outcome: Answer | QueryFailed) -> int:
     """Return about how many bytes a query and its outcome take in memory."""
+    # Python's objects themselves take some 500 bytes, and a character of a text up to 4.
     size = 500 + 4 * (len(query.text) + len(query.parameters))
     if isinstance(outcome, Answer):
         size += len(outcome.output)

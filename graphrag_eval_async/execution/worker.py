@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=msgspec.Struct)
 
 LENGTH = Struct(">I")
-"""How the length of a message is written."""
+"""The format of the length before a message: four bytes, the highest first."""
 
 GRACE_SECONDS = 5.0
 """Seconds after the limit at which the process ends itself, if its parent has not killed it."""
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a process needs to know before its first query.
+    """Settings that a process gets before its first query.
 
     Attributes:
         graph: path of the file with the graph; None if queries are only parsed.
@@ -56,7 +56,7 @@ class Request(msgspec.Struct, frozen=True):
 
     Attributes:
         query: its text.
-        prefixes: more prefixes that it need not declare.
+        prefixes: prefixes that it need not declare, besides those of the `Setup`.
         parameters: the values of its parameters, as a JSON object.
     """
 
@@ -66,12 +66,12 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a process says after it has loaded the graph, and to each request.
+    """Message of a process to its parent, after it has loaded the graph and after each request.
 
     Attributes:
-        text: what the query returned, or why it failed.
-        failure: how the query or the loading failed; None if it did not.
-        is_slow: whether it failed since it took all its time.
+        text: the result of the query, or why the query or the loading failed.
+        failure: how the query or the loading failed; None if it succeeded.
+        is_slow: whether the query failed since it took all its time.
     """
 
     text: str = ""
@@ -87,14 +87,15 @@ def serve(load: Callable[[Setup], Callable[[Request], Reply]]) -> None:
             an OSError, a SyntaxError, a ValueError or a RuntimeError, the process tells its parent
             that the graph cannot be read, and ends.
     """
-    # The parent handles Ctrl-C.
+    # Ignore Ctrl-C, which the parent handles.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     source = sys.stdin.buffer
-    # Nothing that an engine prints may get between the messages.
+    # Send what an engine prints to standard error, so that it does not get between the messages.
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
+    # Load the graph, and then limit what the process may do.
     setup = _receive(source, Setup)
     if setup is None:
         return
@@ -106,6 +107,7 @@ def serve(load: Callable[[Setup], Callable[[Request], Reply]]) -> None:
     _limit_resources(setup.max_memory_bytes)
     _send(sink, Reply())
 
+    # Answer requests, each within its time.
     while True:
         request = _receive(source, Request)
         if request is None:
@@ -117,7 +119,7 @@ def serve(load: Callable[[Setup], Callable[[Request], Reply]]) -> None:
 
 
 def framed(message: msgspec.Struct) -> bytes:
-    """Return a message as it is sent, with its length."""
+    """Return the bytes of a message as it is sent, with its length before it."""
     data = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(data)) + data
 
@@ -128,7 +130,7 @@ def short_message(error: BaseException) -> str:
 
 
 def _receive(source: BinaryIO, kind: type[M]) -> M | None:
-    """Return the next message, of a certain type; None at the end of the input."""
+    """Read the next message, which must be of the type `kind`; None at the end of the input."""
     head = source.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -149,20 +151,21 @@ def _limit_resources(memory_bytes: int) -> None:
     except ImportError:
         # This is Windows.
         return
-    # Open files stay open; no other can be opened, and no socket.
+    # Open files stay open, but no further file or socket can be opened.
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 0}
     with suppress(OSError), open("/proc/self/statm", "rb") as file:
         used_pages = int(file.read().split()[0])
         limits[resource.RLIMIT_AS] = used_pages * resource.getpagesize() + memory_bytes
     for limit, value in limits.items():
         _, hard_limit = resource.getrlimit(limit)
+        # Only the administrator may raise a hard limit.
         if hard_limit != resource.RLIM_INFINITY:
             value = min(value, hard_limit)
         resource.setrlimit(limit, (value, value))
 
 
 def _set_alarm(seconds: float) -> None:
-    """Let the system end this process in so many seconds; 0 cancels that."""
+    """Let the system, if it can, end this process after some seconds; 0 cancels that."""
     if hasattr(signal, "setitimer"):
         # The default action ends the process even if a query holds the interpreter.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

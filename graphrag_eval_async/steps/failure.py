@@ -88,13 +88,15 @@ MAX_NAME_CHARACTERS = 200
 """How many characters of a step's name a detail shows."""
 
 KEYS_OF_STEP_ERRORS = ("execution_error", "error", "exception", "output", "message")
-"""Keys of a step that failed which may hold its error: why its query could not be run, what the
-step says itself, or what it returned. The first that has a text counts.
+"""Keys under which a step that failed may hold its error; the first that has a text counts.
+
+The first key says why its query could not be run, the others what the step itself says or returned.
 """
 
 TRACEBACK = "Traceback (most recent call last):\n"
-"""First line of a traceback, as Python prints it. The last one in a text is of the error that
-was raised.
+"""First line of a traceback, as Python prints it.
+
+If a text has several tracebacks, the last one is that of the error that was raised.
 """
 
 PAGE_CHARACTERS = 4_000
@@ -125,9 +127,10 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
     """Return the `failure` of a result, one of `CLASSES`.
 
     Args:
-        facts: what is known of the steps, and whether there is an answer.
-        metrics: the metrics of the answer, by name; empty if it was not evaluated.
+        facts: why the steps are wrong, if they are, and whether there is an answer.
+        metrics: the metrics of the answer, by name; empty if the answer was not evaluated.
     """
+    # None if it is not known whether the answer is right.
     is_right = _is_right(metrics) if metrics else None
     if facts.reason in (FORBIDDEN_STEP, TOO_MANY_STEPS):
         return facts.reason
@@ -141,7 +144,7 @@ def failure_of(facts: Facts, metrics: Mapping[str, Any]) -> str:
 
 
 def agent_error(response: Mapping[str, Any]) -> Facts:
-    """Return the facts of a response that is an error; the first line of `error` is the detail."""
+    """Return the facts of a response that is an error, with the first line of `error` as detail."""
     return Facts(AGENT_ERROR, detail=error_line(response.get("error")))
 
 
@@ -171,6 +174,7 @@ def error_line(error: Any) -> str | None:
         return None
     text = _error_text(error, MAX_ERROR_LEVELS)
     if text is None:
+        # Quote the whole error on one line.
         quoted = error if isinstance(error, str) else orjson.dumps(error).decode()
         text = " ".join(quoted.split())
 
@@ -181,10 +185,10 @@ def error_line(error: Any) -> str | None:
 
 
 def _error_text(error: Any, max_levels: int) -> str | None:
-    """Return the text of an error, which may be inside of objects and lists.
+    """Return the text of an error, which may be inside objects and lists.
 
     Args:
-        error: the text, or the object or list, also as JSON text.
+        error: a text, an object or a list. An object or a list may be written as JSON text.
         max_levels: how many levels of objects and lists are searched.
 
     Returns:
@@ -195,7 +199,8 @@ def _error_text(error: Any, max_levels: int) -> str | None:
         if not error.lstrip().startswith(("{", "[")):
             return error
         document = decoded(error)
-        if isinstance(document, str):  # The text is not JSON.
+        if isinstance(document, str):
+            # The text is no JSON.
             return document
 
     parts: list[Any] = []
@@ -229,12 +234,13 @@ def _with_text_of_page(text: str) -> str:
 
 
 def _text_of_page(page: str) -> str | None:
-    """Return the title of a page of HTML, or else its first text, on one line.
+    """Return the title of a page of HTML or, if it has none, its first text, on one line.
 
     Returns:
         None if the page has neither a title nor a text.
     """
-    from html import unescape  # Takes a millisecond to import, and few errors are pages.
+    # The import takes a millisecond, and few errors are pages.
+    from html import unescape
 
     first_text: str | None = None
     tag_name = ""
@@ -274,9 +280,9 @@ def _first_line(text: str) -> str | None:
 
 
 def _telling_lines(lines: Iterable[str]) -> list[str]:
-    """Return the lines with a letter or a digit; if there are none, those that are not blank.
+    """Return the lines that have a letter or a digit or, if none has, those that are not blank.
 
-    The lines are returned without spaces around them.
+    Spaces around each line are removed.
     """
     stripped = [line.strip() for line in lines]
     telling = [line for line in stripped if _has_letter_or_digit(line)]
@@ -293,11 +299,12 @@ def broken_limit(
     Args:
         question: the question, which may forbid steps or limit their number.
         steps: the actual steps; those that failed count, too.
-        names: the names of steps, by all spellings that stand for them.
+        names: the name of a step by each of its spellings.
 
     Returns:
         None if the steps break no limit.
     """
+    # First, look for forbidden steps.
     if question.forbidden_steps:
         forbidden_names = set()
         for spelling in question.forbidden_steps:
@@ -311,6 +318,7 @@ def broken_limit(
                 detail = f"actual_steps[{index}] ({name[:MAX_NAME_CHARACTERS]})"
                 return Facts(FORBIDDEN_STEP, detail=detail)
 
+    # Then count the steps.
     if question.max_steps is not None and len(steps) > question.max_steps:
         detail = f"steps: {len(steps)}, allowed: {question.max_steps}"
         return Facts(TOO_MANY_STEPS, detail=detail)
@@ -339,5 +347,5 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
     count_by_failure = group.get(REASON, {})
     counts = [(name, count) for name, count in count_by_failure.items() if name != NO_FAILURE]
     # Failures of equal frequency are in alphabetical order.
-    counts.sort(key=lambda pair: (-pair[1], pair[0]))
+    counts.sort(key=lambda name_and_count: (-name_and_count[1], name_and_count[0]))
     return dict(counts)

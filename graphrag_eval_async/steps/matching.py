@@ -176,7 +176,7 @@ def mean_values(
 
 
 def usable_names(actual_steps: Sequence[Mapping[str, Any]]) -> list[str | None]:
-    """Return the name of each step; None in place of a step that failed or returned nothing."""
+    """Return the name of each step; None for a step that failed or returned nothing."""
     names: list[str | None] = []
     for step in actual_steps:
         if step.get("status") == "success" and step.get("output") is not None:
@@ -310,7 +310,9 @@ class _Matcher:
 
             score = agreement.score
             # With partial credit, a step may be matched in part.
-            is_fully_matched = score == 1 if step.partial else actual_index is not None
+            is_fully_matched = actual_index is not None
+            if step.partial:
+                is_fully_matched = score == 1
             is_whole = is_whole and is_fully_matched
             if actual_index is not None:
                 latest_first.remove(actual_index)
@@ -318,10 +320,12 @@ class _Matcher:
                 scores.append(score)
                 self.matches.append((group_index, step_index, actual_index))
             if score < 1 and unmatched is None:
-                # The step that was taken is to blame or, if none was, any free one.
+                # The actual step that was taken is to blame or, if none was, any free one.
                 blamed = latest_first if actual_index is None else [actual_index]
                 unmatched = _Unmatched(step, place, blamed)
-        self._unmatched = unmatched or self._unmatched
+        # The groups are matched from the last to the first, so this is of the earliest group.
+        if unmatched is not None:
+            self._unmatched = unmatched
         return _GroupMatch(scores, earliest, is_whole)
 
     def _find_best(
@@ -355,8 +359,10 @@ class _Matcher:
                 break
         if best.differences:
             self.diffs.append((*place, list(best.differences)))
-        # Without a match, the preferred candidate says how many of its values are wrong.
-        shares = best.shares or (preferred and preferred.shares)
+        # Without a match, the shares are those of the preferred candidate.
+        shares = best.shares
+        if not shares and preferred is not None:
+            shares = preferred.shares
         if shares:
             self.shares.append(shares)
         return best_index, best
@@ -375,8 +381,9 @@ class _Matcher:
             latest_first: the indices of the actual steps that may be taken.
 
         Returns:
-            a list with the index of the actual step that is assigned to a step of the group, by the
-            index of this step. None if each step may take any actual step.
+            a list with the index of the assigned actual step, by the index of the group's step.
+            None if this is not necessary or costs too much: then the steps of the group take actual
+            steps one after the other.
         """
         if group and group[0].is_strict:
             return self._assign_in_order(group_index, group, latest_first[::-1])
@@ -384,6 +391,7 @@ class _Matcher:
             return None
         candidates, scores = self._score_pairs(group_index, group, latest_first)
         if not candidates:
+            # No actual step has a name that the group accepts, so none is assigned.
             return {}
         try:
             pairs = assign(scores, self._budget)
@@ -391,7 +399,7 @@ class _Matcher:
             if self._budget.quick:
                 # The response is compared again in a thread, with a larger budget.
                 raise
-            # Then the steps are matched one by one.
+            # Match the steps one by one, which costs less.
             return None
         return {step_index: [candidates[column]] for step_index, column in pairs}
 
@@ -409,8 +417,7 @@ class _Matcher:
             earliest_first: the indices of the actual steps that may be taken.
 
         Returns:
-            a list with the index of the actual step that is assigned to a step of the group, by the
-            index of this step.
+            a list with the index of the assigned actual step, by the index of the group's step.
         """
         candidates, scores = self._score_pairs(group_index, group, earliest_first)
         # best_by_length[n] is the best choice for the steps so far from the first n candidates.
@@ -480,9 +487,10 @@ class _Matcher:
         ]
 
     def _compare(self, step: PreparedStep, pair: _Pair) -> Agreement:
-        """Return how far a reference step and an actual step agree; cached.
+        """Return how far a reference step and an actual step agree.
 
-        If they cannot be compared, keep the reason, and return a score of 0.
+        The outcome is kept in `_outcomes`. If they cannot be compared, keep the reason, and return
+        a score of 0.
 
         Raises:
             ComparisonBudgetExceeded: a quick budget was exceeded.
@@ -510,7 +518,10 @@ class _Matcher:
         return agreement
 
     def _wrap(self, index: int) -> ActualStep:
-        """Return an actual step as comparators take it; cached, so that its output is read once."""
+        """Return an actual step as comparators take it, always the same object for an index.
+
+        So its output is read only once.
+        """
         actual = self._wrapped.get(index)
         if actual is None:
             actual = ActualStep(self._actual_steps[index], self._budget)
@@ -630,7 +641,7 @@ class _Matcher:
 
     def _explain_output(self, step: PreparedStep, pair: _Pair) -> Facts:
         """Return why the output of an actual step does not agree with the reference output."""
-        # An empty output is a reason of its own, unless an empty output is expected.
+        # An empty output is a reason of its own, unless the expected output is empty, too.
         actual_output = self._actual_steps[pair.actual].get("output")
         actual = self._wrapped.get(pair.actual)
         is_read_as_empty = actual is not None and actual.is_empty()
@@ -641,8 +652,10 @@ class _Matcher:
 
         outcome = self._outcomes.get(pair)
         if outcome is None or actual is None:
-            # The comparison failed or is undecided.
+            # The comparator failed, or the budget did not suffice for the comparison.
             return Facts("wrong_query_result", detail=self._undecided.get(pair))
+
+        # Otherwise, the comparison says why, or why the output could not be read.
         reason = None
         detail = None
         if isinstance(outcome, Agreement):

@@ -40,7 +40,7 @@ _CLOSING_BRACKET = Token("symbol", ")")
 
 
 def query_of(step: Mapping[str, Any]) -> str | None:
-    """Return the query in the arguments of a step, or else under a key of the step itself.
+    """Return the query that a step has in its arguments or, if not there, beside them.
 
     Returns:
         None if the step has no text under any of `QUERY_KEYS`.
@@ -84,9 +84,11 @@ def _decoded(text: str) -> Any:
 def is_cypher_step(step: Mapping[str, Any]) -> bool:
     """Return whether the query of a step is Cypher rather than SPARQL.
 
-    It is if its output is a result of Cypher, or if the step has a name such as `cypher_query`. A
-    tool named `query_graph` may also run SPARQL, so a query in SPARQL is SPARQL in a step of any
-    name.
+    It is Cypher in two cases:
+
+    - The output of the step is a result of Cypher.
+    - The step has a name such as `cypher_query`, and the query is not in SPARQL. Some of these
+      names do not tell the language: a tool named `query_graph` may also run SPARQL.
     """
     if step.get("output_media_type") == CYPHER_RESULTS:
         return True
@@ -94,7 +96,8 @@ def is_cypher_step(step: Mapping[str, Any]) -> bool:
     if not isinstance(name, str) or plain_name(name) not in CYPHER_STEPS:
         return False
     query = step.get(REFERENCE_QUERY) or query_of(step)
-    return not isinstance(query, str) or form_of(query) not in FORMS
+    is_sparql = isinstance(query, str) and form_of(query) in FORMS
+    return not is_sparql
 
 
 def vocabulary(text: str) -> dict[str, list[str]]:
@@ -104,6 +107,7 @@ def vocabulary(text: str) -> dict[str, list[str]]:
     and in what a query selects, groups and sorts are not included. The IRIs of text that is no
     query mean nothing.
     """
+    # The IRI of a literal's datatype is no IRI of the query, so it is put into the literal first.
     collector = _IriCollector()
     for token in _with_whole_literals(_resolved_tokens(text)):
         collector.take(token)
@@ -111,9 +115,13 @@ def vocabulary(text: str) -> dict[str, list[str]]:
 
 
 def _with_whole_literals(query_tokens: Iterator[Token]) -> Iterator[Token]:
-    """Yield the tokens of a query, with one token for a string and its language or datatype."""
+    """Yield the tokens of a query with one token for each literal, without its contents.
+
+    A literal is a string together with its language or datatype.
+    """
     is_after_string = False
-    is_after_carets = False  # Whether ^^ stood after the string; the datatype comes next.
+    # Whether ^^ stood after the string, so that its datatype comes next.
+    is_after_carets = False
     for token in query_tokens:
         if is_after_string and token.text == "^^":
             is_after_carets = True
@@ -139,7 +147,8 @@ def _resolved_tokens(text: str) -> Iterator[Token]:
     """
     namespaces: dict[str, str] = {}
     base = ""
-    declaration = ""  # PREFIX or BASE, until the IRI that it declares.
+    # PREFIX or BASE until the IRI that it declares; empty outside of declarations.
+    declaration = ""
     declared_prefix = ""
     for token in tokens(text):
         if token.kind == "word" and token.text.upper() in {"PREFIX", "BASE"}:
@@ -163,7 +172,11 @@ def _resolved_tokens(text: str) -> Iterator[Token]:
             declaration = ""
         else:
             declaration = ""
-            yield _VARIABLE if token.kind in {"variable", "blank"} else token
+            if token.kind in {"variable", "blank"}:
+                # The names of variables and blank nodes make no difference.
+                yield _VARIABLE
+            else:
+                yield token
 
 
 class _Place(Enum):
@@ -203,13 +216,19 @@ class _Part:
 
     @property
     def is_expression(self) -> bool:
+        """Whether the part is an expression, which a FILTER, HAVING or BIND has."""
         return self.kind in {_Kind.FILTER, _Kind.BIND}
 
 
 class _IriCollector:
-    """Takes the tokens of a query one by one, and collects IRIs. Whatever comes, it never fails."""
+    """Takes the tokens of a query one by one, and collects IRIs. No text makes it fail.
+
+    Attributes:
+        iris: the IRIs so far, by their kind.
+    """
 
     def __init__(self) -> None:
+        """Begin before the first token."""
         self.iris: dict[str, set[str]] = {"predicates": set(), "classes": set(), "iris": set()}
         # The parts in which the next token stands, the innermost one last.
         self._parts = [_Part("")]
@@ -229,7 +248,12 @@ class _IriCollector:
             self._take_term(part, None)
 
     def _take_term(self, part: _Part, iri: str | None) -> None:
-        """Take an IRI, or None for any other term, and set the place that the next term has."""
+        """Take a term, collect it if it is an IRI, and set the place of the next term.
+
+        Args:
+            part: the innermost part of the query.
+            iri: the IRI; None if the term is something else.
+        """
         place = part.place
         if place is _Place.IGNORED:
             return
@@ -245,19 +269,24 @@ class _IriCollector:
             part.place = _Place.TRIPLE_END
             return
 
-        # A subject, or a term outside of triples.
+        # Here, the term is a subject, or is outside of triples.
         if iri is not None:
             self.iris["iris"].add(iri)
         part.predicates = []
         if place in {_Place.GRAPH, _Place.DESCRIBED}:
+            # In the whole query, which has no end, other clauses may follow.
             part.place = _Place.SUBJECT if part.end else _Place.IGNORED
         elif place is not _Place.ITEM:
             part.place = _Place.PREDICATE
 
     def _add_triple(self, predicates: list[str], object_iri: str | None) -> None:
-        """Add the predicates of a triple, and its object if that is an IRI.
+        """Add the predicates of a triple, and its object, to the collected IRIs.
 
-        After rdf:type, the object is a class. Then rdf:type itself is not counted.
+        After rdf:type, the object is a class. Then rdf:type itself is not added.
+
+        Args:
+            predicates: the predicates.
+            object_iri: the IRI of the object; None if the object is something else.
         """
         if object_iri is None:
             self.iris["predicates"].update(predicates)
@@ -382,10 +411,10 @@ class _IriCollector:
 
 
 def _take_symbol_of_path(part: _Part, symbol: str) -> bool:
-    """Take a symbol of a property path, as in ``^(ex:a/ex:b)+``.
+    """Take a symbol if it belongs to a property path, as in ``^(ex:a/ex:b)+``.
 
     Returns:
-        False, with `part` unchanged, if the symbol belongs to no path.
+        whether it does. If not, `part` is unchanged.
     """
     if part.place not in {_Place.PREDICATE, _Place.PATH_OR_OBJECT}:
         return False

@@ -27,7 +27,7 @@ CARTESIAN = {2: 7203, 3: 9157}
 """Numbers of the reference system of x and y, by the number of coordinates."""
 
 SRIDS_BY_CLASS = {"WGS84Point": WGS_84, "CartesianPoint": CARTESIAN}
-"""The same by the classes of points in Neo4j's driver."""
+"""`WGS_84` and `CARTESIAN` by the classes of points in Neo4j's driver."""
 
 TEXT_TYPES = frozenset({"Timestamp", "Timedelta", "UUID", "Literal", "URIRef", "str"})
 """Types whose first argument is their text."""
@@ -81,14 +81,14 @@ class ShownDuration(str):
     seconds: Fraction
 
     def __new__(cls, text: str, seconds: Fraction) -> ShownDuration:
-        """Make a text with these seconds, which leave out its months."""
+        """Make a text that knows its seconds, to which its months do not contribute."""
         shown = super().__new__(cls, text)
         shown.seconds = seconds
         return shown
 
 
 def value_of_call(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return what a call makes.
+    """Return the value that a call in a text stands for.
 
     Args:
         name: the name of the type or function, with its modules, such as ``datetime.date``.
@@ -96,8 +96,8 @@ def value_of_call(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
         keywords: its arguments by name.
 
     Returns:
-        a value of Cypher, or a `Zone`. An unknown call with arguments by name alone gives these
-        as a dict.
+        a value of Cypher, or a `Zone`. For an unknown call whose arguments all have names, a dict
+        of these arguments.
 
     Raises:
         MalformedStep: the call is unknown, or has wrong arguments.
@@ -112,20 +112,23 @@ def value_of_call(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
         coordinates = tuple(float(number) for number in arguments)
         return Point(coordinates, SRIDS_BY_CLASS[short_name].get(len(coordinates)))
     if short_name == "point" and len(arguments) == 1:
-        return arguments[0]  # Cypher's map of coordinates, which is read as a point later.
+        # The argument is Cypher's map of coordinates, which is read as a point later.
+        return arguments[0]
     if short_name in TEXT_TYPES and arguments and isinstance(arguments[0], str):
         return arguments[0]
     if short_name in NUMBER_TYPES and arguments:
         return _number(arguments[0])
     if short_name in COLLECTION_TYPES:
-        return arguments[0] if arguments else []
+        if not arguments:
+            return []
+        return arguments[0]
     if keywords and not arguments:
         return dict(keywords)
     raise MalformedStep(f"no value: {name[:40]}(...)")
 
 
 def _temporal_value(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return the ISO text of a date, time or duration, or a time zone.
+    """Return the ISO text of a date, time or duration, or the `Zone` of a time zone.
 
     Args:
         name: one of `TEMPORAL_TYPES`.
@@ -157,20 +160,29 @@ def _clock_text(name: str, arguments: Sequence[int], zone: Any) -> str:
         arguments: its parts, from the year or the hour to the fraction of a second.
         zone: its time zone; None if it has none.
     """
+    # The date comes first, if there is one.
     numbers = [*arguments]
     date = ""
     if name.lower() == "datetime":
         date = _date_text(*numbers[:3])
         numbers = numbers[3:]
+
+    # Parts at the end are left out if they are zero.
     hours, minutes, seconds, fraction = [*numbers, 0, 0, 0, 0][:4]
-    digits = 9 if name in ("DateTime", "Time") else 6  # Neo4j counts nanoseconds.
+    # Python counts microseconds, Neo4j nanoseconds.
+    digits = 6
+    if name in ("DateTime", "Time"):
+        digits = 9
     clock = f"{hours:02}:{minutes:02}:{seconds:02}.{fraction:0{digits}}"
-    separator = "T" if date else ""
-    return f"{date}{separator}{clock}{_offset_text(_offset(zone, date, clock))}"
+
+    offset = _offset_text(_offset(zone, date, clock))
+    if date:
+        return f"{date}T{clock}{offset}"
+    return f"{clock}{offset}"
 
 
 def _offset_text(seconds: int | None) -> str:
-    """Return an offset from UTC, such as ``+01:00``; empty if it is None, which means unknown."""
+    """Return an offset from UTC, such as ``+01:00``; empty text if it is None, for unknown."""
     if seconds is None:
         return ""
     sign = "-" if seconds < 0 else "+"
@@ -179,53 +191,68 @@ def _offset_text(seconds: int | None) -> str:
 
 
 def _offset(zone: Any, date: str, clock: str) -> int | None:
-    """Return the offset of a time zone from UTC in seconds; None if it is not known.
+    """Return the offset of a time zone from UTC in seconds; None if it is unknown.
 
     Args:
-        zone: a `Zone`, or an object of a library for time zones, whose text may tell the offset.
-        date: the date at which the offset counts; empty for a time of day.
-        clock: the time at which it counts.
+        zone: a `Zone`; an `Unknown` object, whose text may have the offset; or any other value,
+            which is no time zone.
+        date: the date for which the offset is asked; empty for a time of day.
+        clock: the time of day for which the offset is asked.
     """
     if isinstance(zone, Unknown):
         return _offset_in_text(zone.text)
     if not isinstance(zone, Zone):
         return None
     if zone.offset is None and date:
+        # The offset of a named time zone depends on the date.
         hours_to_seconds = clock.partition(".")[0]
         return _offset_at(zone.name, f"{date}T{hours_to_seconds}")
     return zone.offset
 
 
 def _offset_in_text(text: str) -> int | None:
-    """Return the offset from UTC in seconds that a text such as ``<DstTzInfo 'Europe/Paris'
-    CET+1:00:00 STD>`` tells; None if it tells none.
+    """Return the offset from UTC in seconds in the text of a time zone; None if it has none.
+
+    Such a text is ``<DstTzInfo 'Europe/Paris' CET+1:00:00 STD>``.
     """
     match = _find_offset(text)
     if match is None:
-        return 0 if "UTC" in text else None
+        if "UTC" in text:
+            return 0
+        return None
     sign, hours, minutes = match.groups()
     seconds = int(hours) * 3600 + int(minutes) * 60
-    return -seconds if sign == "-" else seconds
+    if sign == "-":
+        return -seconds
+    return seconds
 
 
 def _offset_at(zone_name: str, local_time: str) -> int | None:
-    """Return the offset of a named time zone at a local time in seconds; None if it is unknown."""
+    """Return the offset of a named time zone from UTC at a local time, in seconds.
+
+    Returns:
+        None if the zone is unknown, or there is no such time, as 25:00.
+    """
     try:
         moment = datetime.fromisoformat(local_time).replace(tzinfo=ZoneInfo(zone_name))
     except (ValueError, OSError, KeyError):
         return None
     offset = moment.utcoffset()
-    return None if offset is None else int(offset.total_seconds())
+    if offset is None:
+        return None
+    return int(offset.total_seconds())
 
 
 def _zone(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Zone:
-    """Return the time zone that a call makes: of pytz, dateutil, zoneinfo or datetime."""
+    """Return the time zone that a call of pytz, dateutil, zoneinfo or datetime stands for."""
     if name == "FixedOffset":
-        return Zone(offset=int(arguments[0]) * 60)  # In minutes.
+        # The argument is in minutes.
+        return Zone(offset=int(arguments[0]) * 60)
     if name == "ZoneInfo":
         return Zone(name=str(keywords.get("key") or arguments[0]))
     if name == "timezone" and arguments and isinstance(arguments[0], ShownDuration):
         return Zone(offset=int(arguments[0].seconds))
+    # All others are UTC.
     return Zone(offset=0)
 
 
@@ -233,8 +260,8 @@ def _duration_text(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sho
     """Return the ISO text of a `datetime.timedelta` or a `neo4j.time.Duration`.
 
     Args:
-        arguments: days, seconds and microseconds, as far as they are given by position.
-        keywords: the same and months and nanoseconds by name.
+        arguments: by position, any first ones of days, seconds and microseconds.
+        keywords: by name, any of months, days, seconds, microseconds and nanoseconds.
     """
     parts = dict(zip(("days", "seconds", "microseconds"), arguments, strict=False))
     parts.update(keywords)
@@ -247,7 +274,11 @@ def _duration_text(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sho
 
 
 def _number(value: Any) -> Any:
-    """Return a number that a call shows as a number, or in quotes as `Decimal` does."""
+    """Return the number in the argument of a call, which may be a text, as for `Decimal`.
+
+    Raises:
+        MalformedStep: the argument is no number.
+    """
     if isinstance(value, int | float):
         return value
     text = str(value)

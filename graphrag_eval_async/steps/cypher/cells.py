@@ -49,6 +49,7 @@ MIDNIGHT = "T00:00:00"
 """How a time without a zone ends at midnight."""
 
 JSON_WORDS = {True: "true", False: "false", None: "null"}
+"""How JSON writes booleans and null."""
 
 
 class Cell(NamedTuple):
@@ -78,11 +79,11 @@ def results_of_cypher(
 
     Args:
         table: the results.
-        detail: what counts of their values.
+        detail: which parts of their values count.
         budget: what may be spent.
-        has_blanks: whether the other side cannot tell empty texts from null.
-        default_names: the columns of an empty list, which is an empty table with whatever columns
-            are wanted.
+        has_blanks: whether the other output cannot distinguish null from empty text. Then empty
+            text is null.
+        default_names: the names of the columns if the table has none, as an empty list has.
 
     Raises:
         ComparisonBudgetExceeded: the table is too large for the budget.
@@ -106,11 +107,17 @@ def results_of_cypher(
 
 
 def to_cell(whole_value: Value, detail: Detail) -> Cell:
-    """Return the cell of a table that a value is, in the detail that counts."""
+    """Convert a value of Cypher to a cell of a table.
+
+    Args:
+        whole_value: the value.
+        detail: which parts of values count; the cell has no others.
+    """
     value = reduce_to_detail(whole_value, detail)
     if value is None:
         return NULL
     if isinstance(value, bool):
+        # The value of a boolean is a tuple, since a plain True would equal the number 1.
         return Cell(JSON_WORDS[value], (value,))
     if isinstance(value, int):
         return _integer_cell(value)
@@ -125,7 +132,7 @@ def to_cell(whole_value: Value, detail: Detail) -> Cell:
 
 
 def _integer_cell(number: int) -> Cell:
-    """Return a cell with an integer; one that is too large for a double is compared as text."""
+    """Return a cell with an integer, which is compared as text if it is too large for a double."""
     text = _integer_text(number)
     if number.bit_length() >= LARGE_BITS:
         return Cell(text, text)
@@ -133,14 +140,14 @@ def _integer_cell(number: int) -> Cell:
 
 
 def _float_cell(number: float) -> Cell:
-    """Return a cell with a number; NaN is compared as text, so that it equals itself."""
+    """Return a cell with a number; NaN is compared as text, since only texts of NaN are equal."""
     if isnan(number):
         return Cell("NaN", "NaN")
     return Cell(repr(number), number)
 
 
 def _text_cell(text: str, detail: Detail) -> Cell:
-    """Return a cell with a text, or with the date, time or duration that it shows."""
+    """Return a cell with a text or, if the text is a date, time or duration, with that."""
     moment = _read_moment_in(text, detail)
     if moment is None:
         return Cell(text, text)
@@ -148,19 +155,22 @@ def _text_cell(text: str, detail: Detail) -> Cell:
 
 
 def _untyped_cell(text: UntypedText, detail: Detail) -> Cell:
-    """Return a cell whose format has no types: the number, boolean, date or text that it seems."""
+    """Return a cell with the number, boolean, date or text that an untyped text seems to be."""
     plain_text = str(text)
     datatype = untyped_term(plain_text).get("datatype")
     [value] = values_of([plain_text], [datatype])
     if isinstance(value, str | Temporal):
+        # Cypher has more spellings of dates, times and durations than RDF.
         return _text_cell(plain_text, detail)
     return Cell(plain_text, value)
 
 
 def _read_moment_in(text: str, detail: Detail) -> Moment | None:
-    """Return the date, time or duration that a text is, in the detail that counts.
+    """Return the date, time or duration that a text is; None if it is something else.
 
-    None if it is something else.
+    Args:
+        text: the text.
+        detail: what counts. If midnights are dates, a time at midnight without a zone is a date.
     """
     moment = read_moment(text)
     if moment is None or not detail.midnights_are_dates:
@@ -172,7 +182,7 @@ def _read_moment_in(text: str, detail: Detail) -> Moment | None:
 
 
 class _CanonicalWriter:
-    """Writes values as canonical JSON, in the detail that counts."""
+    """Writes values as canonical JSON, without the parts that do not count."""
 
     def __init__(self, detail: Detail) -> None:
         self._detail = detail
@@ -201,7 +211,7 @@ class _CanonicalWriter:
         return self._list(list(value))
 
     def _string(self, text: str) -> str:
-        """Return a text in quotes; a date, time or duration is written in one spelling."""
+        """Return a text in quotes; dates, times and durations that are equal get equal texts."""
         moment = _read_moment_in(text, self._detail)
         if moment is None:
             return quoted(text)
@@ -210,7 +220,7 @@ class _CanonicalWriter:
         return quoted(moment.local_text)
 
     def _list(self, items: list[Any]) -> str:
-        """Return a list, sorted unless its order counts."""
+        """Return a list, with its items sorted unless their order counts."""
         texts = [self.text(item) for item in items]
         if not is_in_order(items, self._detail):
             texts.sort()
@@ -222,11 +232,12 @@ class _CanonicalWriter:
         return _object({key: text for key, text in members.items() if text != "null"})
 
     def _node(self, node: Node) -> str:
+        """Return an object with the sorted labels and the properties of a node."""
         labels = ",".join(quoted(label) for label in sorted(node.labels))
         return _object({"labels": f"[{labels}]", "properties": self._map(node.properties)})
 
     def _relationship(self, relationship: Relationship) -> str:
-        """Return a relationship, with the nodes at its ends if they count."""
+        """Return an object with a relationship, and with the nodes at its ends if these count."""
         members = self._type_and_properties(relationship)
         if self._detail.ends:
             members["start"] = self.text(relationship.start)
@@ -234,7 +245,7 @@ class _CanonicalWriter:
         return _object(members)
 
     def _type_and_properties(self, relationship: Relationship) -> dict[str, str]:
-        """Return the members of a relationship, each as JSON, without its ends."""
+        """Return the type and the properties of a relationship, each as JSON, without its ends."""
         return {
             "type": quoted(relationship.type),
             "properties": self._map(relationship.properties),
@@ -243,7 +254,8 @@ class _CanonicalWriter:
     def _path(self, path: Path) -> str:
         """Return a path as a list of its nodes and relationships in turns.
 
-        A relationship has no ends there, but a direction if both outputs tell it.
+        The neighbours of a relationship in the list are its ends. If directions count, it has a
+        mark if the path passes it from its end to its start.
         """
         texts = [self.text(path.nodes[0])]
         for index, relationship in enumerate(path.relationships):
@@ -255,13 +267,13 @@ class _CanonicalWriter:
         return f"[{','.join(texts)}]"
 
     def _path_ends(self, path: PathEnds) -> str:
-        """Return a path of which only the ends and the length count."""
+        """Return an object with the first node, the last node and the length of a path."""
         members = {"start": self.text(path.start), "end": self.text(path.end)}
         members["length"] = str(path.length)
         return _object(members)
 
     def _point(self, point: Point) -> str:
-        """Return a point, with the number of its reference system if that counts."""
+        """Return an object with a point, and with its reference system if that counts."""
         coordinates = ",".join(_number_text(number) for number in point.coordinates)
         members = {"coordinates": f"[{coordinates}]"}
         if self._detail.reference_systems:
@@ -270,19 +282,29 @@ class _CanonicalWriter:
 
 
 def _object(members: Mapping[str, str]) -> str:
-    """Return a JSON object with members that are JSON already."""
+    """Return a JSON object.
+
+    Args:
+        members: its values as JSON by their keys, which are not in quotes yet.
+    """
     pairs = [f"{quoted(key)}:{text}" for key, text in members.items()]
     return f"{{{','.join(pairs)}}}"
 
 
 def _number_text(number: float) -> str:
-    """Return a number as JSON: 1 and 1.0 are the same, and noise in the last digits is gone."""
+    """Return a number as JSON.
+
+    1 and 1.0 have the same text, and so have numbers that differ only beyond `DIGITS` digits. What
+    JSON has no number for, such as NaN, is in quotes.
+    """
     if isinstance(number, int):
         return _integer_text(number)
     if isnan(number):
         return '"NaN"'
     if not isfinite(number):
-        return '"Infinity"' if number > 0 else '"-Infinity"'
+        if number > 0:
+            return '"Infinity"'
+        return '"-Infinity"'
     rounded = float(f"{number:.{DIGITS}g}")
     if rounded.is_integer():
         return str(int(rounded))
@@ -290,8 +312,9 @@ def _number_text(number: float) -> str:
 
 
 def _integer_text(number: int) -> str:
-    """Return an integer as text, of whatever length."""
+    """Return an integer of any length as text: decimal or, if it is very long, hexadecimal."""
     try:
         return str(number)
     except ValueError:
-        return hex(number)  # Python refuses to write more than 4,300 decimal digits.
+        # Python refuses to write more than 4,300 decimal digits.
+        return hex(number)

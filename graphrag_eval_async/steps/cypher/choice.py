@@ -13,18 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TYPES_BY_NAME = (None, "application/json", CSV, TSV)
-"""Media types of outputs with which the name of a step decides that it is of Cypher."""
+"""Media types with which the name of a step decides that it is of Cypher; None if it has none."""
 
 
 def compares_as_cypher(step: Mapping[str, Any]) -> bool:
     """Return whether a reference step is compared as a result of Cypher.
 
-    It is if its media type or its key `compare` says so, or if it is named like a step that runs
-    Cypher. A step whose query is in SPARQL is not, whatever its name.
+    This is so in two cases:
+
+    - Its media type is that of Cypher results, or its key `compare` asks for a table.
+    - It is named like a step that runs Cypher, its query is not in SPARQL, and its media type is
+      one that results of Cypher may have, or absent.
     """
     media_type = plain_type(step.get("output_media_type"))
     if media_type == CYPHER_RESULTS or step.get(COMPARE) == TABLE:
         return True
+
+    # Without these marks, the name decides.
     name = step.get("name")
     if not isinstance(name, str) or plain_name(name) not in CYPHER_STEPS:
         return False

@@ -36,10 +36,10 @@ RELATIONSHIP_PARTS = 3
 
 
 class Form(Enum):
-    """How much an output tells of relationships, or of paths."""
+    """Which parts of relationships, or of paths, an output tells."""
 
     FULL = "full"
-    """All."""
+    """All parts."""
 
     ENDS = "ends"
     """Of a path, its first node, its last node and its length."""
@@ -48,7 +48,7 @@ class Form(Enum):
     """A list in which properties of nodes and types of relationships take turns."""
 
     MAPS = "maps"
-    """Properties alone."""
+    """Nothing but properties, as maps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,8 @@ class OutputTraits:
         ends: whether it holds the nodes at the ends of all its relationships outside paths.
         directions: whether it tells in which direction its paths pass all relationships.
         reference_systems: whether it tells the reference systems of all its points.
-        zones: whether its times have a time zone: each answer that holds for one of them.
+        zones: True if any of its times has a time zone, and False if any has none; empty without
+            times.
     """
 
     tells_kinds: bool
@@ -99,19 +100,23 @@ class OutputTraits:
 
     @property
     def relationships(self) -> Form:
-        """How much the output tells of relationships."""
+        """Which parts of relationships the output tells."""
         if self.tells_kinds or self.has_relationships or self.has_paths:
             return Form.FULL
-        return Form.CHAIN if self.has_chains else Form.MAPS
+        if self.has_chains:
+            return Form.CHAIN
+        return Form.MAPS
 
     @property
     def paths(self) -> Form:
-        """How much the output tells of paths."""
+        """Which parts of paths the output tells."""
         if self.has_path_ends:
             return Form.ENDS
         if self.tells_kinds or self.has_paths:
             return Form.FULL
-        return Form.CHAIN if self.has_chains else Form.MAPS
+        if self.has_chains:
+            return Form.CHAIN
+        return Form.MAPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +161,10 @@ class Detail:
 def is_chain(items: list[Any]) -> bool:
     """Return whether a list is what `record.data()` makes of a relationship or a path.
 
-    There, the properties of nodes and the types of relationships take turns: map, text, map, ...
+    In such a list, the properties of nodes and the types of relationships take turns: map, text,
+    map, ...
     """
+    # It begins and ends with a node, so its length is odd.
     if len(items) < RELATIONSHIP_PARTS or len(items) % 2 == 0:
         return False
     has_maps = all(isinstance(item, Mapping) for item in items[::2])
@@ -174,6 +181,8 @@ def is_backward(path: Path, index: int) -> bool | None:
     relationship = path.relationships[index]
     before = path.nodes[index]
     after = path.nodes[index + 1]
+
+    # Find out with which of the two nodes the relationship starts. Internal ids are surest.
     if relationship.start_id is not None and before.id is not None:
         starts_before = relationship.start_id == before.id
         starts_after = relationship.start_id == after.id
@@ -182,9 +191,13 @@ def is_backward(path: Path, index: int) -> bool | None:
         starts_after = _is_same_node(relationship.start, after)
     else:
         return None
+
+    # If both nodes are equal, the direction makes no difference, and counts as forward.
     if starts_before:
         return False
-    return True if starts_after else None
+    if starts_after:
+        return True
+    return None
 
 
 def _is_same_node(one: Node, other: Node) -> bool:
@@ -212,9 +225,9 @@ def find_traits(table: CypherTable, budget: Budget) -> OutputTraits:
     moments = [read_moment(value) for value in values if isinstance(value, str)]
     temporals = [moment.value for moment in moments if moment is not None]
 
-    # Find out what is not known of some of them.
+    # Find out of which of them the output does not tell everything.
     chains_without_ends = [chain for chain in chains if _lacks_ends(chain)]
-    passes = [
+    directions = [
         is_backward(path, index) for path in paths for index in range(len(path.relationships))
     ]
     return OutputTraits(
@@ -229,7 +242,7 @@ def find_traits(table: CypherTable, budget: Budget) -> OutputTraits:
         has_durations=any(temporal.kind == DURATION for temporal in temporals),
         has_dates=any(temporal.kind == DATE for temporal in temporals),
         ends=not chains_without_ends and all(item.has_ends for item in relationships),
-        directions=None not in passes,
+        directions=None not in directions,
         reference_systems=all(point.srid is not None for point in points),
         zones=frozenset(
             temporal.has_zone for temporal in temporals if temporal.kind in (DATE_TIME, TIME)
@@ -238,26 +251,32 @@ def find_traits(table: CypherTable, budget: Budget) -> OutputTraits:
 
 
 def _all_values(table: CypherTable, budget: Budget) -> list[Any]:
-    """Return the values in all cells, and all values inside them.
+    """Return the values in all cells, and the values inside these at any depth.
 
     Raises:
-        ComparisonBudgetExceeded: they are too many for the budget.
+        ComparisonBudgetExceeded: there are too many values for the budget.
     """
     values: list[Any] = []
     for row in table.rows:
         for cell in row:
-            inside = [cell] if isinstance(cell, PLAIN_TYPES) else list(walk(cell))
-            budget.spend(STEPS_PER_VALUE * len(inside))
-            values += inside
+            values_of_cell: list[Any] = [cell]
+            if not isinstance(cell, PLAIN_TYPES):
+                values_of_cell = list(walk(cell))
+            budget.spend(STEPS_PER_VALUE * len(values_of_cell))
+            values += values_of_cell
     return values
 
 
 def _lacks_ends(chain: list[Any]) -> bool:
-    """Return whether a list is a relationship of `record.data()` whose nodes are not known.
+    """Return whether a list is a relationship of `record.data()` with an unknown node at an end.
 
-    Then it has empty maps in place of the properties of these nodes.
+    An empty map stands for the properties of such a node.
     """
-    return len(chain) == RELATIONSHIP_PARTS and not (chain[0] and chain[-1])
+    if len(chain) != RELATIONSHIP_PARTS:
+        return False
+    start = chain[0]
+    end = chain[-1]
+    return not start or not end
 
 
 def _relationships_outside_paths(table: CypherTable) -> list[Relationship]:
@@ -276,13 +295,14 @@ def _relationships_outside_paths(table: CypherTable) -> list[Relationship]:
 
 
 def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: bool) -> Detail:
-    """Return the detail that both outputs tell.
+    """Return the parts of values that both outputs tell, which are those to compare.
 
     Args:
         expected: the traits of the reference output.
         actual: the traits of the agent's output.
         is_ordered: whether the order of items in lists counts.
     """
+    # Time zones count unless all times of one output have them and no time of the other one does.
     all_have_zones = frozenset({True})
     none_has_zones = frozenset({False})
     only_one_has_zones = {expected.zones, actual.zones} == {all_have_zones, none_has_zones}
@@ -302,7 +322,9 @@ def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: b
 
 
 def _least(expected: Form, actual: Form) -> Form:
-    """Return the form that both outputs can be reduced to: the one that tells least."""
+    """Return the one of two forms that tells less, to which the other form can be reduced."""
+    # These are in order of how much they tell. Ends come first, since a path of which only the ends
+    # are known cannot be reduced to another form.
     for form in (Form.ENDS, Form.MAPS, Form.CHAIN):
         if form in (expected, actual):
             return form
@@ -310,10 +332,12 @@ def _least(expected: Form, actual: Form) -> Form:
 
 
 def describe_missing_detail(expected: OutputTraits, actual: OutputTraits) -> str | None:
-    """Say which parts of values were not compared since one output does not tell them.
+    """Return a sentence about the parts of values that were not compared.
+
+    These are the parts that only one of the two outputs tells.
 
     Returns:
-        a text for `failure_detail`; None if everything was compared.
+        the text for `failure_detail`; None if all parts were compared.
     """
     missing_in_actual = _missing_parts(poorer=actual, richer=expected)
     missing_in_reference = _missing_parts(poorer=expected, richer=actual)
@@ -328,13 +352,14 @@ def describe_missing_detail(expected: OutputTraits, actual: OutputTraits) -> str
 
 
 def _missing_parts(*, poorer: OutputTraits, richer: OutputTraits) -> list[str]:
-    """Return which parts of values one output does not tell, and another one does.
+    """Return the parts of values that one output tells and another does not.
 
     Args:
-        poorer: traits of the first output. Parts that it can hardly have are not returned, such as
-            labels of nodes if it has no maps.
-        richer: traits of the other output.
+        poorer: the traits of the output that may lack them. If it has no values of which these may
+            be parts, they are not returned: without maps, it does not lack the labels of nodes.
+        richer: the traits of the output that may tell them.
     """
+    # Compare what they tell of nodes, relationships and paths.
     missing = []
     if richer.has_nodes and not poorer.nodes and poorer.has_maps:
         missing.append("the labels of nodes")
@@ -349,6 +374,7 @@ def _missing_parts(*, poorer: OutputTraits, richer: OutputTraits) -> list[str]:
     if richer.has_relationships and richer.ends and not poorer.ends:
         missing.append("the nodes at the ends of relationships")
 
+    # Compare what they tell of points.
     has_systems = richer.has_points and richer.reference_systems
     lacks_systems = poorer.has_points and not poorer.reference_systems
     has_lists_for_points = not poorer.points and poorer.has_maps

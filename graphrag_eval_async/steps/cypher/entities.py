@@ -65,7 +65,7 @@ TELLING_KEYS = frozenset(
     {*LABELS_KEYS, *PROPERTIES_KEYS, "_LABEL", "_NODES", "nodes", "segments", "$type", "low"}
     | {"crs", "srid", "coordinates"}
 )
-"""Keys of which an object has at least one if it is more than a map."""
+"""Keys of which each object that is more than a map has at least one."""
 
 PATH_KEYS = frozenset({"nodes", "relationships", "start", "end", "length"})
 JAVASCRIPT_PATH_KEYS = frozenset({"start", "end", "segments", "length"})
@@ -73,25 +73,26 @@ SEGMENT_KEYS = frozenset({"start", "relationship", "end"})
 
 
 def value_of(raw: Any) -> Value:
-    """Return the value of Cypher that a value of JSON stands for.
+    """Convert a value of JSON, with all values inside it, to a value of Cypher.
 
-    Values of Cypher, which a reader of text returns, stay what they are. Texts inside them may
-    stand for other values.
+    `raw` may also be a value of Cypher, as the reader of literals returns it. Then only the values
+    inside it are converted.
 
     Raises:
-        MalformedStep: it claims to be an object of Neo4j's driver, and cannot be read.
+        MalformedStep: a text begins like an object of Neo4j's driver and cannot be read, or a value
+            is of another type.
     """
     if isinstance(raw, str):
         return _value_of_text(raw)
     if isinstance(raw, float):
-        return None if isnan(raw) else raw  # Pandas writes null as NaN.
+        # Pandas writes null as NaN.
+        return None if isnan(raw) else raw
     if isinstance(raw, int | NoneType | Point):
         return raw
     if isinstance(raw, Mapping):
         return _value_of_object(raw)
     if isinstance(raw, list | tuple):
-        items = [value_of(item) for item in raw]
-        return _path_of_items(items) or items
+        return _path_or_list([value_of(item) for item in raw])
     if isinstance(raw, Node):
         return _with_values(raw)
     if isinstance(raw, Relationship):
@@ -106,12 +107,15 @@ def value_of(raw: Any) -> Value:
 
 
 def _with_values(node: Node) -> Node:
-    """Return a node whose properties were read as values of Cypher."""
+    """Return a copy of a node whose properties are converted to values of Cypher."""
     return Node(node.labels, _map(node.properties), node.id)
 
 
 def _relationship_with_values(relationship: Relationship) -> Relationship:
-    """Return a relationship whose properties, and those of its nodes, were read as values."""
+    """Return a copy of a relationship whose properties are converted to values of Cypher.
+
+    The properties of the nodes at its ends are converted, too.
+    """
     start = relationship.start
     end = relationship.end
     return Relationship(
@@ -125,20 +129,24 @@ def _relationship_with_values(relationship: Relationship) -> Relationship:
 
 
 def _value_of_text(text: str) -> Value:
-    """Return a text, or the point or the object of Neo4j's driver that it shows."""
+    """Return the object of Neo4j's driver or the point that a text shows, or the text itself."""
     if isinstance(text, UntypedText):
+        # The reader of its cell has looked for objects already.
         return text
     if text.startswith(OBJECT_STARTS):
         return value_of(read_literal(text))
     if may_be_point(text):
-        return point_of_text(text) or text
+        point = point_of_text(text)
+        if point is not None:
+            return point
     return text
 
 
 def _value_of_object(raw: Mapping[str, Any]) -> Value:
-    """Return what an object stands for: by its keys, or else a map."""
+    """Return the value that an object stands for by its keys; a map if the keys tell nothing."""
     if raw.keys().isdisjoint(TELLING_KEYS):
-        return _map(raw)  # As most are, which the readers below would find out slowly.
+        # Most objects are maps. The readers below would find that out more slowly.
+        return _map(raw)
     if is_typed(raw):
         return typed_value(raw)
     if raw.keys() == {"low", "high"} and all(type(part) is int for part in raw.values()):
@@ -151,17 +159,20 @@ def _value_of_object(raw: Mapping[str, Any]) -> Value:
 
 
 def _map(raw: Mapping[str, Any]) -> dict[str, Value]:
-    """Return a map, or the properties of a node or relationship, with values of Cypher."""
+    """Convert the values of a map, or of properties, to values of Cypher; keys become texts."""
     return {str(key): value_of(item) for key, item in raw.items()}
 
 
 def _javascript_integer(raw: Mapping[str, int]) -> int:
-    """Return the integer of 64 bits that Neo4j's JavaScript driver writes in two halves."""
+    """Return the integer of 64 bits that Neo4j's JavaScript driver writes in two halves.
+
+    Both halves have 32 bits; the low one may be written as a negative number.
+    """
     return (raw["high"] << 32) + (raw["low"] & 0xFFFFFFFF)
 
 
 def _first_value(raw: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the value of the first of some keys that an object has; None if it has none."""
+    """Return the first value under any of `keys` that is not null; None if there is none."""
     for key in keys:
         if raw.get(key) is not None:
             return raw[key]
@@ -169,7 +180,7 @@ def _first_value(raw: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _id_text(raw: Any) -> str | None:
-    """Return an internal id as text, so that ids can be compared; None if there is none."""
+    """Return an internal id as text, so that ids of all forms can be compared; None for null."""
     if raw is None:
         return None
     if isinstance(raw, Mapping) and raw.keys() == {"low", "high"}:
@@ -178,9 +189,12 @@ def _id_text(raw: Any) -> str | None:
 
 
 def _node(raw: Mapping[str, Any]) -> Node | None:
-    """Return the node that an object is; None if it is none."""
+    """Read an object as a node; None if it is no node."""
     if "_LABEL" in raw:
-        return None if "_SRC" in raw else _ladybug_node(raw)
+        # Ladybug's relationships have a label, too, and a source.
+        if "_SRC" in raw:
+            return None
+        return _ladybug_node(raw)
     labels = _first_value(raw, LABELS_KEYS)
     properties = _first_value(raw, PROPERTIES_KEYS)
     if not (isinstance(labels, list) and isinstance(properties, Mapping)):
@@ -192,9 +206,10 @@ def _node(raw: Mapping[str, Any]) -> Node | None:
 
 
 def _ladybug_node(raw: Mapping[str, Any]) -> Node:
-    """Return a node of Ladybug, which has its properties beside its id and its label."""
-    label = raw["_LABEL"]
-    labels = label if isinstance(label, list) else [label]
+    """Read a node of Ladybug, which has its properties beside its id and its label."""
+    labels = raw["_LABEL"]
+    if not isinstance(labels, list):
+        labels = [labels]
     return Node(
         labels=frozenset(str(name) for name in labels),
         properties=_ladybug_properties(raw),
@@ -208,7 +223,7 @@ def _ladybug_properties(raw: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _relationship(raw: Mapping[str, Any]) -> Relationship | None:
-    """Return the relationship that an object is; None if it is none."""
+    """Read an object as a relationship; None if it is no relationship."""
     if "_SRC" in raw and "_LABEL" in raw:
         relationship_type = raw["_LABEL"]
         properties = _ladybug_properties(raw)
@@ -231,42 +246,54 @@ def _relationship(raw: Mapping[str, Any]) -> Relationship | None:
 
 
 def _type_of_relationship(raw: Mapping[str, Any]) -> Any:
-    """Return the type of a relationship; None if the object tells none."""
+    """Return the type of a relationship; None if its object has none."""
     if raw.get("type") == "relationship" and "label" in raw:
-        return raw["label"]  # As APOC and Memgraph write it.
+        # APOC and Memgraph write the kind of the object under `type`.
+        return raw["label"]
     return _first_value(raw, TYPE_KEYS)
 
 
 def _node_at_end(raw: Any) -> Node | None:
-    """Return the node in full at the end of a relationship; None if only its id is there."""
-    return _node(raw) if isinstance(raw, Mapping) else None
+    """Return a node at an end of a relationship; None if the relationship has only its id."""
+    if isinstance(raw, Mapping):
+        return _node(raw)
+    return None
 
 
 def _id_of_end(raw: Any) -> str | None:
-    """Return the internal id of a node at the end of a relationship; None if there is none.
+    """Return the internal id of a node at an end of a relationship; None if there is none.
 
     Args:
-        raw: the id, or the node in full.
+        raw: the id, or the whole node.
     """
     node = _node_at_end(raw)
-    return _id_text(raw) if node is None else node.id
+    if node is None:
+        return _id_text(raw)
+    return node.id
 
 
 def _ladybug_path(raw: Mapping[str, Any]) -> Path | list[Value] | None:
-    """Return the path in an object of Ladybug; None if it is none.
+    """Read a path of Ladybug; None if the object lacks the keys of a path.
 
-    A relationship of variable length also has these keys, but only the nodes between its ends. It
-    is a list of relationships, as in Cypher.
+    A relationship of variable length also has these keys, but only the nodes between its ends. In
+    Cypher, it is a list of relationships, so such a list is returned.
     """
     if raw.keys() != {"_NODES", "_RELS"}:
         return None
     nodes = [value_of(node) for node in raw["_NODES"]]
     relationships = [value_of(relationship) for relationship in raw["_RELS"]]
-    return _path_of_parts(nodes, relationships) or relationships
+    path = _path_of_parts(nodes, relationships)
+    if path is None:
+        return relationships
+    return path
 
 
 def _path(raw: Mapping[str, Any]) -> Path | None:
-    """Return the path in an object with its nodes and relationships; None if it is none."""
+    """Read an object as a path; None if it is no path.
+
+    The object has lists of nodes and relationships or, from Neo4j's JavaScript driver, segments.
+    """
+    # Read lists of nodes and relationships.
     if {"nodes", "relationships"} <= raw.keys() <= PATH_KEYS:
         nodes = raw["nodes"]
         relationships = raw["relationships"]
@@ -275,6 +302,8 @@ def _path(raw: Mapping[str, Any]) -> Path | None:
                 [value_of(node) for node in nodes],
                 [value_of(relationship) for relationship in relationships],
             )
+
+    # Read segments. Each begins with the node with which the segment before it ends.
     segments = raw.get("segments")
     if raw.keys() == JAVASCRIPT_PATH_KEYS and isinstance(segments, list):
         if not all(isinstance(part, Mapping) and part.keys() == SEGMENT_KEYS for part in segments):
@@ -285,7 +314,7 @@ def _path(raw: Mapping[str, Any]) -> Path | None:
 
 
 def _path_of_parts(nodes: list[Value], relationships: list[Value]) -> Path | None:
-    """Return the path of some nodes and relationships; None if they make none."""
+    """Return the path of nodes and relationships; None if their numbers or types fit no path."""
     if len(nodes) != len(relationships) + 1:
         return None
     if not all(isinstance(node, Node) for node in nodes):
@@ -295,8 +324,12 @@ def _path_of_parts(nodes: list[Value], relationships: list[Value]) -> Path | Non
     return Path(tuple(nodes), tuple(relationships))  # type: ignore[arg-type]
 
 
-def _path_of_items(items: list[Value]) -> Path | None:
-    """Return the path in a list of nodes and relationships that take turns; None if it is none."""
+def _path_or_list(items: list[Value]) -> Path | list[Value]:
+    """Return a list, or a path if nodes and relationships take turns in the list."""
+    # A list of a single node is not taken for a path.
     if len(items) < 3 or not isinstance(items[0], Node):
-        return None
-    return _path_of_parts(items[::2], items[1::2])
+        return items
+    path = _path_of_parts(items[::2], items[1::2])
+    if path is None:
+        return items
+    return path

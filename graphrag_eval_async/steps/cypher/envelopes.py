@@ -34,22 +34,24 @@ BLOCK_TYPES = frozenset({"text", "json", "tool_result", "tool-result", "output_t
 """Types of content blocks in MCP and in messages to models."""
 
 CONTENT_KEYS = ("json", "text", "content", "resource", "output")
-"""Keys of what a content block holds."""
+"""Keys under which a content block holds its content."""
 
 STEPS_KEY = "intermediate_steps"
 """Key of what LangChain's GraphCypherQAChain did: its query, then the rows under `context`."""
 
 _find_record = re.compile(r"<Record[ >]").search
-_is_object = re.compile(r"(?:[A-Z]\w*\()?[a-z_]\w*=[^=]").match
-"""Whether a text shows an object by its attributes: ``EagerResult(records=[...`` or ``items=[...``.
-"""
+_begins_with_attribute = re.compile(r"(?:[A-Z]\w*\()?[a-z_]\w*=[^=]").match
+"""Matches how Python shows objects: ``EagerResult(records=[...`` or ``items=[...``."""
 
 
 def open_cypher_envelopes(output: Any) -> Payload:
-    """Return what an output holds: JSON in text, in fences, in content blocks, under keys.
+    """Return the value inside all envelopes of an output, and the text that was passed over.
+
+    Envelopes are JSON as text, fences, content blocks, and objects that hold a result under a key.
 
     Raises:
-        MalformedStep: it looks like JSON or a literal of Python, and cannot be read.
+        MalformedStep: a text shows an object of Neo4j's driver that cannot be read, or the output
+            has several results.
     """
     value = output
     unread: list[str] = []
@@ -64,7 +66,7 @@ def open_cypher_envelopes(output: Any) -> Payload:
 
 
 def _open(value: Any) -> Payload | None:
-    """Open one envelope; None if there is none."""
+    """Return the value in the outermost envelope; None if `value` has no envelope."""
     if isinstance(value, str):
         return _open_text(value)
     if isinstance(value, Mapping):
@@ -75,14 +77,18 @@ def _open(value: Any) -> Payload | None:
 
 
 def _open_text(text: str) -> Payload | None:
-    """Decode JSON, literals of Python, and records of Neo4j's driver; take text out of fences.
+    """Return the value that a text shows, or the text inside its fence.
 
-    None if it is a plain text.
+    A text may show JSON, a literal of Python, or records of Neo4j's driver.
+
+    Returns:
+        None if it is plain text.
     """
     stripped = text.strip("\ufeff \t\r\n")
     if looks_like_json(stripped) or stripped.startswith("("):
         return _decode(stripped)
-    if _is_object(stripped) is not None:
+    if _begins_with_attribute(stripped) is not None:
+        # If it cannot be read, it may be prose such as "count=5 films".
         with suppress(MalformedStep):
             return Payload(_read_object(stripped))
     if _find_record(stripped) is not None:
@@ -91,42 +97,48 @@ def _open_text(text: str) -> Payload | None:
 
 
 def _decode(text: str) -> Payload | None:
-    """Decode JSON, or a literal of Python; None if the text only looks like one of them.
+    """Return the value of a text that looks like JSON or a literal of Python.
 
-    Raises:
-        MalformedStep: it is nothing of these.
+    It may be neither: a note in parentheses, the first cell of CSV, or prose above JSON. Then it is
+    opened like any other text, and the result may be None.
     """
-    followed: DecodedText | None = None
+    # Decode JSON, unless other text follows it.
+    json_before_text: DecodedText | None = None
     with suppress(MalformedStep):
         decoded = decode_json(text)
         if not decoded.rest:
             return Payload(decoded.value)
-        followed = decoded
-    # What looks like JSON that other text follows may be one literal of Python.
+        json_before_text = decoded
+
+    # JSON and the text behind it may together be one literal of Python.
     with suppress(MalformedStep):
         return Payload(read_literal(text))
-    if followed is not None and not text.startswith('"'):
-        return Payload(followed.value, followed.rest)
-    # It may be a note in parentheses, the first cell of CSV, or prose above JSON.
+
+    # A text in quotes is no result, but perhaps the first cell of CSV.
+    if json_before_text is not None and not text.startswith('"'):
+        return Payload(json_before_text.value, json_before_text.rest)
     return open_text(text)
 
 
 def _read_object(text: str) -> Any:
-    """Return the attributes of an object that Python shows.
+    """Return the attributes of an object that Python shows as a call, or without its name.
 
-    Those of the result of Neo4j's driver are reduced to its names and rows.
+    Of a result of Neo4j's driver, return the records alone or, if it has none, an empty table with
+    its names.
     """
     is_call = "(" in text.partition("=")[0]
     attributes = read_literal(text) if is_call else read_attributes(text)
     if isinstance(attributes, dict) and attributes.keys() >= {"records", "keys"}:
-        return attributes["records"] or {"fields": attributes["keys"], "values": []}
+        if attributes["records"]:
+            return attributes["records"]
+        return {"fields": attributes["keys"], "values": []}
     return attributes
 
 
 def _read_records(text: str) -> Payload:
-    """Return all records of Neo4j's driver in a text, and the text around them.
+    """Return all records of Neo4j's driver in a text, and the text between and around them.
 
-    The brackets and commas of a list of records are not returned.
+    The brackets and commas of a list of records are left out of that text.
 
     Raises:
         MalformedStep: a record holds something that is no value of Cypher.
@@ -146,19 +158,25 @@ def _read_records(text: str) -> Payload:
 
 
 def _open_object(value: Mapping[str, Any]) -> Payload | None:
-    """Return what an object holds under the key of an envelope; None if it is a table or record.
+    """Return the value that an object holds under the key of an envelope.
+
+    Returns:
+        None if the object is no envelope, but a table, a record or an error.
 
     Raises:
-        MalformedStep: it holds several results.
+        MalformedStep: it is a response of Neo4j's transactional API with several results, or none.
     """
     is_table = names_and_rows_in(value) is not None or is_pandas_frame(value)
     if is_table or says_error(dict(value)):
         return None
     if STEPS_KEY in value:
         return Payload(value[STEPS_KEY])
+    # Only the transactional API has both keys.
     results = value.get("results")
     if "errors" in value and isinstance(results, list):
-        return _open_statements(results)
+        return _only_result(results)
+
+    # Look for a table under the keys of envelopes.
     is_only_key = len(value) == 1
     for key in PAYLOAD_KEYS:
         if key in value and _holds_table(value[key], is_only_key=is_only_key):
@@ -166,11 +184,11 @@ def _open_object(value: Mapping[str, Any]) -> Payload | None:
     return None
 
 
-def _open_statements(results: list[Any]) -> Payload:
-    """Return the result of the only statement of a request to Neo4j's transactional API.
+def _only_result(results: list[Any]) -> Payload:
+    """Return the result in a response of Neo4j's transactional API, which has one per statement.
 
     Raises:
-        MalformedStep: there are several statements, or none.
+        MalformedStep: there are several results, or none.
     """
     if len(results) != 1:
         raise MalformedStep(f"the results of {len(results)} statements, of which any may be meant")
@@ -178,11 +196,12 @@ def _open_statements(results: list[Any]) -> Payload:
 
 
 def _holds_table(value: Any, *, is_only_key: bool) -> bool:
-    """Return whether what stands under a key is surely a table or an envelope, not a cell.
+    """Return whether the value under a key of an object is a table or an envelope, not a cell.
 
     Args:
-        value: what stands under the key.
-        is_only_key: whether its object has no other key. Then less is enough.
+        value: the value under the key.
+        is_only_key: whether the object has no other key. Then any list or object is taken for a
+            table, and so is any text of several lines.
     """
     if isinstance(value, str):
         text = value.strip()
@@ -199,7 +218,7 @@ def _holds_table(value: Any, *, is_only_key: bool) -> bool:
 
 
 def _open_list(items: list[Any]) -> Payload | None:
-    """Return what the content blocks or steps in a list hold; None if it is a list of rows."""
+    """Return the contents of a list of content blocks or of steps; None if it is a list of rows."""
     if not items:
         return None
     context = _context_of_chain(items)
@@ -215,8 +234,10 @@ def _open_list(items: list[Any]) -> Payload | None:
 def _context_of_chain(items: list[Any]) -> Payload | None:
     """Return the rows that LangChain's GraphCypherQAChain got from its last query.
 
-    Its steps are objects with the single key `query` or `context`; None if the items are no such
-    steps, or have no context.
+    The steps of the chain are objects with the single key `query` or `context`, which has the rows.
+
+    Returns:
+        None if the items are no such steps, or if they have no query or no context.
     """
     contexts = []
     has_query = False
@@ -235,10 +256,14 @@ def _context_of_chain(items: list[Any]) -> Payload | None:
 
 
 def _is_block(item: Any) -> bool:
-    """Return whether an item is a content block, or a hit of a retriever of neo4j-graphrag."""
+    """Return whether an item of a list is a content block.
+
+    The hits that retrievers of neo4j-graphrag return count as content blocks.
+    """
     if not isinstance(item, Mapping):
         return False
-    if item.keys() == {"content", "metadata"}:
+    is_hit = item.keys() == {"content", "metadata"}
+    if is_hit:
         return isinstance(item["content"], str)
     kind = item.get("type")
     has_content = not item.keys().isdisjoint(CONTENT_KEYS)
@@ -246,7 +271,7 @@ def _is_block(item: Any) -> bool:
 
 
 def _content_of(block: Mapping[str, Any]) -> Any:
-    """Return what a content block holds; None if it holds nothing."""
+    """Return the content of a content block; None if it is empty."""
     for key in CONTENT_KEYS:
         if block.get(key) is not None:
             return block[key]
@@ -254,10 +279,10 @@ def _content_of(block: Mapping[str, Any]) -> Any:
 
 
 def _join_blocks(contents: list[Any]) -> Payload:
-    """Return the only content, or the rows in several contents together.
+    """Return the content if there is one, or one list with the rows of several contents.
 
     Raises:
-        MalformedStep: one of several contents is text.
+        MalformedStep: one of several contents is plain text.
     """
     if len(contents) == 1:
         return Payload(contents[0])

@@ -20,7 +20,10 @@ class NamesAndRows(NamedTuple):
 
 
 def names_and_rows_in(value: Mapping[str, Any]) -> NamesAndRows | None:
-    """Return the names of columns and the rows in an object; None unless it has both."""
+    """Return the names of columns and the rows in an object; None if it lacks one of them.
+
+    If several keys may hold them, the first of `NAMES_KEYS` and the first of `ROWS_KEYS` count.
+    """
     for names_key in NAMES_KEYS:
         names = value.get(names_key)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -35,10 +38,15 @@ def names_and_rows_in(value: Mapping[str, Any]) -> NamesAndRows | None:
 def is_pandas_frame(value: Mapping[str, Any]) -> bool:
     """Return whether an object is a data frame as pandas writes it by default.
 
-    Then it has an object for each column, with the numbers of rows as keys.
+    Such an object has an object for each column, whose keys are the numbers of the rows:
+    ``{"title": {"0": "Playtime", "1": "Traffic"}}``.
     """
     columns = list(value.values())
-    if not columns or not all(isinstance(column, Mapping) and column for column in columns):
+    if not columns:
         return False
-    numbers = [str(number) for number in range(len(columns[0]))]
-    return all(list(map(str, column)) == numbers for column in columns)
+    for column in columns:
+        is_object_with_rows = isinstance(column, Mapping) and len(column) > 0
+        if not is_object_with_rows:
+            return False
+    row_numbers = [str(number) for number in range(len(columns[0]))]
+    return all([str(key) for key in column] == row_numbers for column in columns)

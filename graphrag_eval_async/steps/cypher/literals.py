@@ -79,14 +79,14 @@ class Literal(NamedTuple):
 
 
 def read_literal(text: str) -> Any:
-    """Return the value that a whole text is.
+    """Read a text that is one value from its beginning to its end.
 
     Returns:
-        a value of Cypher, a `Record`, or a list that holds these. The arguments of an unknown
-        call, such as ``RetrieverResultItem(content='...')``, are a dict.
+        a value of Cypher, a `Record`, or a list that holds these. An unknown call, such as
+        ``RetrieverResultItem(content='...')``, is a dict of its arguments by name.
 
     Raises:
-        MalformedStep: it is something else, nests too deep, or is too long.
+        MalformedStep: the text is no such value, nests too deep, or is too long.
     """
     literal = read_literal_at(text, 0)
     rest = text[literal.end :].strip()
@@ -96,7 +96,7 @@ def read_literal(text: str) -> Any:
 
 
 def read_literal_at(text: str, start: int) -> Literal:
-    """Return the value that begins at a position of a text, and where it ends.
+    """Read the value that begins at a position of a text; any text may follow it.
 
     Raises:
         MalformedStep: no value begins there, it nests too deep, or the text is too long.
@@ -111,12 +111,12 @@ def read_literal_at(text: str, start: int) -> Literal:
 
 
 def read_attributes(text: str) -> dict[str, Any]:
-    """Return the attributes of an object in a text such as ``meta=None content=[...]``.
+    """Read the attributes of an object from a text such as ``meta=None content=[...]``.
 
-    Pydantic shows its models so.
+    Pydantic shows models in this form.
 
     Raises:
-        MalformedStep: the text is something else.
+        MalformedStep: the text has another form, or is too long.
     """
     if len(text) > MOST_CHARACTERS:
         raise MalformedStep("values as programs show them, too long to be read; write JSON")
@@ -124,15 +124,26 @@ def read_attributes(text: str) -> dict[str, Any]:
 
 
 class _Parser:
-    """Reads one value after another from a text."""
+    """Reads one value after another from a text.
+
+    Each method reads at `position`, and moves it behind what it has read. If the text is something
+    else there, it raises `MalformedStep`.
+    """
 
     def __init__(self, text: str, position: int) -> None:
+        """Take a text, and the position at which reading begins."""
         self.position = position
         self._text = text
         self._depth = 0
 
     def read_value(self) -> Any:
-        """Read the value at the position, and move the position behind it."""
+        """Read the value at the position, and move the position behind it.
+
+        An object in angle brackets that is not of Neo4j's driver is `Unknown`.
+
+        Raises:
+            MalformedStep: no value begins there, or it nests too deep.
+        """
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise MalformedStep("nested too deep")
@@ -157,25 +168,29 @@ class _Parser:
         return value
 
     def read_attributes_to_end(self) -> dict[str, Any]:
-        """Read ``key=value`` pairs up to the end of the text."""
+        """Read ``key=value`` pairs up to the end of the text, and return the values by key."""
         attributes: dict[str, Any] = {}
         self._skip_space()
         while self.position < len(self._text):
-            attributes.update(self._read_attribute())
+            self._read_attribute_into(attributes)
             self._skip_space()
         return attributes
 
-    def _read_attribute(self) -> dict[str, Any]:
-        """Read one ``key=value`` pair."""
+    def _read_attribute_into(self, attributes: dict[str, Any]) -> None:
+        """Read one ``key=value`` pair, and add it to `attributes`."""
         key = self._take(_attribute).strip().removesuffix("=")
-        return {key: self.read_value()}
+        attributes[key] = self.read_value()
 
     def _read_plain_value(self) -> Any:
         """Read text in quotes, a number, a date without quotes, a word, or a call."""
         if self._begins(_string):
             quoted = self._take(_string)
             text = _unquoted(quoted.removeprefix("b"))
-            return base64_text(text) if quoted.startswith("b") else text
+            is_bytes = quoted.startswith("b")
+            if is_bytes:
+                return base64_text(text)
+            return text
+        # A date begins with digits, so it must be tried before numbers.
         if self._begins(_moment):
             return self._take(_moment)
         if self._begins(_number):
@@ -194,19 +209,22 @@ class _Parser:
         raise MalformedStep(f"no value: {name[:20]!r}")
 
     def _read_call(self, name: str) -> Any:
-        """Read the arguments of a call up to its closing bracket, and return what it makes."""
+        """Read the arguments of a call up to its closing bracket, and return the value of the call.
+
+        The name and the opening bracket were read before.
+        """
         arguments: list[Any] = []
         keywords: dict[str, Any] = {}
         while not self._accept(")"):
             if self._begins(_attribute):
-                keywords.update(self._read_attribute())
+                self._read_attribute_into(keywords)
             else:
                 arguments.append(self.read_value())
             self._accept(",")
         return value_of_call(name, arguments, keywords)
 
     def _read_items(self, opening: str, closing: str) -> list[Any]:
-        """Read values with commas in between, in brackets."""
+        """Read values in brackets, with commas in between and perhaps at the end."""
         self._expect(opening)
         items: list[Any] = []
         while not self._accept(closing):
@@ -219,7 +237,8 @@ class _Parser:
     def _read_parentheses(self) -> Any:
         """Read a tuple of Python as a list, or a node of Cypher that has no label.
 
-        A node holds a map. So may a tuple, but then a comma follows the map.
+        ``({...})`` is a node with properties, and perhaps the beginning of a path. A tuple of one
+        map differs from it by its comma: ``({...},)``.
         """
         self._expect("(")
         items: list[Any] = []
@@ -236,23 +255,26 @@ class _Parser:
         return items
 
     def _read_braces(self) -> Any:
-        """Read a map, whose keys may have no quotes, or a set of Python, which becomes a list."""
+        """Read a map, whose keys may lack quotes, or a set of Python, which becomes a list."""
         self._expect("{")
         entries: dict[str, Any] = {}
         items: list[Any] = []
         while not self._accept("}"):
-            key = self._read_key()
+            # Only the colon shows that a value is a key.
+            key_or_item = self._read_key()
             if self._accept(":"):
-                entries[str(key)] = self.read_value()
+                entries[str(key_or_item)] = self.read_value()
             else:
-                items.append(key)
+                items.append(key_or_item)
             if not self._accept(","):
                 self._expect("}")
                 break
-        return items or entries
+        if items:
+            return items
+        return entries
 
     def _read_key(self) -> Any:
-        """Read the key of a map: a name without quotes before a colon, or any value."""
+        """Read a name without quotes that a colon follows, as text, or else any value."""
         name = _name_before_colon.match(self._text, self.position)
         if name is None:
             return self.read_value()
@@ -278,7 +300,11 @@ class _Parser:
         return Unknown(self._text[start : self.position])
 
     def _read_record(self) -> Record:
-        """Read the fields of a record up to its closing angle bracket."""
+        """Read the fields of a record up to its closing angle bracket.
+
+        Raises:
+            MalformedStep: a field is no value of Cypher, or cannot be read.
+        """
         fields: dict[str, Value] = {}
         while not self._accept(">"):
             name = self._take(_record_key).removesuffix("=").strip()
@@ -292,13 +318,13 @@ class _Parser:
         """Read ``key=value`` pairs up to the closing angle bracket of an object."""
         attributes: dict[str, Any] = {}
         while not self._accept(">"):
-            attributes.update(self._read_attribute())
+            self._read_attribute_into(attributes)
         return attributes
 
     def _read_node_object(self) -> Node:
         """Read the attributes of a node up to its closing angle bracket."""
         attributes = self._read_attributes()
-        labels = frozenset(map(str, attributes.get("labels") or ()))
+        labels = frozenset(str(label) for label in attributes.get("labels") or ())
         # Drivers before version 5 write `id`.
         internal_id = attributes.get("element_id", attributes.get("id"))
         properties = _map(attributes.get("properties"))
@@ -309,13 +335,17 @@ class _Parser:
     def _read_relationship_object(self) -> Relationship:
         """Read the attributes of a relationship up to its closing angle bracket."""
         attributes = self._read_attributes()
+        start: Node | None = None
+        end: Node | None = None
         nodes: Any = attributes.get("nodes")
-        has_nodes = isinstance(nodes, list) and len(nodes) == 2
+        if isinstance(nodes, list) and len(nodes) == 2:
+            start = _known_node(nodes[0])
+            end = _known_node(nodes[1])
         return Relationship(
             type=str(attributes.get("type")),
             properties=_map(attributes.get("properties")),
-            start=_known_node(nodes[0]) if has_nodes else None,
-            end=_known_node(nodes[1]) if has_nodes else None,
+            start=start,
+            end=end,
         )
 
     def _read_path_object(self) -> PathEnds:
@@ -340,7 +370,10 @@ class _Parser:
         return Node(frozenset(labels), properties)
 
     def _read_rest_of_path(self, first: Node) -> Node | Path:
-        """Read the relationships and nodes that follow a node; return the node if none does."""
+        """Read the relationships and nodes that follow a node, and return the whole path.
+
+        If no relationship follows, return the node.
+        """
         nodes = [first]
         relationships: list[Relationship] = []
         while self._peek("-[") or self._peek("<-["):
@@ -353,7 +386,11 @@ class _Parser:
             before = nodes[-1]
             after = self._read_node_in_brackets()
 
-            start, end = (after, before) if is_backward else (before, after)
+            start = before
+            end = after
+            if is_backward:
+                start = after
+                end = before
             relationships.append(Relationship(arrow.type, arrow.properties, start=start, end=end))
             nodes.append(after)
         if not relationships:
@@ -370,9 +407,13 @@ class _Parser:
         return Relationship(types[0], properties)
 
     def _read_labels_and_properties(self) -> tuple[list[str], dict[str, Any]]:
-        """Read what stands in the brackets of a node or a relationship in Cypher's notation."""
+        """Read the labels and properties of a node or relationship in Cypher's notation.
+
+        The position is between its brackets. The type of a relationship is read as a label.
+        """
         if self._begins(_name):
-            self._take(_name)  # The variable, which says nothing of the value.
+            # This is the variable, which is no part of the value.
+            self._take(_name)
         labels = []
         while self._accept(":"):
             labels.append(self._take(_name).strip("`"))
@@ -392,25 +433,33 @@ class _Parser:
         return pattern.match(self._text, self.position) is not None
 
     def _peek(self, text: str) -> bool:
-        """Return whether a text follows, after white space."""
+        """Skip white space, and return whether a text follows."""
         self._skip_space()
         return self._text.startswith(text, self.position)
 
     def _accept(self, text: str) -> bool:
-        """Skip a text if it follows, and return whether it did."""
+        """Skip white space, and a text if it follows; return whether it followed."""
         if not self._peek(text):
             return False
         self.position += len(text)
         return True
 
     def _expect(self, text: str) -> None:
-        """Skip a text, which must follow."""
+        """Skip white space and a text.
+
+        Raises:
+            MalformedStep: the text does not follow.
+        """
         if not self._accept(text):
             context = self._text[self.position : self.position + 20]
             raise MalformedStep(f"expected {text!r} before {context!r}")
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """Return the text that a pattern matches at the position, and skip it."""
+        """Return the text that a pattern matches at the position, and skip that text.
+
+        Raises:
+            MalformedStep: the pattern does not match there.
+        """
         match = pattern.match(self._text, self.position)
         if match is None:
             context = self._text[self.position : self.position + 20]
@@ -420,18 +469,23 @@ class _Parser:
 
 
 def _map(value: Any) -> dict[str, Any]:
-    """Return the properties of a node or relationship; empty braces are an empty map."""
+    """Return the properties of a node or relationship, which may be absent.
+
+    Raises:
+        MalformedStep: `value` is no map.
+    """
     if isinstance(value, dict):
         return value
+    # None stands for absent properties.
     if value is None or value == []:
         return {}
     raise MalformedStep("properties that are no map")
 
 
 def _known_node(node: Any) -> Node | None:
-    """Return a node at the end of a relationship object; None if the result does not hold it.
+    """Return a node at an end of a relationship; None if only its internal id is known.
 
-    The driver shows such a node without labels and properties.
+    Neo4j's driver shows a node that the result does not hold without labels and properties.
     """
     if isinstance(node, Node) and (node.labels or node.properties):
         return node
@@ -448,8 +502,10 @@ def _number_of(text: str) -> int | float:
 
 
 def base64_text(text: str) -> str:
-    """Return bytes, of which each character of a text is one, in Base64, as Neo4j's HTTP API has
-    them.
+    """Return bytes in Base64, as Neo4j's HTTP API writes them.
+
+    Args:
+        text: a text in which each character stands for a byte.
     """
     return b64encode(text.encode("latin-1", "replace")).decode()
 
@@ -472,5 +528,7 @@ def _unescaped(escape: re.Match[str]) -> str:
             return "\N{REPLACEMENT CHARACTER}"
         return chr(number)
     if escape[4] is None:
-        return ""  # A line break after a backslash joins two lines.
+        # A line break after a backslash joins two lines.
+        return ""
+    # A backslash before any other character stands for that character.
     return _ESCAPED.get(escape[4], escape[4])

@@ -55,10 +55,10 @@ class Moment:
     """A date, time or duration, as it is compared, and as text in one spelling.
 
     Attributes:
-        value: what cells of tables compare.
-        text: the same in the notation of XML Schema, with its own time zone.
-        utc_text: the same, with a known time zone converted to UTC.
-        local_text: the same without the time zone.
+        value: the date, time or duration as cells of tables compare it.
+        text: the date, time or duration in the notation of XML Schema, with its own time zone.
+        utc_text: `text` in UTC; equal to `text` if there is no time zone.
+        local_text: `text` without the time zone.
     """
 
     value: Temporal
@@ -69,6 +69,7 @@ class Moment:
 
 def read_moment(text: str) -> Moment | None:
     """Return the date, time or duration that a text is; None if it is something else."""
+    # Most texts are none of these, which is quickly found out.
     if len(text) >= LONGEST or not ("-" in text or ":" in text or "P" in text or "day" in text):
         return None
     if text.startswith(("P", "-P")):
@@ -88,16 +89,20 @@ def read_moment(text: str) -> Moment | None:
 
 
 def duration(*, months: int, seconds: int | Fraction) -> Moment:
-    """Return a duration of so many months and seconds."""
+    """Return the duration that is the sum of some months and seconds."""
     text = _duration_text(months, Fraction(seconds))
     return Moment(Temporal(DURATION, seconds, months=months), text, text, text)
 
 
 def _read_clock(match: re.Match[str], kind: str) -> Moment | None:
-    """Return the time of day, with or without a date, whose parts a pattern matched.
+    """Return the time, or the date with a time, that a pattern matched.
+
+    Args:
+        match: a match of the pattern of times or of that of dates with a time.
+        kind: `TIME` or `DATE_TIME`, by the pattern.
 
     Returns:
-        None if there is no such date or time, such as 25:00.
+        None if no such date or time exists, such as 25:00.
     """
     date = ""
     if kind == DATE_TIME:
@@ -113,12 +118,11 @@ def _read_clock(match: re.Match[str], kind: str) -> Moment | None:
     value = read_temporal(local_text + zone, kind)
     if value is None:
         return None
-    return Moment(
-        value=value,
-        text=local_text + zone,
-        utc_text=_in_utc(date, clock, fraction, value) or local_text + zone,
-        local_text=local_text,
-    )
+    text = local_text + zone
+    utc_text = _in_utc(date=date, clock=clock, fraction=fraction, value=value)
+    if utc_text is None:
+        utc_text = text
+    return Moment(value=value, text=text, utc_text=utc_text, local_text=local_text)
 
 
 def _zone_text(zone: str | None) -> str:
@@ -134,19 +138,19 @@ def _zone_text(zone: str | None) -> str:
     return f"{hours}:{minutes}"
 
 
-def _in_utc(date: str, clock: str, fraction: str, value: Temporal) -> str | None:
-    """Return a time in UTC; None if it has no zone, or its year is beyond those of Python.
+def _in_utc(*, date: str, clock: str, fraction: str, value: Temporal) -> str | None:
+    """Convert a time to UTC; None if it has no zone, or if Python cannot represent its year.
 
     Args:
         date: its date; empty for a time of day.
         clock: its hours, minutes and seconds.
-        fraction: the fraction of its second, with the point.
-        value: the same as a value, which knows the offset of the zone.
+        fraction: the fraction of its second, with the point; empty if it has none.
+        value: the whole time as a value, which has the offset of the zone.
     """
     if not value.has_zone:
         return None
     try:
-        # A time of day gets any date, on which midnight may be passed.
+        # A time of day needs some date for this, since in UTC, it may be on another day.
         local = datetime.fromisoformat(f"{date or '2000-01-02'}T{clock}")
         utc = local - timedelta(seconds=value.offset)
     except (ValueError, OverflowError):
@@ -157,7 +161,7 @@ def _in_utc(date: str, clock: str, fraction: str, value: Temporal) -> str | None
 
 
 def _read_iso_duration(text: str) -> Moment | None:
-    """Return a duration in ISO 8601, whose parts may have signs; None if the text is none."""
+    """Read a duration in ISO 8601, whose parts may have signs; None if the text is no duration."""
     match = _is_iso_duration(text)
     if match is None or text.endswith(("P", "T")):
         return None
@@ -166,7 +170,8 @@ def _read_iso_duration(text: str) -> Moment | None:
     years, months, weeks, days, hours, minutes, seconds = numbers
     all_months = years * MONTHS_PER_YEAR + months
     if all_months.denominator != 1:
-        return None  # A part of a month has no fixed length.
+        # A part of a month has no fixed length.
+        return None
     all_days = weeks * DAYS_PER_WEEK + days
     all_seconds = (
         all_days * SECONDS_PER_DAY
@@ -180,9 +185,10 @@ def _read_iso_duration(text: str) -> Moment | None:
 
 
 def _read_python_duration(text: str) -> Moment | None:
-    """Return a duration such as ``3 days, 2:00:00`` or, of pandas, ``-1 days +23:00:00``.
+    """Read a duration such as ``3 days, 2:00:00`` or, of pandas, ``-1 days +23:00:00``.
 
-    None if the text is none.
+    Returns:
+        None if the text is no such duration.
     """
     match = _is_python_duration(text)
     if match is None:
@@ -197,8 +203,9 @@ def _read_python_duration(text: str) -> Moment | None:
 
 
 def _duration_text(months: int, seconds: Fraction) -> str:
-    """Return a duration in ISO 8601, such as ``P14M3DT3600.5S``, without zeros at the end."""
-    days = int(seconds / SECONDS_PER_DAY)  # Rounds towards zero.
+    """Return a duration in ISO 8601, such as ``P14M3DT3600.5S``, without parts that are zero."""
+    # This rounds towards zero, so that days and seconds of a negative duration are both negative.
+    days = int(seconds / SECONDS_PER_DAY)
     rest = seconds - days * SECONDS_PER_DAY
     text = "P"
     if months:
@@ -208,4 +215,7 @@ def _duration_text(months: int, seconds: Fraction) -> str:
     if rest:
         decimal = f"{float(rest):.9f}".rstrip("0").rstrip(".")
         text += f"T{decimal}S"
-    return text if text != "P" else "PT0S"
+    if text == "P":
+        # ISO 8601 requires at least one part.
+        return "PT0S"
+    return text

@@ -17,7 +17,7 @@ POINT_KEYS = frozenset(
 """Keys that an object of a point may have."""
 
 SRIDS_BY_NAME = {"wgs-84": WGS_84, "cartesian": CARTESIAN}
-"""Numbers of reference systems by the names that Cypher gives them, and by coordinates."""
+"""Numbers of reference systems by their names in Cypher, then by the number of coordinates."""
 
 _NUMBER = r"(-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
 _is_point = re.compile(
@@ -33,7 +33,7 @@ def may_be_point(text: str) -> bool:
 
 
 def point_of_text(text: str) -> Point | None:
-    """Return the point in well-known text, or as Neo4j's driver shows it; None if it is none."""
+    """Read a point in well-known text or as Neo4j's driver shows it; None if it is no point."""
     match = _is_point(text)
     if match is None:
         return _point_of_driver(text)
@@ -43,7 +43,11 @@ def point_of_text(text: str) -> Point | None:
 
 
 def _point_of_driver(text: str) -> Point | None:
-    """Return the point that Neo4j's driver shows as a call; None if the text is no such call."""
+    """Read a point such as ``WGS84Point(10.7, 59.9)``, as Neo4j's driver shows it.
+
+    Returns:
+        None if the text is no such call.
+    """
     if not text.startswith(tuple(SRIDS_BY_CLASS)):
         return None
     try:
@@ -54,14 +58,15 @@ def _point_of_driver(text: str) -> Point | None:
 
 
 def point_of_object(raw: Mapping[str, Any]) -> Point | None:
-    """Return the point in an object, as GeoJSON or as Cypher's map of coordinates; None if none.
+    """Read a point in GeoJSON or in Cypher's map of coordinates; None if the object is no point.
 
-    A map of coordinates must name its reference system: without it, it may be any map.
+    A map of coordinates must name its reference system, since any map may have a key `x` or `y`.
     """
     has_mark = not raw.keys().isdisjoint(("crs", "srid", "coordinates"))
     if not has_mark or not raw.keys() <= POINT_KEYS:
         return None
     numbers = _coordinates(raw)
+    # The keys of `WGS_84` are the numbers of coordinates that a point may have.
     if not isinstance(numbers, list) or len(numbers) not in WGS_84:
         return None
     if not all(isinstance(number, int | float) for number in numbers):
@@ -71,23 +76,32 @@ def point_of_object(raw: Mapping[str, Any]) -> Point | None:
 
 
 def _coordinates(raw: Mapping[str, Any]) -> Any:
-    """Return what an object has in place of coordinates, which may be anything."""
+    """Return the coordinates in an object, which are not checked and may be any JSON.
+
+    Returns:
+        None if it is a geometry of GeoJSON, but no point.
+    """
     if "coordinates" in raw:
-        return raw["coordinates"] if raw.get("type") == "Point" else None
-    keys = ("x", "y", "z") if "x" in raw else ("longitude", "latitude", "height")
+        if raw.get("type") != "Point":
+            return None
+        return raw["coordinates"]
+    keys = ("longitude", "latitude", "height")
+    if "x" in raw:
+        keys = ("x", "y", "z")
     return [raw[key] for key in keys if raw.get(key) is not None]
 
 
 def _srid(raw: Mapping[str, Any], width: int) -> int | None:
-    """Return the number of a point's reference system; None if the object does not tell.
+    """Return the number of a point's reference system; None if its object does not tell.
 
     Args:
         raw: the object of the point.
-        width: how many coordinates it has.
+        width: how many coordinates the point has.
     """
     srid = raw.get("srid")
     name = raw.get("crs")
-    if isinstance(name, Mapping):  # As GeoJSON has it.
+    if isinstance(name, Mapping):
+        # In GeoJSON, the reference system is an object.
         srid = name.get("srid")
         name = name.get("name")
     if isinstance(srid, int):

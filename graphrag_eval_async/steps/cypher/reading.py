@@ -51,18 +51,19 @@ LITERAL_STARTS = (
     "CartesianPoint(",
     "point(",
 )
-"""How a cell of CSV or of a table with pipes may begin that is more than a text or a number."""
+"""How cells of CSV or of tables with pipes begin if they may show a list, a map or an object."""
 
 
 def read_cypher_table(output: Any, *, media_type: str | None = None) -> CypherTable:
-    """Return the names and rows in an output, in whichever form and envelope.
+    """Read the table in an output, which may have any of the known forms and envelopes.
 
     Args:
         output: a value of JSON, or text.
-        media_type: what the step says of its output. Then a header alone is a table of CSV.
+        media_type: the media type that the step declares; None if it declares none. If it is CSV, a
+            header alone is a table.
 
     Raises:
-        MalformedStep: it holds no table. The message quotes its beginning.
+        MalformedStep: the output holds no table. The message quotes its beginning.
     """
     try:
         table = _read(output, media_type)
@@ -75,7 +76,7 @@ def read_cypher_table(output: Any, *, media_type: str | None = None) -> CypherTa
 
 
 def _read(output: Any, media_type: str | None) -> CypherTable:
-    """Return the table in an output, of whose relationships only the ids of nodes may be known."""
+    """Read the table in an output, in which relationships may have only the ids of their nodes."""
     payload = open_cypher_envelopes(output)
     value = payload.value
     if nests_deeper(value, MAX_DEPTH):
@@ -91,29 +92,39 @@ def _read(output: Any, media_type: str | None) -> CypherTable:
     elif isinstance(value, bool | int | float):
         table = _read_list([value])
     else:
+        # No other value of JSON is left.
         raise MalformedStep("null")
     unread = "\n".join(text for text in (payload.unread, table.unread) if text)
     return replace(table, unread=unread)
 
 
 def _with_known_ends(table: CypherTable) -> CypherTable:
-    """Return a table whose relationships have the nodes at their ends, if it holds these nodes."""
+    """Return a table whose relationships have the nodes at their ends, if any cell holds these."""
+    # Collect the nodes by their internal ids.
     nodes: dict[str, Node] = {}
     has_relationships = False
     for row in table.rows:
         for cell in row:
-            for value in () if isinstance(cell, PLAIN_TYPES) else walk(cell):
+            if isinstance(cell, PLAIN_TYPES):
+                continue
+            for value in walk(cell):
                 if isinstance(value, Node) and value.id is not None:
                     nodes[value.id] = value
                 elif isinstance(value, Relationship):
                     has_relationships = True
+
+    # Give these nodes to the relationships.
     if not has_relationships:
         return table
     return replace(table, rows=[[with_ends(cell, nodes) for cell in row] for row in table.rows])
 
 
 def _read_object(value: Mapping[str, Any]) -> CypherTable:
-    """Read an object: names with rows, columns as pandas writes them, or one record."""
+    """Read an object: names of columns with rows, columns as pandas writes them, or one record.
+
+    Raises:
+        MalformedStep: the object is an error, or its rows cannot be read.
+    """
     has_only_errors = value.keys() in ({"error"}, {"errors"})
     if has_only_errors or says_error(dict(value)):
         raise MalformedStep("the tool says that it failed")
@@ -128,9 +139,14 @@ def _read_object(value: Mapping[str, Any]) -> CypherTable:
 
 
 def _read_names_and_rows(names: list[str], rows: list[Any]) -> CypherTable:
-    """Read rows whose columns have known names.
+    """Read rows below the names of their columns.
 
-    They are lists of cells, records, or rows of the transactional API.
+    Args:
+        names: the names.
+        rows: lists of cells, records, or rows of the transactional API.
+
+    Raises:
+        MalformedStep: the rows are something else, or do not fit the names.
     """
     if rows and all(isinstance(row, Mapping) and "row" in row for row in rows):
         has_graph = all("graph" in row and "meta" in row for row in rows)
@@ -150,7 +166,10 @@ def _read_names_and_rows(names: list[str], rows: list[Any]) -> CypherTable:
 def _read_list(items: list[Any]) -> CypherTable:
     """Read a list of records, of rows, or of the cells of one column.
 
-    The first of several rows may be the header. Other columns are numbered.
+    The first of several rows may have the names of the columns. Columns without names are numbered.
+
+    Raises:
+        MalformedStep: the list has items of several of these kinds.
     """
     if not items:
         return CypherTable((), [])
@@ -167,11 +186,13 @@ def _read_list(items: list[Any]) -> CypherTable:
 
 
 def _is_header(names: Any, rows: list[Any]) -> bool:
-    """Return whether the first of several rows has the names of columns: texts above other values.
+    """Return whether the first row has the names of columns.
+
+    It does if all its cells are texts, and if some cell below is something else.
 
     Args:
-        names: the first row.
-        rows: those below.
+        names: the cells of the first row.
+        rows: the rows below it.
     """
     if not all(isinstance(name, str) for name in names):
         return False
@@ -179,11 +200,15 @@ def _is_header(names: Any, rows: list[Any]) -> bool:
 
 
 def _read_records(items: list[Any], *, names: list[str] | None = None) -> CypherTable:
-    """Read rows that have their cells by name; a name that a row lacks is null in it.
+    """Read rows whose cells have names; a row is null in the columns that it lacks.
 
     Args:
         items: objects of JSON, or records of Neo4j's driver.
-        names: the names that the output lists first, if it lists any.
+        names: the first names of columns; None if the output does not list them. Further names in
+            the records are put behind them.
+
+    Raises:
+        MalformedStep: a name is no text.
     """
     is_of_driver = all(isinstance(item, Record) for item in items)
     records = [item.fields if isinstance(item, Record) else item for item in items]
@@ -197,7 +222,7 @@ def _read_records(items: list[Any], *, names: list[str] | None = None) -> Cypher
 
 
 def _table(names: list[str], rows: list[list[Value]], *, tells_kinds: bool = False) -> CypherTable:
-    """Return a table of these names and rows.
+    """Return a table, after checking that each row has a cell for each name.
 
     Args:
         names: the names of its columns.
@@ -214,14 +239,14 @@ def _table(names: list[str], rows: list[list[Value]], *, tells_kinds: bool = Fal
 
 
 def _read_text(text: str, media_type: str | None) -> CypherTable:
-    """Read text that is a table, such as CSV, whose cells are text.
+    """Read a text that is a table, such as CSV, whose cells have no types.
 
     Args:
         text: the text.
-        media_type: what the step says of it; None if it says nothing.
+        media_type: the media type that the step declares; None if it declares none.
 
     Raises:
-        MalformedStep: it is no table.
+        MalformedStep: the text is no table.
     """
     if says_no_rows(text):
         return CypherTable((), [])
@@ -231,11 +256,13 @@ def _read_text(text: str, media_type: str | None) -> CypherTable:
         raise
     except MalformedStep as error:
         if error.problems[0].endswith("an empty table"):
-            raise  # It is only a header, and the error says what to do.
+            # The text is only a header, and the error says what to do about that.
+            raise
         raise MalformedStep("neither JSON, CSV, a printed table nor what Python shows") from None
     document = table.document
     if "boolean" in document:
-        return _read_list([document["boolean"]])  # The text is only `true` or `false`.
+        # The text is only `true` or `false`.
+        return _read_list([document["boolean"]])
     names = document["head"]["vars"]
     rows = [
         [_value_of_cell(row.get(name)) for name in names] for row in document["results"]["bindings"]
@@ -244,20 +271,25 @@ def _read_text(text: str, media_type: str | None) -> CypherTable:
 
 
 def _value_of_cell(term: Mapping[str, Any] | None) -> Value:
-    """Return the value in a cell of CSV, TSV or a table with pipes.
+    """Return the value of Cypher in a cell of CSV, TSV or a table with pipes.
 
     Args:
-        term: the cell as the reader of that format returns it, an RDF term; None if it is empty.
+        term: the cell as the reader of these formats for SPARQL returns it, as an RDF term; None if
+            the cell is empty.
     """
     if term is None or term["value"] in NULL_TEXTS:
         return None
+
+    # Restore the text of the cell. The reader removes `_:` from what looks like a blank node, and
+    # the angle brackets from what looks like an IRI, as ``<Node ...>`` of Neo4j's driver does.
     text = str(term["value"])
     if term.get("type") == "bnode":
         text = f"_:{text}"
     elif f"<{text}".startswith(OBJECT_STARTS):
-        text = f"<{text}>"  # The other reader took an object of Neo4j's driver for an IRI.
+        text = f"<{text}>"
+
     if text.startswith(LITERAL_STARTS):
-        # Otherwise, it is text that begins like a literal.
+        # A text that begins like a literal and cannot be read as one stays a text.
         with suppress(MalformedStep):
             return value_of(read_literal(text))
     return value_of(UntypedText(text))

@@ -38,11 +38,11 @@ COORDINATES = (2, 3)
 
 
 def reduce_to_detail(value: Value, detail: Detail) -> Value:
-    """Return a value without what does not count. Values inside it are not reduced.
+    """Return a value without the parts that do not count. Values inside it are not reduced.
 
     Args:
         value: any value of Cypher.
-        detail: what counts of it.
+        detail: which parts of values count.
     """
     if isinstance(value, PLAIN_TYPES):
         return value
@@ -60,10 +60,18 @@ def reduce_to_detail(value: Value, detail: Detail) -> Value:
 
 
 def _reduce_relationship(relationship: Relationship, detail: Detail) -> Value:
-    """Return a relationship, its properties alone, or a list of start, type and end."""
+    """Return the parts of a relationship that count.
+
+    By `Form`, they are:
+
+    - MAPS: its properties.
+    - CHAIN: a list of the properties of its start, its type, and the properties of its end.
+    - others: the whole relationship.
+    """
     if detail.relationships is Form.MAPS:
         return relationship.properties
     if detail.relationships is Form.CHAIN:
+        # Two empty maps stand for nodes that are not known.
         start: Mapping[str, Value] = {}
         end: Mapping[str, Value] = {}
         if relationship.start is not None and relationship.end is not None:
@@ -74,7 +82,15 @@ def _reduce_relationship(relationship: Relationship, detail: Detail) -> Value:
 
 
 def _reduce_path(path: Path, detail: Detail) -> Value:
-    """Return a path, its ends and its length, or a list of what is known of its parts in turns."""
+    """Return the parts of a path that count.
+
+    By `Form`, they are:
+
+    - FULL: the whole path.
+    - ENDS: its first node, its last node and its length.
+    - CHAIN: a list in which properties of nodes and types of relationships take turns.
+    - MAPS: a list in which properties of nodes and properties of relationships take turns.
+    """
     if detail.paths is Form.FULL:
         return path
     if detail.paths is Form.ENDS:
@@ -90,7 +106,11 @@ def _reduce_path(path: Path, detail: Detail) -> Value:
 
 
 def _reduce_list(items: list[Any], detail: Detail) -> Value:
-    """Return a list, or the duration, path or relationship that JSON made a list of."""
+    """Return a list or, if JSON made it of a duration, path or relationship, the parts that count.
+
+    A duration becomes text, a path becomes `PathEnds` if only its ends count, and a relationship
+    loses its ends if these do not count.
+    """
     if detail.durations_from_lists and is_duration(items):
         months, days, seconds, nanoseconds = items
         all_seconds = days * SECONDS_PER_DAY + seconds + Fraction(nanoseconds, NANOSECONDS)
@@ -108,20 +128,24 @@ def _reduce_list(items: list[Any], detail: Detail) -> Value:
 
 
 def is_duration(items: list[Any]) -> bool:
-    """Return whether a list may be the parts of a duration, as JSON of Neo4j's driver has them."""
+    """Return whether a list has the form that JSON of Neo4j's driver gives a duration.
+
+    It has four integers: months, days, seconds and nanoseconds.
+    """
     return len(items) == DURATION_PARTS and all(type(item) is int for item in items)
 
 
 def is_in_order(items: list[Any], detail: Detail) -> bool:
     """Return whether the order of the items of a list counts.
 
-    It does if the reference step says so, and in lists that JSON makes of relationships, paths and
-    points.
+    It counts in all lists if the reference step asks for it. Otherwise, it counts only in lists
+    that JSON makes of relationships, paths and points.
     """
     if detail.is_ordered or is_chain(items):
         return True
     may_be_point = not detail.points and len(items) in COORDINATES
     if may_be_point and all(isinstance(item, int | float) for item in items):
         return True
+    # A path has one node more than relationships, so its list has an odd number of maps.
     may_be_path = detail.paths is Form.MAPS and len(items) > 1 and len(items) % 2 == 1
     return may_be_path and all(isinstance(item, Mapping) for item in items)

@@ -32,7 +32,7 @@ A_TABLE = "a table"
 """How errors call the output."""
 
 MOST_REFERENCES = 8
-"""How many preparations of one reference are kept, each for outputs that tell as much.
+"""How many preparations of one reference are kept, one for each detail of comparison.
 
 The outputs of one agent need one or two.
 """
@@ -47,7 +47,7 @@ class CypherStep:
     __slots__ = ("_as_values", "_is_partial", "_output", "_references", "_step")
 
     def __init__(self, step: Mapping[str, Any], *, partial: bool) -> None:
-        """Keep a reference step.
+        """Keep a reference step without reading its output.
 
         Args:
             step: the reference step.
@@ -60,11 +60,12 @@ class CypherStep:
         self._references: dict[tuple[Detail, bool], Reference] = {}
 
     def kind(self) -> str:
-        """Return what the output is, for errors.
+        """Return what errors call the output, after checking that it can be compared.
 
         Raises:
             MalformedStep: the output is no table, or its required columns are not in it.
         """
+        # Reading the reference checks it.
         self._reference(Detail(is_ordered=self._is_ordered), has_blanks=False)
         return A_TABLE
 
@@ -83,7 +84,8 @@ class CypherStep:
         if actual.budget.strict_types and has_expected_types and not has_actual_types:
             raise MalformedStep("output: the cells have no types")
 
-        # Compare them by what both tell. A format without types cannot tell null from empty text.
+        # Compare them by what both of them tell. A format without types cannot distinguish null
+        # from empty text, so for its sake, empty texts of the other output are null.
         detail = common_detail(
             expected_output.traits, actual_output.traits, is_ordered=self._is_ordered
         )
@@ -103,7 +105,7 @@ class CypherStep:
             is_partial=self._is_partial,
         )
 
-        # If they differ, say what was not compared.
+        # If they differ, and nothing else is to be said, say what was not compared.
         if agreement.score < 1 and agreement.detail is None:
             lacking = describe_missing_detail(expected_output.traits, actual_output.traits)
             return agreement._replace(detail=lacking)
@@ -115,10 +117,10 @@ class CypherStep:
         return bool(self._step.get("ordered"))
 
     def _expected_output(self) -> CypherOutput:
-        """Return the output of the reference step, read on first use.
+        """Return the output of the reference step, which is read on first use and then kept.
 
         Raises:
-            MalformedStep: it is no table.
+            MalformedStep: the output is no table.
         """
         if self._output is None:
             media_type = plain_type(self._step.get("output_media_type"))
@@ -129,11 +131,13 @@ class CypherStep:
         return self._output
 
     def _reference(self, detail: Detail, *, has_blanks: bool) -> Reference:
-        """Return the reference to compare with; cached.
+        """Return the output of the reference step as it is compared, in a detail.
+
+        It is kept for further calls. If `MOST_REFERENCES` are kept already, these are dropped.
 
         Args:
-            detail: what counts of values.
-            has_blanks: whether the other side cannot tell empty texts from null.
+            detail: which parts of values count.
+            has_blanks: whether the actual output cannot distinguish null from empty text.
 
         Raises:
             MalformedStep: the output is no table, or its required columns are not in it.
@@ -155,11 +159,11 @@ class CypherStep:
 
 
 def _read_actual(actual: ActualStep) -> CypherOutput:
-    """Read the output of an actual step.
+    """Read the output of an actual step, and find its traits.
 
     Raises:
-        MalformedStep: it is no table.
-        ComparisonBudgetExceeded: it is too large.
+        MalformedStep: the output is no table.
+        ComparisonBudgetExceeded: the output is too large.
     """
     if actual.budget.quick:
         actual.budget.spend(_steps_to_read(actual.step.get("output")))
@@ -169,7 +173,8 @@ def _read_actual(actual: ActualStep) -> CypherOutput:
 
 
 def _steps_to_read(output: Any) -> int:
-    """Return the approximate number of steps of a `Budget` that reading an output takes."""
+    """Return about how many steps of a `Budget` reading an output takes."""
     if isinstance(output, str):
+        # Each character is a step.
         return len(output)
     return steps_to_read(output)

@@ -27,10 +27,9 @@ T = TypeVar("T", Node, Relationship)
 
 
 def transactional_row(item: Mapping[str, Any]) -> list[Value]:
-    """Return the cells of one item under ``data``.
+    """Return the cells of one row, which is an item of the list under ``data``.
 
-    Nodes and relationships are maps of their properties unless the item has both ``meta`` and
-    ``graph``.
+    If the item lacks ``meta`` or ``graph``, nodes and relationships are maps of their properties.
 
     Raises:
         MalformedStep: ``row`` is no list.
@@ -51,7 +50,8 @@ class _Row:
 
     def __init__(self, meta: list[Any], graph: Mapping[str, Any]) -> None:
         """Take the metadata and the graph of a row, as the API returns them."""
-        self._meta = meta[::-1]  # The next one to be used is last.
+        # Items are popped from the end, so the metadata of the next cell must be last.
+        self._meta = meta[::-1]
         nodes = _entities_by_id(graph.get("nodes"), Node)
         relationships = _entities_by_id(graph.get("relationships"), Relationship)
         self._entities: dict[str, Mapping[str, Value]] = {
@@ -62,11 +62,13 @@ class _Row:
         }
 
     def read_cell(self, cell: Any) -> Value:
-        """Return the value of the next cell, and drop its metadata, which is the next to be used.
+        """Return the value of the next cell, and remove its metadata from `_meta`.
 
-        A list or a map has metadata for each item; a path has one list of metadata.
+        A list or a map has metadata for each value in it; a path has one list of metadata.
         """
-        following = self._meta[-1] if self._meta else None
+        following = None
+        if self._meta:
+            following = self._meta[-1]
         if isinstance(cell, list) and isinstance(following, list):
             return self._path(self._meta.pop())
         if isinstance(cell, list):
@@ -94,10 +96,10 @@ class _Row:
         return entity if isinstance(entity, Node | Relationship) else None
 
     def _path(self, metas: list[Any]) -> Path:
-        """Return the path whose nodes and relationships are named in turns.
+        """Return the path whose nodes and relationships a list of metadata names in turns.
 
         Raises:
-            MalformedStep: the graph does not have them.
+            MalformedStep: the graph of the row lacks one of them, or they are in another order.
         """
         entities = [self._entity(meta) for meta in metas]
         nodes = tuple(entity for entity in entities[::2] if isinstance(entity, Node))
@@ -113,11 +115,13 @@ def _entities_by_id(items: Any, kind: type[T]) -> dict[str, T]:
     """Return the nodes or relationships of a graph by their internal ids.
 
     Args:
-        items: a list of them in JSON; None if there are none.
+        items: the nodes or relationships as a list of JSON. Any other value is an empty list.
         kind: `Node` or `Relationship`. Items that are not of this class are left out.
     """
+    if not isinstance(items, list):
+        return {}
     entities: dict[str, T] = {}
-    for item in items if isinstance(items, list) else ():
+    for item in items:
         entity = value_of(item)
         if isinstance(item, Mapping) and isinstance(entity, kind):
             entities[str(item.get("id"))] = entity
@@ -125,5 +129,8 @@ def _entities_by_id(items: Any, kind: type[T]) -> dict[str, T]:
 
 
 def _is_written_as(entity: Node | Relationship, cell: Mapping[str, Any]) -> bool:
-    """Return whether a cell holds the properties of an entity, so that it is no other map."""
+    """Return whether a cell holds exactly the properties of a node or relationship.
+
+    Any other map in the cell is a map of its own.
+    """
     return {key: value_of(item) for key, item in cell.items()} == dict(entity.properties)

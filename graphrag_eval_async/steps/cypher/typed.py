@@ -22,15 +22,15 @@ TEXT_TYPES = frozenset(
 
 
 def is_typed(value: Any) -> bool:
-    """Return whether a value of JSON is a value with its type."""
+    """Return whether a value of JSON is an object with ``$type`` and ``_value`` alone."""
     return isinstance(value, Mapping) and value.keys() == {"$type", "_value"}
 
 
 def typed_value(raw: Any) -> Value:
-    """Return the value of Cypher that a value with its type is.
+    """Convert an object with ``$type`` and ``_value`` to a value of Cypher.
 
     Raises:
-        MalformedStep: it is no value with a type, or has the wrong contents.
+        MalformedStep: `raw` is no such object, or its ``_value`` does not fit its ``$type``.
     """
     if not is_typed(raw):
         raise MalformedStep(f"expected a value with $type and _value, got {str(raw)[:40]}")
@@ -39,36 +39,49 @@ def typed_value(raw: Any) -> Value:
     try:
         return _read_contents(kind, contents)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        # The readers of the types do not check the contents, which may be any JSON.
         raise MalformedStep(f"no {str(kind)[:20]}: {str(contents)[:40]}") from None
 
 
 def _read_contents(kind: str, contents: Any) -> Value:
-    """Return the value of a type, whose contents may be anything."""
+    """Convert the ``_value`` of an object to a value of Cypher.
+
+    Args:
+        kind: its ``$type``.
+        contents: its ``_value``, which is not checked yet.
+    """
     if kind == "Null" or contents is None:
         return None
     read = _READERS.get(kind)
     if read is not None:
         return read(contents)
     if isinstance(contents, str | int | float | bool):
-        return contents  # Of a type that Neo4j added later.
+        # Neo4j may add types later; plain values of these are taken as they are.
+        return contents
     raise MalformedStep(f"unknown type {kind[:20]}")
 
 
 def _boolean(contents: Any) -> bool:
+    """Return a boolean, which may be written as text."""
     if isinstance(contents, bool):
         return contents
-    return {"true": True, "false": False}[contents]
+    if contents not in ("true", "false"):
+        raise ValueError
+    return bool(contents == "true")
 
 
 def _list(contents: list[Any]) -> list[Value]:
+    """Convert the items of a list, which have a type each."""
     return [typed_value(item) for item in contents]
 
 
 def _map(contents: Mapping[str, Any]) -> dict[str, Value]:
+    """Convert the values of a map, which have a type each."""
     return {key: typed_value(item) for key, item in contents.items()}
 
 
 def _point(contents: str) -> Point:
+    """Convert a point in well-known text."""
     point = point_of_text(contents)
     if point is None:
         raise ValueError
@@ -76,11 +89,13 @@ def _point(contents: str) -> Point:
 
 
 def _node(contents: Mapping[str, Any]) -> Node:
+    """Convert a node, whose properties have a type each."""
     properties = _map(contents["_properties"])
     return Node(frozenset(contents["_labels"]), properties, contents.get("_element_id"))
 
 
 def _relationship(contents: Mapping[str, Any]) -> Relationship:
+    """Convert a relationship, which names its nodes by their internal ids."""
     return Relationship(
         type=contents["_type"],
         properties=_map(contents["_properties"]),
@@ -90,10 +105,16 @@ def _relationship(contents: Mapping[str, Any]) -> Relationship:
 
 
 def _path(contents: list[Any]) -> Path:
+    """Convert a path, which is a list of nodes and relationships in turns.
+
+    Raises:
+        ValueError: the list has other parts, or does not begin and end with a node.
+    """
     parts = [typed_value(part) for part in contents]
     nodes = tuple(part for part in parts[::2] if isinstance(part, Node))
     relationships = tuple(part for part in parts[1::2] if isinstance(part, Relationship))
-    if len(parts) != len(nodes) + len(relationships) or len(nodes) != len(relationships) + 1:
+    has_other_parts = len(nodes) + len(relationships) < len(parts)
+    if has_other_parts or len(nodes) != len(relationships) + 1:
         raise ValueError
     return Path(nodes, relationships)
 
@@ -110,4 +131,4 @@ _READERS: Mapping[str, Callable[[Any], Value]] = {
     "Relationship": _relationship,
     "Path": _path,
 }
-"""What reads the contents of a value, by its type."""
+"""The function that converts a ``_value``, by its ``$type``."""

@@ -123,7 +123,10 @@ class CypherTable:
 
 
 def walk(value: Value) -> Iterator[Value]:
-    """Yield a value and all values inside it; the ends of relationships are not inside them."""
+    """Yield a value and all values inside it at any depth, in no particular order.
+
+    The nodes at the ends of a relationship are not inside it.
+    """
     waiting: list[Any] = [value]
     while waiting:
         item = waiting.pop()
@@ -141,26 +144,26 @@ def walk(value: Value) -> Iterator[Value]:
 
 
 def count_values(value: Value) -> int:
-    """Return how many values a value is, with those inside it."""
+    """Return the number of values inside a value at any depth, plus one for the value itself."""
     if isinstance(value, PLAIN_TYPES):
         return 1
     return sum(1 for _ in walk(value))
 
 
 def with_ends(value: Value, nodes: Mapping[str, Node]) -> Value:
-    """Return a value whose relationships have the nodes at their ends, as far as these are known.
+    """Return a copy of a value whose relationships have the nodes at their ends, if known.
 
     Args:
-        value: any value; relationships inside it are replaced, too.
+        value: any value. Relationships inside lists, maps and paths get their nodes, too.
         nodes: the nodes of the output, by their internal ids.
     """
     if isinstance(value, Relationship):
         return _relationship_with_ends(value, nodes)
     if isinstance(value, Path):
-        inside = {node.id: node for node in value.nodes if node.id is not None}
+        nodes_of_path = {node.id: node for node in value.nodes if node.id is not None}
+        all_nodes = {**nodes, **nodes_of_path}
         relationships = [
-            _relationship_with_ends(relationship, {**nodes, **inside})
-            for relationship in value.relationships
+            _relationship_with_ends(relationship, all_nodes) for relationship in value.relationships
         ]
         return Path(value.nodes, tuple(relationships))
     if isinstance(value, Mapping):
@@ -171,10 +174,10 @@ def with_ends(value: Value, nodes: Mapping[str, Node]) -> Value:
 
 
 def _relationship_with_ends(relationship: Relationship, nodes: Mapping[str, Node]) -> Relationship:
-    """Return a relationship with the nodes that its internal ids name, if they are known.
+    """Return a copy of a relationship with the nodes at its ends that its internal ids name.
 
     Args:
-        relationship: the relationship; nodes that it has already stay.
+        relationship: the relationship. If it has a node at an end already, that node stays.
         nodes: nodes by their internal ids.
     """
     start = relationship.start

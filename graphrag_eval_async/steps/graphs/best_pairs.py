@@ -34,7 +34,7 @@ def best_pairs(
     Returns:
         the left node by the right node of each pair; None if there are too many ways to pair nodes.
     """
-    # Statements agree only if their texts are equal, so the others do not matter.
+    # Statements agree only if their texts are equal, so texts that one graph lacks do not matter.
     shared_texts = {statement.text for statement in left} & {statement.text for statement in right}
     left_statements = Counter(statement for statement in left if statement.text in shared_texts)
     right_statements = Counter(statement for statement in right if statement.text in shared_texts)
@@ -47,12 +47,14 @@ def best_pairs(
             return None
         return {right_node: left_node for left_node, right_node in pairs.items()}
 
+    # Give up if there are too many ways.
     if len(left_nodes) > _MOST_NODES:
         return None
     number_of_ways = perm(len(right_nodes), len(left_nodes))
     if number_of_ways * len(left_statements) > _MOST_TRIES:
         return None
-    # Nodes of many statements come first, since they decide most.
+
+    # Try all ways. Nodes of many statements come first, since they decide most.
     order = [node for node, _ in left_nodes.most_common()]
     search = _PartnerSearch(
         order=order,
@@ -62,27 +64,27 @@ def best_pairs(
         budget=budget,
     )
     search.try_all()
-    # Only the first nodes in the order may have partners; those of the rest do not matter.
+    # The remaining left nodes have no partners, since these would make no more statements agree.
     return dict(zip(search.best_partners, order, strict=False))
 
 
 class _DecidedStatement(NamedTuple):
-    """A left statement that agrees or not as soon as a certain left node has a partner."""
+    """A left statement. Once the last of its nodes has a partner, it agrees or not."""
 
     text: str
     places: list[int]
-    """The places of its nodes in the order of the search."""
+    """The places of its nodes in the order in which left nodes get partners."""
 
     times: int
     """How often it occurs."""
 
 
 class _PartnerSearch:
-    """Pairs left nodes with right ones so that most statements agree, by branch and bound.
+    """Pairs left nodes with right nodes so that most statements agree, by branch and bound.
 
     Attributes:
-        best_partners: the right nodes for the first left nodes in their order, in the best way so
-            far. The partners of the other left nodes do not matter.
+        best_partners: in the best way so far, the partners of the first left nodes in their order.
+            The partners of the other left nodes do not matter.
     """
 
     def __init__(
@@ -120,9 +122,9 @@ class _PartnerSearch:
         self._undecided = [sum(counts[depth:]) for depth in range(len(order) + 1)]
 
     def try_all(self, partners: tuple[str, ...] = (), agreeing: int = 0) -> None:
-        """Try all ways to pair nodes that may be better than the best one, depth first.
+        """Try all ways to pair nodes that may be better than the best way so far, depth first.
 
-        Whenever more statements agree, change `best_partners`.
+        Whenever more statements agree than in the best way, change `best_partners`.
 
         Args:
             partners: the partners of the first left nodes, which are the same in all these ways.

@@ -256,7 +256,7 @@ class BlankNodes:
         return max(alignments, key=self._count_agreeing)
 
     def _is_balanced(self, colours: list[int]) -> bool:
-        """Return whether each colour has as many left nodes as right ones."""
+        """Return whether each colour has as many left nodes as right nodes."""
         return Counter(colours[: self._left_size]) == Counter(colours[self._left_size :])
 
     def _refine(self, colours: list[int], changed_nodes: Iterable[int]) -> None:
@@ -314,7 +314,8 @@ class BlankNodes:
         """
         groups: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(dict)
         for node in nodes:
-            # The sum of a kind and a colour names both, as `_KIND_STEP` is more than any colour.
+            # Each link and its neighbour become one number, which is sorted faster than a pair. It
+            # cannot stand for another pair, as kinds are multiples of a number above all colours.
             surroundings = sorted(
                 [kind + colours[neighbour] for kind, neighbour in self._around[node]]
             )
@@ -452,8 +453,8 @@ class BlankNodes:
         while pending:
             left_node, right_node = pending.pop()
             self._budget.spend(1 + len(around[left_node]) + len(around[right_node]))
-            # The neighbours of the right node, by the sum of the kind of link and their colour.
-            # They are in reverse order, since the last one is taken first.
+            # The neighbours of the right node, by the kind of the link and their colour, whose sum
+            # stands for both. They are in reverse order, since the last one is taken first.
             right_neighbours: dict[int, list[int]] = defaultdict(list)
             for kind, neighbour in reversed(around[right_node]):
                 if partners[neighbour] == _NO_PARTNER:
@@ -487,7 +488,11 @@ class BlankNodes:
         return agreeing
 
     def _right_links_as_left(self, partners: list[int]) -> Counter[_NumberedLink]:
-        """Return how often each right link occurs, with left partners in place of its nodes."""
+        """Return how often each right link occurs, after replacing its nodes by their partners.
+
+        Args:
+            partners: the partner of each node, or `_NO_PARTNER`.
+        """
         self._budget.spend(len(self._left_links) + len(self._right_links))
         # Plain tuples are made faster than `_NumberedLink`s, and equal them.
         links: Any = [
@@ -497,7 +502,7 @@ class BlankNodes:
         return Counter(links)
 
     def _free_nodes(self, partners: list[int]) -> tuple[list[int], list[int]]:
-        """Return the left nodes and the right nodes that have no partner."""
+        """Return a list of the left nodes and one of the right nodes that have no partner."""
         free = [node for node, partner in enumerate(partners) if partner == _NO_PARTNER]
         left = [node for node in free if node < self._left_size]
         right = [node for node in free if node >= self._left_size]
@@ -544,7 +549,8 @@ class BlankNodes:
         """Yield the statements about a node, in a form that is the same for left and right nodes.
 
         A statement about the node alone is its text. A link to a neighbour that has a partner is a
-        number: the sum of its kind and the left one of the neighbour and its partner.
+        number: its kind plus the number of the neighbour or of its partner, whichever is a left
+        node.
         """
         self._budget.spend(len(self._texts[node]) + len(self._around[node]))
         yield from self._texts[node]

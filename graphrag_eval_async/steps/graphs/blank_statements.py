@@ -32,9 +32,7 @@ class SplitStatement(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A statement about two blank nodes, or about one that is a statement itself and one of its
-    blank nodes.
-    """
+    """A statement about two nodes: two blank nodes, or a statement and a blank node in it."""
 
     text: str
     subject: str
@@ -46,8 +44,8 @@ class SortedStatements:
 
     Attributes:
         ground: statements without blank nodes.
-        texts_by_node: by each node, the texts of the statements about it alone. A statement of more
-            than two blank nodes counts as a node itself; its own text is listed there.
+        texts_by_node: for each node, the texts of the statements about it alone. A statement of
+            more than two blank nodes counts as a node itself, and has its own text there.
         links: statements about two nodes.
     """
 
@@ -89,8 +87,8 @@ def split_statement(statement: str) -> SplitStatement:
     """
     subject, predicate, rest = statement.split(" ", 2)
     if " _:" not in rest:
-        # No blank node names the graph, and no literal contains anything like a blank node. Then
-        # the usual forms are told apart without a pattern, which is quicker.
+        # No blank node names the graph, and no literal contains anything like a blank node. So the
+        # usual forms are distinguished without a pattern, which is quicker.
         is_blank_subject = subject[0] == "_"
         is_blank_object = rest[0] == "_"
         if not is_blank_object:

@@ -30,10 +30,10 @@ _NONE = re.compile(
 
 
 def numbers_in(text: str) -> list[Number]:
-    """Return the numbers of a text in order.
+    """Return the numbers in a text, in order.
 
-    Numbers of dates such as 2021-05-03, and those of times, versions, ranges and names are left
-    out; so are words that often mean something else, such as "one".
+    Two kinds are left out: numbers in dates such as 2021-05-03, in times, versions, ranges and
+    names; and words that often mean something else, such as "one".
     """
     plain = readable(text)
     placed_numbers = [
@@ -46,7 +46,7 @@ def numbers_in(text: str) -> list[Number]:
     numbers = []
     end = 0
     for placed in placed_numbers:
-        # The million of "5 million" is no number of its own.
+        # A number within another one does not count, such as the million of "5 million".
         if placed.start >= end:
             numbers.append(placed.number)
             end = placed.end
@@ -54,12 +54,16 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def uncertain_numbers_in(text: str) -> list[Number]:
-    """Return what may be a number if a text has no other: "one", "no", 一, II of "Article II"."""
+    """Return words and signs that may be numbers: "one", "no", 一, and II of "Article II".
+
+    They often mean something else, so they are for texts that have no other number.
+    """
     plain = readable(text)
     numbers = [*uncertain_words(plain), *single_numerals(plain)]
     for match in _ROMAN_NUMERAL.finditer(plain):
         numeral = match[0]
         numbers.append(number_of_value(numeral, Fraction(_roman_value(numeral))))
+    # "There is no" may stand for 0.
     if _NONE_WITHOUT_SPACES.search(plain) or _NONE.search(plain):
         numbers.append(number_of_value("0", Fraction(0)))
     return numbers

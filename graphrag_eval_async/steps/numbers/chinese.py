@@ -39,7 +39,10 @@ _PERCENT = 100
 
 
 def numbers_in_chinese(text: str) -> Iterator[PlacedNumber]:
-    """Yield the fractions and decimals of a text, and then its numbers of several characters."""
+    """Yield the Chinese fractions and decimals of a text, and then its whole numbers.
+
+    Whole numbers of a single character are left out; `single_numerals` returns these.
+    """
     if text.isascii():
         return
     for pattern, read in ((_FRACTION, _fraction), (_DECIMAL, _decimal), (_HALF, _half)):
@@ -54,9 +57,9 @@ def numbers_in_chinese(text: str) -> Iterator[PlacedNumber]:
 
 
 def single_numerals(text: str) -> list[Number]:
-    """Return the numbers that are a single character.
+    """Return the numbers of a text that are a single character.
 
-    Such a character is also a part of many words, as 一 is of 统一.
+    They are uncertain, since such a character is also a part of many words, as 一 is of 统一.
     """
     numbers = []
     for match in _NUMBER.finditer(text):
@@ -78,6 +81,7 @@ def _whole_number(match: re.Match[str]) -> Number | None:
     sign = -1 if match["sign"] else 1
     number = number_of_value(match[0], Fraction(sign * value))
     if _DIGIT_AFTER_POWER.search(numerals):
+        # `value` is the Japanese one, in which the digit counts once.
         digit = CJK_DIGITS[numerals[-1]]
         power = 10 ** CJK_SCALES[numerals[-2]]
         chinese_value = Fraction(sign * (value - digit + digit * power // 10))
@@ -101,6 +105,7 @@ def _decimal(match: re.Match[str]) -> Number | None:
 
 def _half(match: re.Match[str]) -> Number | None:
     """Return the number of a match of `_HALF`: 0.5 for 一半, and 2.5 for 两个半."""
+    # 一半 is a half alone.
     whole = 0 if match["one"] else _value(match["whole"])
     if whole is None:
         return None
@@ -110,13 +115,17 @@ def _half(match: re.Match[str]) -> Number | None:
 def _fraction(match: re.Match[str]) -> Number | None:
     """Return the number of a match of `_FRACTION`, such as 百分之五; None if it is no number."""
     numerals = match["denominator"]
-    # Elsewhere, 万 alone is no number.
-    denominator = 10_000 if numerals in ("万", "萬") else _value(numerals)
-    if not denominator:
+    # 万分之 means "of 10,000", although 万 without a digit is otherwise no number.
+    if numerals in ("万", "萬"):
+        denominator: int | None = 10_000
+    else:
+        denominator = _value(numerals)
+    if denominator is None or denominator == 0:
         return None
     if match["digits"]:
         numerator = Fraction(match["digits"])
     else:
+        # Characters that are no number count as 0.
         numerator = Fraction(_value(match["numerator"]) or 0)
     if denominator == _PERCENT:
         return number_of_scaled_value(match[0], numerator, exponent=-2)
@@ -124,14 +133,16 @@ def _fraction(match: re.Match[str]) -> Number | None:
 
 
 def _value(numerals: str) -> int | None:
-    """Return the value of numerals; None for words that only look like a number: 万一."""
+    """Return the value of numerals; None if they are a word, such as 万一, and no number."""
     if numerals == "千万":
-        return None  # "By all means".
+        # This word means "by all means".
+        return None
     if not CJK_SCALES.keys().isdisjoint(numerals):
         return _value_with_powers(numerals)
     has_zero = "〇" in numerals or "零" in numerals
     if len(numerals) == 2 and not has_zero:
-        return None  # 二三 is "two or three".
+        # 二三 means "two or three".
+        return None
     return int("".join(str(CJK_DIGITS[numeral]) for numeral in numerals))
 
 

@@ -110,9 +110,9 @@ def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
 
 
 def _is_fraction(match: re.Match[str]) -> bool:
-    """Return whether two numbers with a slash are a fraction, as 1/2 and 3/2.
+    """Return whether two numbers with a slash in between are a fraction, as 1/2 and 3/2 are.
 
-    60/12 and 1985/8 are two numbers.
+    60/12 and 1985/8 are no fractions: these are two numbers each.
     """
     numerator = int(match["numerator"])
     denominator = int(match["denominator"])
@@ -150,7 +150,8 @@ def _parts(match: re.Match[str]) -> list[_Part]:
 def _next_part(text: str, previous: _Part) -> _Part | None:
     """Return the part of a sum that follows another part; None if none follows.
 
-    Its power of ten must be smaller. It may have none only after a character such as 万.
+    The following part has a smaller power of ten than the part before it. It may lack a power only
+    if the part before it ends with a character such as 万.
     """
     match = _NEXT_PART.match(text, previous.end)
     if match is None:
@@ -177,6 +178,7 @@ def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
     digits = parts[0].digits
     exponent = parts[0].exponent
 
+    # Read the number without and with the power of ten after it.
     unscaled = _readings(digits, power, is_negative=is_negative)
     readings = unscaled
     if len(parts) > 1:
@@ -187,6 +189,7 @@ def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
     if is_percentage:
         readings += unscaled
 
+    # Letters directly after it, as in 3D, make it uncertain, except where words have no spaces.
     end = match.end("text")
     following = match.string[end : end + 1]
     is_word_end = not following.isalnum() or _WITHOUT_SPACES.match(following) is not None
@@ -200,7 +203,7 @@ def _number_of_parts(match: re.Match[str], parts: Sequence[_Part]) -> Number:
 
 
 def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading, ...]:
-    """Return the values that digits may have: 1.234 is English or German.
+    """Return the values that digits may have, one in English and one in German: 1.234 has two.
 
     Args:
         digits: digits with points, commas, spaces and apostrophes. Digits that are not written like
@@ -218,24 +221,31 @@ def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading
         if style.pattern.fullmatch(unsigned) is None:
             continue
         if style is _GERMAN and unsigned.endswith(",000"):
-            continue  # Nobody writes three decimals that are zero.
+            # Nobody writes three decimals that are zero, so these are English thousands.
+            continue
         plain = unsigned.replace(style.group, "").replace(style.point, ".")
         decimals = len(plain.partition(".")[2])
-        # A product with the power of ten would be rounded twice.
+        # The text with its exponent is read at once: to multiply the value by a power of ten would
+        # round it a second time.
         value = float(f"{sign}{plain}e{exponent}")
+        if not isfinite(value):
+            continue
+
+        # A number may stand for all that differ from it by less than half a unit of its last digit.
+        # Whole numbers of one digit do not: 3 does not stand for 2.51.
         unit = float(f"1e{exponent - decimals}")
-        if isfinite(value):
-            # A whole number is rounded to two digits at least: 3 does not stand for 2.51.
-            min_rounded = 0.0 if decimals else 10 * unit
-            readings[value] = Reading(value, half_unit=unit / 2 * ROUNDING, min_rounded=min_rounded)
+        min_rounded = 0.0
+        if decimals == 0:
+            min_rounded = 10 * unit
+        readings[value] = Reading(value, half_unit=unit / 2 * ROUNDING, min_rounded=min_rounded)
     return tuple(readings.values())
 
 
 def _readings_of_sum(parts: Sequence[_Part], *, is_negative: bool) -> tuple[Reading, ...]:
     """Return the value of a number that is a sum, such as 1億2,580万.
 
-    Its digits are grouped and have decimals as in English. The tuple is empty if a part is written
-    in another way.
+    Its parts are written as in English, with commas between groups of digits. If a part is written
+    in another way, the tuple is empty.
     """
     total = Decimal(0)
     for part in parts:

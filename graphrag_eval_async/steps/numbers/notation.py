@@ -12,7 +12,10 @@ _FRACTION_SLASH = "\u2044"
 
 
 def _spelled_fraction(character: str) -> str:
-    """Return ½ as " 1/2"; the space makes 1½ a mixed number."""
+    """Return a fraction in one character as text: ½ becomes " 1/2".
+
+    The space before it makes 1½ a mixed number.
+    """
     return " " + normalize("NFKC", character).replace(_FRACTION_SLASH, "/")
 
 
@@ -63,7 +66,7 @@ _POWER_ALONE = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return a text in which numbers are written with ASCII signs, and without LaTeX.
+    """Return a copy of a text in which numbers have signs of ASCII, and no LaTeX.
 
     Powers of ten become exponents: 3 x 10^8 is 3e8.
     """
@@ -91,16 +94,21 @@ def _without_latex(text: str) -> str:
 
 
 def _as_fraction(fraction: re.Match[str]) -> str:
-    """Return 1/2 for a fraction in LaTeX; a space before it makes 1\\frac{1}{2} a mixed number."""
+    """Return a fraction in LaTeX as plain text, such as 1/2.
+
+    A space before it makes 1\\frac{1}{2} a mixed number. After a minus sign, there is no space.
+    """
     plain = f"{fraction[1]}/{fraction[2]}"
     is_after_sign = fraction.string[: fraction.start()].endswith("-")
-    return plain if is_after_sign else f" {plain}"
+    if is_after_sign:
+        return plain
+    return f" {plain}"
 
 
 def _as_separator(separator: re.Match[str]) -> str:
     r"""Return the separator of a number in LaTeX as one of plain text.
 
-    A comma or a point in braces loses these, and a space such as "\," becomes an apostrophe.
+    A comma or a point in braces loses the braces. A space such as "\," becomes an apostrophe.
     """
     mark = separator["mark"]
     if mark in {",", "."}:

@@ -13,7 +13,7 @@ ROUNDING = 1 + 1e-9
 
 
 class Reading(NamedTuple):
-    """A value that a number may have, and what rounds to it."""
+    """A value that a number may have, and which numbers may be rounded to it."""
 
     value: float  # Finite.
     half_unit: float  # Half a unit of its last digit, by which a number may be rounded to it.
@@ -30,7 +30,7 @@ class Number(NamedTuple):
     is_sure: bool  # Whether it is not written as a word, and no letters follow at once, as in 3D.
 
     def pairs(self, other: Number) -> Iterator[tuple[float, float]]:
-        """Yield each value of this number with each of the other one, for a comparison.
+        """Yield each value of this number with each value of the other number, to compare them.
 
         45 % may be 45 or 0.45. Two percentages are compared as they are written: 1 % is not 100 %.
         """
@@ -53,11 +53,11 @@ class PlacedNumber(NamedTuple):
 
 
 def number_of_value(text: str, value: Fraction) -> Number:
-    """Return the number that a text writes in words or as a fraction.
+    """Return a number that is written in words or as a fraction, and so has a single value.
 
     Args:
-        text: the words.
-        value: their exact value. Only whole numbers may be rounded.
+        text: the words or the fraction.
+        value: the exact value. Only a whole number may be a rounded one.
     """
     if value.denominator == 1:
         reading = Reading(float(value), half_unit=ROUNDING / 2, min_rounded=10.0)
@@ -73,7 +73,7 @@ def number_of_value(text: str, value: Fraction) -> Number:
 
 
 def number_of_scaled_value(text: str, value: Fraction, exponent: int) -> Number:
-    """Return the number that words and a power of ten after them write, such as "five percent".
+    """Return the number of words with a power of ten after them, such as "five percent".
 
     Args:
         text: the words, without the power.
@@ -86,6 +86,7 @@ def number_of_scaled_value(text: str, value: Fraction, exponent: int) -> Number:
     scaled = number_of_value(text, value * Fraction(10) ** exponent)
     if exponent > 0:
         return scaled._replace(unscaled=unscaled.readings)
+    # A negative exponent is that of percent. 45 % is both 45 and 0.45.
     return scaled._replace(
         readings=scaled.readings + unscaled.readings,
         unscaled=unscaled.readings,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from graphrag_eval_async.steps.numbers.word_tables import SPACED_SCALES, UNSPACED_SCALES, by_word
 
 MAX_SCALES = 3
-"""The most powers of ten in a row, as the two of "5 lakh crore"; no real number has more."""
+"""Maximum number of powers of ten in a row. "5 lakh crore" has two; no real number has more."""
 
 EXPONENTS = by_word(SPACED_SCALES)
 """Exponents of ten by words in lower case that end at a space."""
@@ -41,7 +41,7 @@ _SCALE = re.compile(
 
 
 class Scale(NamedTuple):
-    """The power of ten that words after a number mean, and where these end."""
+    """The power of ten that words after a number mean, and where these words end."""
 
     exponent: int  # 0 if no such word follows.
     end: int
@@ -54,12 +54,14 @@ def read_scale(text: str, position: int) -> Scale:
         text: the text of the number.
         position: the end of the number.
     """
+    # First, look for a letter directly after the digits, as in 5k.
     suffix = text[position : position + 1]
     following = text[position + 1 : position + 2]
     is_last_letter = not (following.isalnum() or following == "_")
     if suffix in _SUFFIXES and is_last_letter:
         return Scale(_SUFFIXES[suffix], position + 1)
 
+    # Then for words and signs. Several powers, as in "5 lakh crore", are multiplied.
     exponent = 0
     for _ in range(MAX_SCALES):
         match = _SCALE.match(text, position)
@@ -71,7 +73,8 @@ def read_scale(text: str, position: int) -> Scale:
         exponent += word_exponent
         position = match.end()
         if word_exponent < 0:
-            break  # Nothing follows "percent".
+            # No power of ten follows "percent".
+            break
     return Scale(exponent, position)
 
 

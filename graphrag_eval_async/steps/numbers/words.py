@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MIN_COMPOUND_CHARACTERS = 6
-"""The least length of a compound such as cento + due, to be quick with other words."""
+"""Minimum length of a compound such as centodue, so that shorter words are not searched."""
 
 MAX_CACHED_COMPOUNDS = 1000
 
@@ -78,27 +78,32 @@ class _WholeNumber:
     """
 
     def __init__(self) -> None:
-        self._sum_of_groups = 0  # Of the groups that have ended: 2,000,000.
-        self._group: int | None = None  # The words after these: 300. None if there are none.
+        """Begin without words."""
+        # The value of the groups that have ended, such as 2,000,000.
+        self._sum_of_groups = 0
+        # The value of the words after these groups, such as 300; None if there are no such words.
+        self._group: int | None = None
         self._last_word = ""
 
     @property
     def value(self) -> int:
+        """The value of all words so far."""
         return self._sum_of_groups + (self._group or 0)
 
     @property
     def is_empty(self) -> bool:
+        """Whether no word was added yet."""
         return self._group is None and self._sum_of_groups == 0
 
     def add(self, word: str) -> bool:
-        """Add a word; return False, without a change, if the number does not go on with it."""
+        """Add a word if the number can go on with it, and return whether it was added."""
         is_added = self._add_first(word) if self.is_empty else self._add_next(word)
         if is_added:
             self._last_word = word
         return is_added
 
     def _add_first(self, word: str) -> bool:
-        """Begin the number with a word; return False if no number begins with it."""
+        """Begin the number with a word if any number can, and return whether it was added."""
         value = _value_of_word(word)
         if value is not None:
             self._group = value
@@ -113,7 +118,7 @@ class _WholeNumber:
         return True
 
     def _add_next(self, word: str) -> bool:
-        """Add a word after others; return False if the number does not go on with it."""
+        """Add a word after others if the number can go on with it; return whether it was added."""
         value = _value_of_word(word)
         if value is not None:
             return self._add_value(value, word)
@@ -129,17 +134,22 @@ class _WholeNumber:
         return False
 
     def can_add_after_and(self, word: str) -> bool:
-        """Return whether the number goes on with "and" and a word: two hundred and five."""
+        """Return whether "and" and a word can follow in the number, as in two hundred and five."""
         value = _value_of_word(word)
         if value is None or self.is_empty:
             return False
         if self._group is None:
             return True
-        # Below 20, "and" is between two numbers: five and six.
+        # After a group below 20, "and" stands between two numbers: five and six.
         return self._group >= 20 and _can_follow(self._group, value, word)
 
     def _add_value(self, value: int, word: str) -> bool:
-        """Add a word below 1,000 to the group; return False if the group does not go on with it."""
+        """Add a word for a number below 1,000 to the group, and return whether it was added.
+
+        Args:
+            value: the value of the word.
+            word: the word. It is not added if it cannot follow the words of the group.
+        """
         if self._group is None:
             self._group = value
             return True
@@ -152,7 +162,7 @@ class _WholeNumber:
         return True
 
     def _multiply_group(self, factor: int) -> bool:
-        """Multiply the group by 100 or 12; return False if the group is not from 1 to 99."""
+        """Multiply the group if it is from 1 to 99, and return whether it was multiplied."""
         if self._group is None or not 0 < self._group < 100:
             return False
         self._group *= factor
@@ -164,7 +174,7 @@ class _WholeNumber:
         A larger power than those before multiplies the whole number: "thousand million".
 
         Returns:
-            False, without a change, if the number would be too large.
+            whether the power was added. It is not if the number is empty or would be too large.
         """
         if self.is_empty or self.value * power > LARGEST:
             return False
@@ -278,7 +288,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _continues_name(text: str, start: int) -> bool:
-    """Return whether the word at `start` is a part of a name or a number before it: "non-zero"."""
+    """Return whether a name or number before the word at `start` goes on with it: "non-zero"."""
     before = text[max(0, start - 2) : start]
     if not before:
         return False
@@ -306,15 +316,17 @@ def _next_index(tokens: Sequence[_Token], index: int) -> int | None:
 
 
 def _power_at(tokens: Sequence[_Token], index: int | None) -> int:
-    """Return the power of ten that a word means, such as "million"; 1 for all other words.
+    """Return the power of ten that the word at an index means: 1,000,000 for "million".
 
-    Without an index, there is no word, and the result is 1.
+    Returns:
+        1 if the word means no power of ten, or if there is no word, so that `index` is None.
     """
     if index is None:
         return 1
     exponent = EXPONENTS.get(tokens[index].word, 0)
     if exponent < 0:
-        return 1  # "Percent" is read with the whole number.
+        # "Percent" is no part of a phrase. It is read after the whole number.
+        return 1
     return int(10**exponent)
 
 
@@ -343,7 +355,13 @@ def _read_phrase(tokens: Sequence[_Token], first: int) -> _Phrase | None:
 
 
 def _read_half(tokens: Sequence[_Token], first: int) -> _Phrase:
-    """Return the number of "half", "half a million", "half a dozen" or "anderthalb"."""
+    """Return the number of "half", "half a million", "half a dozen" or "anderthalb".
+
+    Args:
+        tokens: the words of the text.
+        first: the index of the word for a half.
+    """
+    # The values of these words are counted in halves: "anderthalb" is 3.
     value = Fraction(_HALVES[tokens[first].word], 2)
     following = _next_index(tokens, first)
     if following is not None and tokens[following].word in ARTICLES:
@@ -358,18 +376,19 @@ def _read_half(tokens: Sequence[_Token], first: int) -> _Phrase:
 
 
 def _times_power_after(tokens: Sequence[_Token], fraction: _Phrase) -> _Phrase:
-    """Return a fraction with the power of ten that it is a part of: "a quarter of a million".
+    """Return a fraction times the power of ten after it, as in "a quarter of a million".
 
     If no power follows, return the fraction itself.
     """
-    words = [token.word for token in tokens[fraction.end : fraction.end + 2]]
-    if len(words) < 2 or words[0] != "of" or words[1] not in ARTICLES:
+    # Three words must follow: "of", an article, and the power.
+    power_index = fraction.end + 2
+    if power_index >= len(tokens):
         return fraction
-    last = fraction.end + 2
-    power = _power_at(tokens, last if last < len(tokens) else None)
-    if power == 1:
+    is_of_article = tokens[fraction.end].word == "of" and tokens[fraction.end + 1].word in ARTICLES
+    power = _power_at(tokens, power_index)
+    if not is_of_article or power == 1:
         return fraction
-    return _Phrase(fraction.value * power, last + 1)
+    return _Phrase(fraction.value * power, power_index + 1)
 
 
 def _read_whole_number(tokens: Sequence[_Token], first: int) -> _Phrase | None:
@@ -457,6 +476,8 @@ def _read_fraction(tokens: Sequence[_Token], whole: _Phrase) -> _Phrase | None:
     denominator = _DENOMINATORS.get(word)
     if denominator is None:
         return None
+    # "One thirds" and "twenty fifth" are no fractions. Words of some languages, such as "Drittel",
+    # have one form for both.
     is_one = whole.value == 1
     is_singular = word in SINGULAR_DENOMINATORS
     if word not in COMMON_DENOMINATORS and is_singular != is_one:

@@ -25,6 +25,15 @@ MOST_SORTED = 1000
 Sorting more rows is slow.
 """
 
+STEPS_PER_COLUMN_PAIR = 8
+"""Steps of a budget for two columns, besides those for their values."""
+
+VALUES_PER_STEP = 4
+"""How many values are intersected in the time of one step of a budget."""
+
+STEPS_PER_PAIRING = 200
+"""Steps of a budget for a pairing of columns, besides those for its cells."""
+
 MOST_COLUMNS = 300
 """Required columns up to which other pairings than that by name are tried.
 
@@ -38,7 +47,8 @@ class Side:
 
     Attributes:
         columns: the columns, also those without bound cells.
-        classes: the equivalence classes of the cells of each column. Cells agree if they are equal.
+        classes: the equivalence classes of the cells of each column. Cells agree if their classes
+            are equal.
         row_order: all rows, by index, in the order in which they are looked at.
     """
 
@@ -206,35 +216,39 @@ class PairingSearch:
         return side.row_order
 
     def _count_shared_cells(self) -> list[Counter[int]]:
-        """Return in how many cells each required column and each actual column agree at most.
+        """Return in how many cells each required column and each offered column agree at most.
 
-        The list has a counter for each required column, by the position of the actual column.
-        Columns that agree in no cell are left out.
+        The list has a counter for each required column, by the position of the offered column.
+        Offered columns that agree with it in no cell are left out.
         """
+        # Count how often each value occurs in each column.
         self._budget.spend(sum(map(len, [*self.required.classes, *self.offered.classes])))
-        actual_counts = [Counter(cells) for cells in self.offered.classes]
+        offered_counts = [Counter(cells) for cells in self.offered.classes]
+        required_counts = [
+            Counter([cells[row] for row in self._expected_rows]) for cells in self.required.classes
+        ]
+
+        # A value can agree as often as it occurs in both columns.
         shared_by_position = []
-        for cells in self.required.classes:
-            expected_count = Counter(map(cells.__getitem__, self._expected_rows))
+        for required_count in required_counts:
             shared = Counter[int]()
-            for column, actual_count in enumerate(actual_counts):
-                fewer = min(len(expected_count), len(actual_count))
-                self._budget.spend(8 + fewer // 4)
-                common = expected_count.keys() & actual_count.keys()
+            for column, offered_count in enumerate(offered_counts):
+                fewer = min(len(required_count), len(offered_count))
+                self._budget.spend(STEPS_PER_COLUMN_PAIR + fewer // VALUES_PER_STEP)
+                common = required_count.keys() & offered_count.keys()
                 if common:
-                    # A value agrees as often as it occurs in both columns.
                     self._budget.spend(len(common))
-                    expected_times = map(expected_count.__getitem__, common)
-                    actual_times = map(actual_count.__getitem__, common)
-                    shared[column] = sum(map(min, expected_times, actual_times))
+                    required_times = [required_count[value] for value in common]
+                    offered_times = [offered_count[value] for value in common]
+                    shared[column] = sum(map(min, required_times, offered_times))
             shared_by_position.append(shared)
         return shared_by_position
 
     def _rank_candidates(self, position: int) -> list[int]:
         """Return the positions of all actual columns, the likeliest partner of a column first.
 
-        The likeliest partner shares most cells with the required column. Of columns that share as
-        many, one of the same name comes first.
+        The likeliest partner shares most cells with the required column. Among actual columns that
+        share as many cells, one of the same name comes first.
 
         Args:
             position: the position of the required column.
@@ -331,7 +345,7 @@ class PairingSearch:
         Args:
             chosen: the partners of the first columns in `_order`.
         """
-        self._budget.spend(8 + len(chosen))
+        self._budget.spend(STEPS_PER_COLUMN_PAIR + len(chosen))
         column_pairs = [
             (position, column)
             for position, column in zip(self._order, chosen, strict=False)
@@ -346,12 +360,13 @@ class PairingSearch:
         expected_height = len(self._expected_rows)
         most_cells = min(most_cells, expected_height * width)
 
-        # Of a set, only different rows count, and the columns to come may add to their number. It
-        # is at least the number of different cells in any column, and enough for `most_cells`.
+        # Of a set, only different rows count. Their number, to which further columns may add, is at
+        # least that of the different cells in any column, and enough for `most_cells`.
         least_actual_height = self.offered.height
         if self._rows is Rows.AS_SET:
             different_cells = [self._different_cells[column] for _, column in column_pairs]
-            rows_for_most_cells = -(-most_cells // max(width, 1))  # Rounded up.
+            # This is most_cells / width, rounded up.
+            rows_for_most_cells = -(-most_cells // max(width, 1))
             least_actual_height = max([rows_for_most_cells, *different_cells])
         most_cells = min(most_cells, least_actual_height * width)
 
@@ -372,7 +387,7 @@ class PairingSearch:
         expected_rows = self._expected_rows
         actual_rows = self._rows_that_count(self.offered, actual_cells)
         heights = self.required.height + self.offered.height
-        self._budget.spend(200 + heights * len(columns))
+        self._budget.spend(STEPS_PER_PAIRING + heights * len(columns))
         if not columns or not expected_rows or not actual_rows:
             return Pairing(partners, expected_rows, actual_rows, row_pairs=[])
 

@@ -36,7 +36,11 @@ loops do.
 
 
 class PairedColumn(NamedTuple):
-    """A required column and the actual one with which it is paired, with the classes of both."""
+    """A required column and the actual column that is its partner.
+
+    The classes of a column are the equivalence classes of its cells. They say which cells agree,
+    except for blank nodes, which the labels in the columns tell apart.
+    """
 
     expected: Column
     expected_classes: Classes
@@ -119,10 +123,14 @@ def columns_and_blank_nodes_correspond(
 
 
 def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) -> SharedLabels:
-    """Return new labels for the blank nodes of two tables, by which they can be compared.
+    """Return new labels for the blank nodes of two tables, by which these can be compared.
 
-    Blank nodes that are likely to correspond have the same new label. For the arguments, see
-    `blank_nodes_correspond`.
+    Blank nodes that are likely to correspond have the same new label.
+
+    Args:
+        pairs: all columns that are compared.
+        rows: how rows are compared.
+        budget: what may be spent.
     """
     expected, actual = _write_paired_columns(pairs, rows=rows, budget=budget)
     nodes = BlankNodes(expected.statements, actual.statements, budget)
@@ -136,9 +144,9 @@ def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) 
 
 
 class _CellName(NamedTuple):
-    """How a graph names the column of a cell: by a predicate and by a blank node.
+    """How a graph names the column of a cell: by a predicate and, if that is not enough, a node.
 
-    The blank node is empty if the predicate alone says which column it is.
+    The blank node `column_node` is empty if the predicate alone says which column it is.
     """
 
     predicate: str
@@ -253,9 +261,10 @@ class _RowGraph:
 def _write_paired_columns(
     pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget
 ) -> tuple[_RowGraph, _RowGraph]:
-    """Return the graph of the expected rows and that of the actual rows.
+    """Return the graph of the expected rows, and the graph of the actual rows.
 
-    Both graphs have the same names for columns that are paired with each other.
+    Both graphs use the same names for paired columns, and the same numbers for classes of cells. So
+    cells that agree have equal terms in both.
     """
     number_of_rows = len(pairs[0].expected_classes) + len(pairs[0].actual_classes)
     budget.spend(STEPS_PER_CELL * number_of_rows * len(pairs))

@@ -35,7 +35,7 @@ _STEPS_PER_PAIRING = 2_000
 """Steps for a pairing of columns with blank nodes, besides those for its cells."""
 
 _STEPS_PER_CELL = 10
-"""Steps for a cell of such a pairing."""
+"""Steps for a cell of a pairing of columns with blank nodes."""
 
 _FIRST_ROWS = 64
 """Number of rows tried before all rows: most wrong pairings of columns fail here."""
@@ -112,8 +112,8 @@ class _NamedCells(NamedTuple):
 class _BlankColumnSearch:
     """Pairs columns with blank nodes, so that some renaming of the blank nodes makes rows equal.
 
-    Columns may differ only in the labels of their blank nodes. Then a column alone does not tell
-    its partner, but all columns together do.
+    Several columns may differ only in the labels of their blank nodes. Which of them are partners
+    can then be found out only from all columns together.
     """
 
     def __init__(
@@ -156,10 +156,7 @@ class _BlankColumnSearch:
         return self._pair_next({}, order=order, candidates=candidates)
 
     def _all_columns_correspond(self) -> bool:
-        """Return whether all columns of both tables can be paired with each other.
-
-        Both tables have as many columns.
-        """
+        """Return whether all columns of two tables with as many columns can be paired."""
         # Only columns with the same set of cells, which are a group, can be paired.
         group_by_content: dict[frozenset[Any], int] = {}
         expected = []
@@ -342,7 +339,7 @@ class _ColumnSearch:
         return self._pair_columns()
 
     def _signature(self, cells: Classes) -> Hashable:
-        """Return the set of a column's cells, which is the same for columns that can be paired.
+        """Return a value that is equal for all columns that may be paired: the set of their cells.
 
         If rows are counted, and a cell is repeated, the set also says how often each cell occurs.
         """
@@ -425,7 +422,7 @@ class _ColumnSearch:
         return False
 
     def _number_expected_rows(self, numbers: Sequence[int], positions: Sequence[int]) -> _Level:
-        """Return new numbers of the expected rows, which take further columns into account.
+        """Return new numbers of the expected rows after further columns are paired.
 
         Rows have the same new number if they had the same number, and are equal in these columns.
 
@@ -446,8 +443,8 @@ class _ColumnSearch:
     ) -> list[int] | None:
         """Return, for each actual row, the new number of the expected rows that it equals.
 
-        None if the rows cannot agree in the columns that are paired: an actual row equals no
-        expected row, or there are too few actual rows for an expected one.
+        None is returned if the rows cannot agree in the columns that are paired: if an actual row
+        equals no expected row, or if an expected row has too few actual rows that equal it.
 
         Args:
             level: the new numbers of the expected rows.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BlankNode:
-    """The value of all blank nodes. Whether two correspond depends on their whole tables."""
+    """The value of all blank nodes. Whether two of them correspond depends on the whole tables."""
 
     def __repr__(self) -> str:
         return "BLANK"
@@ -100,7 +100,7 @@ _BOOLEANS = {
 
 
 class Column:
-    """The cells of one variable in row order.
+    """The cells of one variable, in the order of the rows.
 
     Attributes:
         name: the variable.
@@ -127,7 +127,7 @@ class Column:
 
 
 def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
-    """Return the values of bound cells, whose texts and datatypes are given.
+    """Return the values of bound cells, from the text and the datatype of each cell.
 
     A double or float that is too large for a double is infinite. The value of a cell is its text if
     it is NaN, too long, or not written as its datatype demands. The ranges of types derived from
@@ -147,10 +147,10 @@ def values_of(texts: list[str], datatypes: list[str | None]) -> Sequence[Value]:
 
 
 def _plain_numbers(texts: list[str], kind: str) -> list[int | float] | None:
-    """Return the numbers in texts of one kind; None if any text is no plain number.
+    """Return the numbers that texts of one kind stand for; None if any text is no plain number.
 
-    Plain numbers have no white space and are finite. Reading texts one by one copes with all texts,
-    but is several times as slow.
+    Plain numbers have no white space and are finite. `_value` reads all texts, but is several times
+    as slow.
     """
     if kind not in _NUMBERS:
         return None

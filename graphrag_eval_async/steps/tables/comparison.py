@@ -57,8 +57,8 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
 def agree_by_name(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """Return whether the actual columns of the required names have the same rows as the reference.
 
-    If so, the results agree. This is common, and quicker to find out than by `agree`. Otherwise,
-    they may still agree.
+    If they have, the results agree. This is common, and quicker to find out than by `agree`. If
+    they have not, the results may still agree by other columns.
     """
     if reference.results.boolean is not None or not _shapes_agree(reference, actual):
         return False
@@ -83,10 +83,12 @@ def agree_by_name(reference: Reference, actual: SparqlResults, budget: Budget) -
 
 
 def _named_columns_agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    """Return whether the columns of the required names have equal rows, in some reading of cells.
+    """Return whether the actual columns of the required names have the rows of the reference.
+
+    Cells may have several readings; the rows must be equal in one of these.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget.
+        ComparisonBudgetExceeded: the budget did not suffice to decide.
     """
     rows = reference.rules.rows
     actual_columns = actual.named(column.name for column in reference.columns)
@@ -116,9 +118,9 @@ def lacks_columns(reference: Reference, actual: SparqlResults) -> bool:
 
 
 def agree_but_for_order(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
-    """Return whether results agree with an ordered reference if the order of rows is ignored.
+    """Return whether results that do not agree with an ordered reference do so in another order.
 
-    The caller knows that they do not agree in order. False if the reference is not ordered.
+    If the reference is not ordered, return False.
     """
     if reference.rules.rows is not Rows.IN_ORDER:
         return False

@@ -51,8 +51,8 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
     """Return how far actual results agree with the reference: F1 of the cells, and differences.
 
     Raises:
-        ComparisonBudgetExceeded: the budget did not suffice for a single pairing of columns, was
-            stopped, or is a quick one that did not suffice for all pairings.
+        ComparisonBudgetExceeded: the budget did not suffice for a single pairing of columns, or was
+            stopped, or it is a quick budget that did not suffice for all pairings.
     """
     # First, find out whether everything agrees, which is quicker than the search.
     if reference.results.boolean is not None or actual.boolean is not None:
@@ -85,8 +85,8 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
             if budget.quick or budget.stopped:
                 # A quick comparison is repeated in a thread, with a larger budget.
                 raise
-            # The best pairing found so far counts, unless all rows agree. To find that out is a
-            # shorter search, which gets half of the remaining budget.
+            # The best pairing so far counts, unless all rows agree. Whether they do takes a shorter
+            # search, which gets half of the remaining budget.
             with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
                 if agree(reference, actual, budget):
                     return Agreement(1.0)
@@ -104,7 +104,7 @@ def _start_search(
     classes: CellClasses,
     budget: Budget,
 ) -> PairingSearch:
-    """Return a search for the best pairing of columns that has only tried the pairing by name.
+    """Return a search for the best pairing of columns, which has tried the pairing by name so far.
 
     Args:
         reference: the reference.
@@ -142,14 +142,14 @@ def _columns(results: SparqlResults, names: Sequence[str]) -> list[Column]:
 
 
 def _unbound_columns(results: SparqlResults, most: int) -> list[Column]:
-    """Return the columns of the first variables, at most `most`, that are bound in no row."""
+    """Return the columns of variables that are bound in no row: the first ones, at most `most`."""
     bound_names = {column.name for column in results.columns}
     unbound_names = [name for name in results.variables if name not in bound_names]
     return _columns(results, unbound_names[:most])
 
 
 def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreement:
-    """Return the score of a pairing of two tables, the main reason for it, and the differences.
+    """Return the score of a pairing of two tables, the main reason of a low score, and differences.
 
     If at least half of the cells of a pair of rows agree, the other cells are wrong values. If
     fewer agree, the expected row is missing, and the actual row is extra.
@@ -192,9 +192,12 @@ def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreem
 
 
 def _costliest_reason(**cells_by_reason: int) -> str | None:
-    """Return the name of the argument with the greatest value: the reason that costs most cells.
+    """Return the reason that costs most cells; None if no reason costs any cells.
 
-    Of equal reasons, the first one is returned; None if no reason costs any cells.
+    Of reasons that cost as many cells, the first one is returned.
+
+    Args:
+        **cells_by_reason: the number of cells that each reason costs.
     """
     reason = max(cells_by_reason, key=cells_by_reason.__getitem__)
     if cells_by_reason[reason] == 0:

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.tables.rules import Row
 
 EXACT_STEPS = 500_000
-"""Steps up to which the best pairs of rows are found: for about 60 rows on both sides that
-differ.
+"""Steps up to which the best pairs of rows are found.
+
+They are enough for about 60 rows on both sides that have no equal row on the other side.
 """
 
 KEY_COLUMNS = 16
@@ -45,7 +46,7 @@ KEY_COLUMNS = 16
 
 
 class Pair(NamedTuple):
-    """An expected and an actual row, by index, and in how many cells they agree, at least one."""
+    """The index of an expected row, that of an actual row, and the number of cells that agree."""
 
     expected: int
     actual: int
@@ -91,7 +92,7 @@ class _Unpaired(NamedTuple):
 
 
 def pair_rows(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) -> list[Pair]:
-    """Return pairs of rows of two tables that agree in many cells; the order of rows is ignored.
+    """Pair the rows of two tables so that many cells agree; the order of rows is ignored.
 
     Each row is in at most one pair. Equal rows are paired first.
     """
@@ -140,8 +141,8 @@ def _pair_unequal_rows(tables: _Tables, unpaired: _Unpaired, budget: Budget) -> 
     ]
     pairs = _pair_by_keys(tables, unpaired, shared_values, budget)
 
-    # Then, if there are few rows, compare all of them with each other.
-    # Each pair of rows costs a comparison of its cells, and the choice of the best pairs.
+    # Then, if there are few rows, compare all of them with each other. Each pair of rows costs a
+    # comparison of its cells, and the choice of the best pairs.
     fewer_rows, more_rows = sorted((number_of_expected, number_of_actual))
     if fewer_rows * more_rows * (tables.width + 2 * fewer_rows) > EXACT_STEPS:
         return pairs
@@ -416,7 +417,7 @@ class _Assignment:
 
 
 def pair_in_order(expected: Sequence[Row], actual: Sequence[Row], budget: Budget) -> list[Pair]:
-    """Return pairs of rows that are in the same order in both tables, and agree in many cells.
+    """Pair rows that are in the same order in both tables, so that many cells agree.
 
     Each pair agrees in at least one cell.
     """
@@ -452,7 +453,7 @@ def pair_in_order(expected: Sequence[Row], actual: Sequence[Row], budget: Budget
 
 
 def _count_equal(expected: Iterable[Row], actual: Iterable[Row]) -> int:
-    """Return how many rows are equal before the first rows that differ."""
+    """Return how many rows at the beginning of two tables are equal."""
     return sum(1 for _ in takewhile(bool, map(eq, expected, actual)))
 
 

@@ -28,9 +28,9 @@ class Rows(Enum):
     AS_MULTISET = "as multisets, so that equal rows count as often as they occur"
 
     def collect(self, rows: Iterable[Row]) -> Collection[Row]:
-        """Return rows as a collection that equals another one if the rows of both agree.
+        """Return a collection of rows. The collections of two tables are equal if their rows agree.
 
-        It is a list for rows in order, and otherwise a set or the count of each row.
+        For rows in order, it is a list; otherwise, a set, or the count of each row.
         """
         if self is Rows.IN_ORDER:
             return list(rows)
@@ -73,6 +73,7 @@ class TableRules:
             rows = Rows.AS_MULTISET
         return cls(
             rows=rows,
+            # An empty list means all columns, like no list.
             required_columns=tuple(step.get("required_columns") or ()) or None,
             columns=step.get(MATCH_COLUMNS) or BY_CONTENTS,
         )
@@ -103,7 +104,7 @@ class Reference:
 
 
 def prepare_reference(results: SparqlResults, rules: TableRules) -> Reference:
-    """Return a reference that can be compared with any number of results.
+    """Prepare reference results, so that many actual results can be compared with them.
 
     Raises:
         MalformedStep: the results have a mistake, or a required column is repeated or is not among

@@ -48,7 +48,7 @@ class SparqlStep:
         self._references: dict[tuple[bool, bool], Reference] = {}
 
     def table(self) -> Table:
-        """Return the reference output as a table; cached.
+        """Return the reference output as a table, which is read on first use and then kept.
 
         Raises:
             MalformedStep: the output is no table.
@@ -59,10 +59,10 @@ class SparqlStep:
         return self._table
 
     def reference(self, *, has_blanks: bool = False, strict_types: bool = False) -> Reference:
-        """Return the reference results, prepared for comparison; cached.
+        """Return the reference results, prepared for comparison and kept for the next call.
 
         Args:
-            has_blanks: whether the actual table cannot tell empty texts from unbound cells.
+            has_blanks: whether the actual table cannot distinguish empty texts from unbound cells.
             strict_types: whether an IRI differs from a literal of the same text.
 
         Raises:
@@ -121,7 +121,7 @@ class SparqlStep:
         """Return whether the reference is one column without rows, and the output its header.
 
         Such an output is not read as a table: without the reference, a text of one word cannot be
-        told from a header.
+        distinguished from a header.
         """
         results = self.reference().results
         if results.boolean is not None or results.row_count > 0 or len(results.variables) != 1:
@@ -138,7 +138,7 @@ def compare_results(
     as_values: bool,
     is_partial: bool,
 ) -> Agreement:
-    """Return how far the results of an actual step agree with a reference, and why not wholly.
+    """Return how far the results of an actual step agree with a reference, and the reason if not.
 
     Args:
         reference: the expected results, and how to compare them.
@@ -148,7 +148,7 @@ def compare_results(
         is_partial: whether results that agree in part score more than 0.
 
     Raises:
-        ComparisonBudgetExceeded: it was not decided within the budget.
+        ComparisonBudgetExceeded: the budget did not suffice to compare them.
     """
     if as_values:
         return compare_values(reference.results, results, budget)
@@ -156,7 +156,7 @@ def compare_results(
     if has_boolean:
         return Agreement(float(agree(reference, results, budget)))
 
-    # An empty list is an empty table with whatever columns are wanted.
+    # An empty list has no columns, so it agrees with an empty table of any columns.
     may_have_any_columns = results.row_count == 0 and len(results.variables) == ANY_COLUMNS
     if reference.rules.columns == BY_NAME and not may_have_any_columns:
         results = _with_columns_named(results, reference.names)
@@ -171,7 +171,7 @@ def compare_results(
 
 
 def _with_columns_named(results: SparqlResults, names: Sequence[str]) -> SparqlResults:
-    """Return results without the columns of other names."""
+    """Return results with only those columns that have one of some names."""
     variables = [name for name in names if name in results.variables]
     return SparqlResults(variables, results.named(variables), results.row_count)
 
@@ -179,7 +179,7 @@ def _with_columns_named(results: SparqlResults, names: Sequence[str]) -> SparqlR
 def _compare_rows(
     reference: Reference, results: SparqlResults, budget: Budget, *, is_partial: bool
 ) -> Agreement:
-    """Return how far the rows of an actual step agree with the reference, and why not wholly.
+    """Return how far the rows of an actual step agree with a reference, and the reason if not.
 
     Args:
         reference: the reference, a table.
@@ -209,9 +209,9 @@ def _compare_rows(
 
 
 def _read_as_boolean(results: SparqlResults) -> SparqlResults:
-    """Return results as a boolean if they are an answer to ASK that is written as a table.
+    """Return results as a boolean if they are a table of one cell that has a boolean.
 
-    Some stores write it as a table of one cell. All other results are returned unchanged.
+    Some stores write the answer to ASK like this. All other results are returned unchanged.
     """
     if results.row_count != 1 or len(results.columns) != 1:
         return results

@@ -23,8 +23,8 @@ class TolerantSparqlStep(SparqlStep):
     def compare(self, actual: ActualStep) -> Agreement:
         """Return how far an output agrees with the reference.
 
-        If it does not fully agree, and its cells have no types, a second reading is compared, too:
-        what the cells may stand for. The better agreement is returned.
+        If it does not agree fully, and its cells have no types, also compare a second reading, in
+        which cells are what their texts may stand for. Return the better agreement.
         """
         agreement = super().compare(actual)
         if agreement.score == 1:
