@@ -19,7 +19,7 @@ from graphrag_eval_async.traces.plain import (
     text_of,
     visible_text,
 )
-from graphrag_eval_async.traces.trace import Call, Trace, make_call
+from graphrag_eval_async.traces.trace import Call, Trace, find_unanswered, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -328,6 +328,7 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
         return _Content(whole_text)
 
     content = _Content()
+    client_calls: list[Call] = []  # Calls whose results the client sends.
     texts: list[str] = []
     for block in body:
         if isinstance(block, str) and not is_parts:
@@ -341,13 +342,15 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
         text = block_text(block)
         if call is not None:
             content.calls.append(call)
-            if not call.has_result and first_value(block, *_KIND_KEYS) in _CLIENT_CALL_KINDS:
-                content.has_waiting_call = True
+            if first_value(block, *_KIND_KEYS) in _CLIENT_CALL_KINDS:
+                client_calls.append(call)
             texts.clear()  # What comes before a call is not the answer.
         elif text is not None:
             texts.append(text)
         elif "part_kind" not in block:  # Other parts of Pydantic AI, such as thoughts, are ignored.
             content.has_other_block = True
+    unanswered_calls = find_unanswered(content.calls)
+    content.has_waiting_call = any(call in unanswered_calls for call in client_calls)
     content.text = "\n".join(text for text in texts if text)
     return content
 
@@ -485,6 +488,8 @@ def _make_result(value: dict[str, Any], *, call_id: Any, output: Any) -> Call:
         failed = True
     elif isinstance(value.get("is_error"), bool):
         failed = value["is_error"]
+    elif isinstance(value.get("tool_call_error"), bool):  # Agno
+        failed = value["tool_call_error"]
     elif isinstance(value.get("outcome"), str):
         failed = value["outcome"] != "success"
     else:

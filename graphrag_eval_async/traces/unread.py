@@ -29,6 +29,7 @@ _MESSAGE_KEYS = frozenset(
         "function_call",
         "tool_call_id",
         "tool_name",
+        "tool_args",  # Agno repeats the arguments in the result.
         "tool_plan",  # What Cohere's model thinks before its calls.
         # What a request offers to the model.
         "tools",
@@ -83,8 +84,9 @@ def check_keys(
         TraceError: a key with a value, or the kind, looks like a call and is not in `known`.
     """
     for key, field in value.items():
-        has_value = field not in (None, [], {}, "")
-        if has_value and key not in known and _looks_like_call(key):
+        # A boolean is a mark, such as Agno's ``stop_after_tool_call``, and no call.
+        may_be_call = field not in (None, [], {}, "") and not isinstance(field, bool)
+        if may_be_call and key not in known and _looks_like_call(key):
             raise TraceError(
                 f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
             )

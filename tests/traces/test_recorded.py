@@ -66,7 +66,8 @@ def test_text_and_format_by_name_give_the_same_response(name: str, history: Any)
     assert response_from_trace(orjson.dumps(history), question_id="q1") == response
     line = {"payload": history, "question_id": "q1"}
     converted = TraceFormat(name=name, select="payload").convert(line)
-    converted.pop("id", None)  # That of the object that holds the history.
+    for key in ("id", "model"):
+        converted.pop(key, None)  # That of the object that holds the history.
     assert converted == response
     for other in of_other_formats(name):
         with pytest.raises(TraceError, match=f"its format is {name}, not {other}"):
@@ -266,6 +267,49 @@ OTHER_FORMS: dict[str, Any] = {
             ],
         },
     },
+    "functions of Chat Completions, before there were tools": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "sparql_query", "arguments": json.dumps(QUERY)},
+        },
+        {"role": "function", "name": "sparql_query", "content": "rows"},
+        ANSWERED,
+    ],
+    "a tool that the provider of a model of the AI SDK runs": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool-call",
+                    "toolCallId": "a",
+                    "toolName": "sparql_query",
+                    "input": QUERY,
+                    "providerExecuted": True,
+                },
+                {
+                    "type": "tool-result",
+                    "toolCallId": "a",
+                    "toolName": "sparql_query",
+                    "output": {"type": "text", "value": "rows"},
+                },
+                {"type": "text", "text": ANSWER},
+            ],
+        },
+    ],
+    "a call, its result and the answer in one message of OpenTelemetry's conventions": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_call", "id": "a", "name": "sparql_query", "arguments": QUERY},
+                {"type": "tool_call_response", "id": "a", "response": "rows"},
+                {"type": "text", "text": ANSWER},
+            ],
+        },
+    ],
     "messages of Ollama and its response": {
         "messages": [
             ASKED,
@@ -369,6 +413,57 @@ def test_failures_in_responses_of_gemini(response: dict[str, str], output: str |
     )
 
 
+def test_results_of_functions_without_ids_are_paired_in_order() -> None:
+    messages: list[dict[str, Any]] = []
+    for number in range(3):
+        arguments = json.dumps({"n": number})
+        messages += [
+            {"role": "assistant", "function_call": {"name": "search", "arguments": arguments}},
+            {"role": "function", "name": "search", "content": f"row {number}"},
+        ]
+    response = response_from_trace(between(*messages))
+    assert response["trace_format"] == "openai"
+    assert [(step["args"], step["output"]) for step in response["actual_steps"]] == [
+        ({"n": number}, f"row {number}") for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code_key", "result_key"),
+    [("executableCode", "codeExecutionResult"), ("executable_code", "code_execution_result")],
+)
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("OUTCOME_OK", "success"),
+        ("OUTCOME_FAILED", "error"),
+        ("OUTCOME_DEADLINE_EXCEEDED", "error"),
+    ],
+)
+def test_code_that_gemini_runs_is_a_step(
+    code_key: str, result_key: str, outcome: str, status: str
+) -> None:
+    code = {"language": "PYTHON", "code": "print(7)"}
+    history = [
+        {"role": "user", "parts": [{"text": QUESTION}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "I compute it."},
+                {code_key: code},
+                {result_key: {"outcome": outcome, "output": "7\n"}},
+                {"text": ANSWER},
+            ],
+        },
+    ]
+    response = response_from_trace(history)
+    [step] = response["actual_steps"]
+    assert (step["name"], step["args"], step["status"]) == ("code_execution", code, status)
+    assert step["output"] == "7\n"
+    assert (response["trace_format"], response["actual_answer"]) == ("gemini", ANSWER)
+    assert "trace_problems" not in response
+
+
 CALL_PART = {"toolCallId": "c", "toolName": "sparql_query", "args": QUERY, "input": QUERY}
 REFUSED: dict[str, tuple[Any, str]] = {
     "a whole log of Inspect": ({"eval": {"task": "t"}, "samples": [{}]}, "jq -c"),
@@ -408,6 +503,26 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "otlp",
     ),
     "a trace of Langfuse": ({"id": "t", "projectId": "p", "observations": [{}]}, "otlp"),
+    "a trace of Langfuse: with its observations": (
+        {
+            "id": "t",
+            "name": "agent",
+            "input": QUESTION,
+            "output": ANSWER,
+            "observations": [{"id": "o", "type": "TOOL", "name": "sparql_query"}],
+        },
+        "otlp",
+    ),
+    "a trace of Langfuse: with the ids of its observations": (
+        {
+            "id": "t",
+            "input": QUESTION,
+            "output": ANSWER,
+            "htmlPath": "/project/p/traces/t",
+            "observations": ["o"],
+        },
+        "otlp",
+    ),
     "the output of a task of CrewAI": (
         {
             "raw": ANSWER,
@@ -508,6 +623,37 @@ REFUSED: dict[str, tuple[Any, str]] = {
         ],
         "openinference-instrumentation-ag2",
     ),
+    "a ChatResult of AutoGen 0.2 or AG2": (
+        {
+            "chat_id": 1,
+            "chat_history": [
+                {"role": "assistant", "name": "user", "content": QUESTION},
+                {"role": "user", "name": "grid", "content": ANSWER},
+            ],
+            "summary": ANSWER,
+            "cost": {"usage_including_cached_inference": {"total_cost": 0}},
+            "human_input": [],
+        },
+        "openinference-instrumentation-ag2",
+    ),
+    "a history of Cohere's API version 1: of a request": (
+        {"message": QUESTION, "chat_history": [{"role": "USER", "message": "Hello"}]},
+        "ClientV2",
+    ),
+    "a history of Cohere's API version 1: of a response": (
+        {"text": ANSWER, "generation_id": "g", "chat_history": []},
+        "ClientV2",
+    ),
+    "an output of Agno without its messages": (
+        {
+            "run_id": "r",
+            "session_id": "s",
+            "content": ANSWER,
+            "content_type": "str",
+            "tools": [{"tool_call_id": "a", "tool_name": "sparql_query", "result": "rows"}],
+        },
+        r"to_dict\(\) with its messages",
+    ),
     "a trace of MLflow": ({"info": {"trace_id": "t"}, "data": {"spans": [{}]}}, "otlp"),
     "events of a stream of Bedrock": (
         [{"messageStart": {"role": "assistant"}}, {"contentBlockStart": {"start": {}}}],
@@ -528,8 +674,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_other_formats_are_refused_by_name_with_what_to_export(name: str) -> None:
     history, cure = REFUSED[name]
     kind = name.partition(":")[0]
-    with pytest.raises(TraceError, match=f"no known format; it is {kind}.*{cure}"):
+    refusal = f"no known format; it is {kind}.*{cure}"
+    with pytest.raises(TraceError, match=refusal):
         response_from_trace(history)
+    for format_name in ("openai", "langchain"):
+        with pytest.raises(TraceError, match=f"{refusal}|its format is .*, not {format_name}"):
+            TraceFormat(name=format_name).convert(history, question_id="q1")
 
 
 SPANS = [

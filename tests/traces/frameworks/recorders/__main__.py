@@ -13,6 +13,7 @@ from tests.traces.frameworks.recorders.scenario import Recording
 PATH = Path(__file__).parents[2] / "recorded.jsonl"
 RECORDERS = (
     "adk",
+    "agno",
     "autogen",
     "cohere",
     "haystack",
