@@ -152,6 +152,10 @@ def test_pairs_of_texts() -> None:
         "actual_answer": ANSWER,
         "actual_steps": [],
         "trace_format": "openai",
+        "trace_problems": [
+            "no steps, only a question and an answer; with LangChain, "
+            "return_intermediate_steps=True writes them"
+        ],
     }
     assert response_from_trace(pair) == expected
     with pytest.raises(TraceError, match="the keys 'type', "):

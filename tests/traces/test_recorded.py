@@ -140,6 +140,38 @@ UNKNOWN = {
         {"input": QUESTION, "output": ANSWER, "tool_calls": [{"name": "sparql_query"}]},
         "its history has no calls, but it has the key 'tool_calls'",
     ),
+    **{
+        f"a log of the run beside a question and an answer: {key}": (
+            {"input": QUESTION, "output": ANSWER, key: value},
+            f"its history has no calls, but it has the key '{key}'",
+        )
+        for key, value in {
+            "trajectory": [{"thought": "I search."}],
+            "trace": {"children": [{"kind": "query"}]},
+            "child_spans": [{"span_id": "s"}],
+            "tool_runs": [{"query": "ASK {}"}],
+            "observations": [{"kind": "query"}],
+            "agentHistory": [["query", "rows"]],
+            "history": [{"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}],
+            "anything": [{"name": "sparql_query", "result": "rows"}],
+            "other": [{"tool": "sparql_query"}],
+            "tools": [{"tool_name": "sparql_query", "result": "rows"}],
+        }.items()
+    },
+    **{
+        f"calls where a history is read: {key}": (
+            {"input": QUESTION, "output": ANSWER, key: [call]},
+            f"a call that is not in the formats openai, .*: an object with the keys '{first_key}'",
+        )
+        for key, call, first_key in (
+            ("events", {"type": "TOOL", "id": "s"}, "type"),
+            ("items", {"name": "sparql_query", "output": "rows"}, "name"),
+        )
+    },
+    "calls beside messages": (
+        {"messages": [ASKED, ANSWERED], "ran": [{"name": "sparql_query", "result": "rows"}]},
+        "its history has no calls, but it has the key 'ran'",
+    ),
     "steps that were written as text": (
         {"input": QUESTION, "output": ANSWER, "intermediate_steps": [["AgentAction()", "rows"]]},
         "its history has no calls, but it has the key 'intermediate_steps'",
@@ -183,6 +215,34 @@ async def test_calls_of_unknown_shape_are_a_reject_that_names_them(
         assert [result async for result in stream] == []
     assert stream.rejects.counts == {"not_a_trace": 1}
     assert re.search(message, stream.rejects[0].message)
+
+
+NO_STEPS = (
+    "no steps, only a question and an answer; with LangChain, return_intermediate_steps=True "
+    "writes them"
+)
+HARMLESS_FIELDS: dict[str, Any] = {
+    "nothing": {},
+    "earlier messages": {"history": [{"role": "user", "content": "Hello"}, ANSWERED]},
+    "messages of LangChain": {"chat_history": [{"type": "human", "content": "Hello"}]},
+    "ids of runs": {"runs": ["r1"], "trace": {"id": "t", "url": "https://example.org/t"}},
+    "offered tools": {"tools": [{"type": "function", "function": {"name": "sparql_query"}}]},
+    "documents": {"contexts": [{"name": "a.txt", "text": "Feeders"}], "tags": ["a"]},
+}
+
+
+@pytest.mark.parametrize("fields", HARMLESS_FIELDS.values(), ids=HARMLESS_FIELDS)
+@pytest.mark.parametrize("format_name", ["auto", "openai", "langchain"])
+def test_a_question_and_an_answer_without_steps_are_a_problem_of_the_trace(
+    format_name: str, fields: dict[str, Any]
+) -> None:
+    line = {"question_id": "q1", "input": QUESTION, "output": ANSWER, **fields}
+    [result] = run_evaluation_sync(REFERENCE, [line], format=format_name)
+    assert result["steps_score"] == 0
+    assert result["trace_problems"] == [NO_STEPS]
+    in_messages = {"question_id": "q1", "messages": [ASKED, ANSWERED], **fields}
+    [result] = run_evaluation_sync(REFERENCE, [in_messages], format=format_name)
+    assert "trace_problems" not in result
 
 
 CALL = {"toolCallId": "call_1", "toolName": "sparql_query", "args": QUERY}
