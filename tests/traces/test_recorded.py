@@ -768,6 +768,87 @@ def test_spans_of_each_framework(lines: list[dict[str, Any]]) -> None:
     assert result["steps_score"] == 1
 
 
+WITHOUT_MODELS = [
+    pytest.param(recording["history"], id=f"{recording['framework']}: {recording['form']}")
+    for recording in RECORDED
+    if "LangGraph by" in recording["form"] or "Traceloop" in recording["form"]
+]
+
+
+@pytest.mark.parametrize("lines", WITHOUT_MODELS)
+def test_question_and_answer_in_the_state_of_a_graph(lines: list[dict[str, Any]]) -> None:
+    lines_without_models = copy.deepcopy(lines)
+    for resource_spans in lines_without_models[0]["resourceSpans"]:
+        for scope_spans in resource_spans["scopeSpans"]:
+            scope_spans["spans"] = [
+                span for span in scope_spans["spans"] if not span["name"].startswith("Scripted")
+            ]
+    [response] = responses_from_otlp(lines_without_models)
+    assert (response["question"], response["actual_answer"]) == (QUESTION, ANSWER)
+    assert [step["name"] for step in response["actual_steps"]] == [step["name"] for step in STEPS]
+
+
+INPUT_AND_OUTPUT: dict[str, tuple[Any, Any]] = {
+    "messages": ({"messages": [ASKED]}, {"messages": [ASKED, ANSWERED]}),
+    "messages after earlier ones": (
+        {"messages": [{"role": "user", "content": "Hello"}, ANSWERED, ASKED], "user": "me"},
+        {"messages": [ASKED, ANSWERED], "user": "me"},
+    ),
+    "messages of LangChain": (
+        {"messages": [{"type": "human", "content": QUESTION}]},
+        {"messages": [{"type": "ai", "content": ANSWER}]},
+    ),
+    "a role and a text": ({"messages": [["user", QUESTION]]}, {"messages": [["ai", ANSWER]]}),
+    "as Traceloop wraps an input": (
+        {"inputs": {"input": QUESTION}, "tags": ["a"], "metadata": {"b": "c"}},
+        {"outputs": {"output": ANSWER, "input": QUESTION}, "kwargs": {"tags": ["a", "b"]}},
+    ),
+    "as Traceloop wraps a question": (
+        {"inputs": {"question": QUESTION, "language": "en"}, "tags": ["a"]},
+        {"outputs": {"answer": ANSWER, "context": "x"}},
+    ),
+    "as Traceloop wraps messages": (
+        {"inputs": {"messages": [ASKED]}, "tags": ["a"]},
+        {"outputs": {"messages": [ANSWERED]}},
+    ),
+    "query among others": (
+        {"query": QUESTION, "language": "en"},
+        {"result": ANSWER, "query": QUESTION},
+    ),
+    "the only argument of a function": (
+        {"args": [{"messages": [ASKED]}], "kwargs": {}},
+        {"messages": [ANSWERED]},
+    ),
+    "a named argument": ({"state": {"question": QUESTION, "k": "3"}}, {"answer": ANSWER}),
+}
+ENTITIES = ("traceloop.entity.input", "traceloop.entity.output")
+
+
+@pytest.mark.parametrize(
+    ("span_input", "span_output"), INPUT_AND_OUTPUT.values(), ids=INPUT_AND_OUTPUT
+)
+@pytest.mark.parametrize(
+    "names",
+    [ENTITIES, ("mlflow.spanInputs", "mlflow.spanOutputs"), ("input.value", "output.value")],
+    ids=["Traceloop", "MLflow", "OpenInference"],
+)
+def test_question_and_answer_in_the_input_and_output_of_the_outermost_span(
+    names: tuple[str, str], span_input: Any, span_output: Any
+) -> None:
+    values = {
+        "openinference.span.kind": "CHAIN",
+        names[0]: json.dumps(span_input),
+        names[1]: json.dumps(span_output),
+    }
+    attributes = [{"key": key, "value": {"stringValue": text}} for key, text in values.items()]
+    agent = {"traceId": "1", "spanId": "2", "parentSpanId": "1", "attributes": attributes}
+    server = {"traceId": "1", "spanId": "1", "name": "POST /ask"}
+    for spans in ([{**agent, "parentSpanId": None}], [server, agent]):
+        line = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+        [response] = responses_from_otlp([line])
+        assert (response["question"], response["actual_answer"]) == (QUESTION, ANSWER)
+
+
 async def test_a_log_of_inspect_in_its_own_file_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "log.eval"
     with zipfile.ZipFile(path, "w") as archive:

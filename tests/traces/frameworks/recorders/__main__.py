@@ -22,6 +22,8 @@ RECORDERS = (
     "llamaindex",
     "mcp_log",
     "mlflow",
+    "mlflow_langgraph",
+    "openinference",
     "semantic_kernel",
     "smolagents",
     "strands",
