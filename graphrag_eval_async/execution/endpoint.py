@@ -5,22 +5,23 @@ https://www.w3.org/TR/sparql11-protocol/.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 from base64 import b64encode
-from codecs import BOM_UTF8
 from contextlib import aclosing
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
+from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, SPARQL_RESULTS, TSV
 from graphrag_eval_async.config import as_written, secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.outcomes import Answer, Kind, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import MAX_SCRUBBED, Scrubber
 from graphrag_eval_async.steps.budget import Budget
+from graphrag_eval_async.steps.formats.delimited import read_csv, read_tsv
 from graphrag_eval_async.steps.formats.json_text import decode_json
 from graphrag_eval_async.steps.formats.xml_results import read_xml
 from graphrag_eval_async.steps.graphs.reading import read_graph
@@ -63,10 +64,31 @@ TIMEOUT_WORDS = ("timed out", "timeout", "time limit", "time out")
 OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
 """What servers say, in lower case, if they have too much to do, also with the status code 500."""
 
+THROTTLE_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit")
+"""What servers say, in lower case, if they have too many requests, also with the status code 400.
+
+A query that a server cannot run has this code, too, and its message may well say "overload".
+"""
+
+CHARSETS = frozenset({"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16"})
+"""Python's names of the character encodings that replies may have; some others take very long."""
+
 CONTEXT_CHARACTERS = 8
 """Characters before or after a word that tell whether it is part of a repeated query."""
 
 _between_words = re.compile(r"[^a-z0-9]+")
+
+_find_charset = re.compile(r""";\s*charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE).search
+"""Finds the name of the character encoding in a header Content-Type."""
+
+_match_stack_line = re.compile(r"\s+(?:at [\w.$<>/]+|\.\.\. \d+ )[^\"]*\Z").match
+"""Matches a line of a stack trace of Java, such as ``at java.lang.Thread.run(Thread.java:750)``.
+
+A line with a quotation mark may be the end of a cell that holds such a trace.
+"""
+
+_find_exception = re.compile(r"\b(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b").search
+"""Finds the name of a Java exception with its package."""
 
 _TEXT_EDGE = "\n"
 """Marks where a text begins and ends; it does not occur in `_words_alone`."""
@@ -194,6 +216,7 @@ class _Body(NamedTuple):
 
     data: bytes
     media_type: str  # In lower case, without parameters; empty if the endpoint gives none.
+    charset: str  # Python's name of the character encoding, one of `CHARSETS`.
     max_rows: str | None  # How many rows the endpoint returns at most; None if it does not say so.
 
 
@@ -261,8 +284,7 @@ class Endpoint:
             raise QueryFailed("unavailable", message) from None
 
         self._check_count(content.size, body.max_rows, unit="triples" if is_graph else "rows")
-        media_type = body.media_type if is_graph else SPARQL_RESULTS
-        return Answer(content.text, media_type, started_at)
+        return Answer(content.text, content.media_type, started_at)
 
     def _tail_of(self, text: str) -> str:
         """Return the end of a reply that was cut off, on one line and without secrets.
@@ -349,8 +371,13 @@ class Endpoint:
             raise QueryFailed("truncated", "it answers only in part (HTTP 206 or X-SQL-State)")
         if status >= 300:
             raise self._failure(status, retry_after(headers) or 0, body, query)
-        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return _Body(body.removeprefix(BOM_UTF8), media_type, headers.get("x-sparql-maxrows"))
+        content_type = headers.get("content-type", "")
+        return _Body(
+            data=body.removeprefix(codecs.BOM_UTF8),
+            media_type=content_type.partition(";")[0].strip().lower(),
+            charset=_charset_in(content_type),
+            max_rows=headers.get("x-sparql-maxrows"),
+        )
 
     def _failure(self, status: int, wait: float, body: bytes, query: str) -> QueryFailed:
         """Return the failure that a reply with an error stands for.
@@ -368,8 +395,9 @@ class Endpoint:
         answer = f"it answers HTTP {status}"
 
         is_overloaded = status == 429 or status in SUSPECT
-        if status == 500:
-            is_overloaded = _says(OVERLOAD_WORDS, text, query=query) and wait <= MAX_WAIT_SECONDS
+        if status in (400, 500):
+            words = OVERLOAD_WORDS if status == 500 else THROTTLE_WORDS
+            is_overloaded = _says(words, text, query=query) and wait <= MAX_WAIT_SECONDS
         if status in OF_THE_QUERY and not is_overloaded:
             kind: Kind = "invalid" if status == 400 else "failed"
             return QueryFailed(kind, f"HTTP {status}{explanation}")
@@ -419,10 +447,26 @@ def _words_alone(text: str) -> str:
     return _between_words.sub(" ", text.lower())
 
 
+def _charset_in(content_type: str) -> str:
+    """Return Python's name of the character encoding in a header; UTF-8 if it names none.
+
+    An encoding that is not in `CHARSETS` is also taken for UTF-8.
+    """
+    parameter = _find_charset(content_type)
+    if parameter is None:
+        return "utf-8"
+    try:
+        name = codecs.lookup(parameter[1]).name
+    except LookupError:
+        return "utf-8"
+    return name if name in CHARSETS else "utf-8"
+
+
 class _Content(NamedTuple):
     """What was read from the body of a reply."""
 
     text: str
+    media_type: str
     size: int  # How many triples or rows there are; 0 for the answer to ASK.
 
 
@@ -430,9 +474,9 @@ def _read_graph_in(body: _Body) -> _Content:
     """Return a graph as the text that it is; raise `MalformedStep` if it is none."""
     if body.media_type not in GRAPHS:
         raise MalformedStep("no media type of a graph")
-    text = body.data.decode()
+    text = body.data.decode(body.charset)
     graph = read_graph(text, body.media_type, Budget(), lenient=False)
-    return _Content(text, len(graph.statements))
+    return _Content(text, body.media_type, len(graph.statements))
 
 
 class _CutOff(Exception):  # noqa: N818
@@ -448,26 +492,62 @@ class _CutOff(Exception):  # noqa: N818
 
 
 def _read_table_in(body: _Body) -> _Content:
-    """Return SPARQL results as text of JSON.
+    """Return SPARQL results: CSV and TSV as they are, and everything else as text of JSON.
 
-    XML is read, too, since some servers return it whatever was asked for.
+    XML, CSV and TSV are read, too, since some servers return them whatever was asked for.
 
     Raises:
         _CutOff: the results are not complete.
         MalformedStep, KeyError, TypeError: they are no results.
     """
-    text = body.data.decode()
+    text = body.data.decode(body.charset)
+    is_json_or_xml = text.lstrip().startswith(("{", "<"))
+    if body.media_type in (CSV, TSV) and not is_json_or_xml:
+        document = _read_whole_lines(text, body.media_type)
+        return _Content(text, body.media_type, _count_rows(document))
+
     read_whole = _read_whole_xml if text.lstrip().startswith("<") else _read_whole_json
     document = read_whole(text)
     json_text = orjson.dumps(document).decode()
+    return _Content(json_text, SPARQL_RESULTS, _count_rows(document))
+
+
+def _count_rows(document: Mapping[str, Any]) -> int:
+    """Return how many rows SPARQL results in the form of JSON have; 0 for the answer to ASK.
+
+    Raises:
+        MalformedStep, KeyError, TypeError: they are no results.
+    """
     if "results" not in document:
         if type(document["boolean"]) is not bool:
             raise MalformedStep("no boolean")
-        return _Content(json_text, 0)
+        return 0
     bindings = document["results"]["bindings"]
     if not isinstance(bindings, list):
         raise MalformedStep("no bindings")
-    return _Content(json_text, len(bindings))
+    return len(bindings)
+
+
+def _read_whole_lines(text: str, media_type: str) -> Mapping[str, Any]:
+    """Return SPARQL results in CSV or TSV in the form of JSON.
+
+    Raises:
+        _CutOff: an exception of the server, or another text, follows the rows.
+        MalformedStep: they are no results.
+    """
+    last_line = text.rstrip().rpartition("\n")[2]
+    if _match_stack_line(last_line) is not None:
+        # In a table with one column, each line of the stack trace would be a row.
+        raise _CutOff(text)
+    try:
+        table = read_csv(text, is_declared=True) if media_type == CSV else read_tsv(text)
+    except MalformedStep:
+        if _find_exception(text) is not None:
+            raise _CutOff(text) from None
+        raise
+    if table.unread:
+        raise _CutOff(text)
+    return table.document
 
 
 def _read_whole_xml(text: str) -> dict[str, Any]:
