@@ -492,7 +492,7 @@ class _CutOff(Exception):  # noqa: N818
 
 
 def _read_table_in(body: _Body) -> _Content:
-    """Return SPARQL results: CSV and TSV as they are, and everything else as text of JSON.
+    """Return SPARQL results: rows of CSV and TSV as they are, and everything else as text of JSON.
 
     XML, CSV and TSV are read, too, since some servers return them whatever was asked for.
 
@@ -504,10 +504,14 @@ def _read_table_in(body: _Body) -> _Content:
     is_json_or_xml = text.lstrip().startswith(("{", "<"))
     if body.media_type in (CSV, TSV) and not is_json_or_xml:
         document = _read_whole_lines(text, body.media_type)
-        return _Content(text, body.media_type, _count_rows(document))
-
-    read_whole = _read_whole_xml if text.lstrip().startswith("<") else _read_whole_json
-    document = read_whole(text)
+        size = _count_rows(document)
+        if size > 0:
+            # JSON would need the types of cells, which CSV does not tell.
+            return _Content(text, body.media_type, size)
+    elif text.lstrip().startswith("<"):
+        document = _read_whole_xml(text)
+    else:
+        document = _read_whole_json(text)
     json_text = orjson.dumps(document).decode()
     return _Content(json_text, SPARQL_RESULTS, _count_rows(document))
 
@@ -550,7 +554,7 @@ def _read_whole_lines(text: str, media_type: str) -> Mapping[str, Any]:
     return table.document
 
 
-def _read_whole_xml(text: str) -> dict[str, Any]:
+def _read_whole_xml(text: str) -> Mapping[str, Any]:
     """Return SPARQL results in XML as an object of JSON.
 
     Raises:
@@ -565,7 +569,7 @@ def _read_whole_xml(text: str) -> dict[str, Any]:
         raise
 
 
-def _read_whole_json(text: str) -> dict[str, Any]:
+def _read_whole_json(text: str) -> Mapping[str, Any]:
     """Return the object in a text.
 
     Raises:

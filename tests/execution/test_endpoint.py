@@ -365,6 +365,14 @@ async def test_csv_is_kept_as_it_is(cell: str) -> None:
     assert result["actual_steps"][0]["executed_output"] == table
 
 
+@without_waiting
+async def test_csv_without_rows_is_an_empty_result() -> None:
+    reply = replying(200, b"name\r\n", "text/csv")
+    async with endpoint(only_to(PLACES, reply)) as server:
+        [result] = await results_of([ran(PLACES)], config(server))
+    assert (result["steps_score"], result["failure"]) == (0, "empty_result")
+
+
 def only_to(query: str, reply: Reply) -> Callable[[str, Request], Reply | None]:
     """A script that replies to one query."""
 
