@@ -350,8 +350,8 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
             texts.append(text)
         elif "part_kind" not in block:  # Other parts of Pydantic AI, such as thoughts, are ignored.
             content.has_other_block = True
-    unanswered_calls = find_unanswered(content.calls)
-    content.has_waiting_call = any(call in unanswered_calls for call in client_calls)
+    unanswered_calls = set(find_unanswered(content.calls))
+    content.has_waiting_call = not unanswered_calls.isdisjoint(client_calls)
     content.text = "\n".join(text for text in texts if text)
     return content
 

@@ -64,11 +64,12 @@ _find_list_of_calls = re.compile(
 ).search
 
 
+_find_capital_in_word = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 _find_log = re.compile(
     # Also with a word before it, such as agent_trajectory, tool_runs or child_spans.
-    r"(^|_|(?<=[a-z])(?=[A-Z]))(trajector(y|ies)|spans?|runs?|observations?|events?|history|traces?"
-    r"|logs?|transcripts?|messages|turns|invocations|executions|calls|thoughts|scratchpad)$",
-    re.IGNORECASE,
+    r"(^|_)(trajector(y|ies)|spans?|runs?|observations?|events?|history|traces?"
+    r"|logs?|transcripts?|messages|turns|invocations|executions|calls|thoughts|scratchpad)$"
 ).search
 
 
@@ -87,7 +88,9 @@ def _looks_like_list_of_calls(key: str) -> bool:
 @lru_cache(maxsize=1024)
 def _looks_like_log(key: str) -> bool:
     """Return whether a key is like ``trajectory`` or ``tool_runs``, which hold logs of a run."""
-    return _find_log(key) is not None
+    # agentHistory is the same as agent_history, but "returns" has no word "turns".
+    words = _find_capital_in_word.sub("_", key).lower()
+    return _find_log(words) is not None
 
 
 def check_keys(

@@ -227,6 +227,7 @@ HARMLESS_FIELDS: dict[str, Any] = {
     "messages of LangChain": {"chat_history": [{"type": "human", "content": "Hello"}]},
     "ids of runs": {"runs": ["r1"], "trace": {"id": "t", "url": "https://example.org/t"}},
     "offered tools": {"tools": [{"type": "function", "function": {"name": "sparql_query"}}]},
+    "words that end alike": {"blogs": [{"title": "a"}], "returns": [{"rate": 1}]},
     "documents": {"contexts": [{"name": "a.txt", "text": "Feeders"}], "tags": ["a"]},
 }
 
