@@ -5,14 +5,14 @@ https://www.w3.org/TR/sparql11-protocol/.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 from base64 import b64encode
-from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.catalogue.media_types import GRAPHS, SPARQL_RESULTS
+from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, SPARQL_RESULTS, TSV
 from graphrag_eval_async.config import as_written, secrets
 from graphrag_eval_async.errors import ExecutionUnavailable, MalformedStep
 from graphrag_eval_async.execution.attempts import (
@@ -26,13 +26,14 @@ from graphrag_eval_async.execution.outcomes import Answer, QueryFailed, now
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import MAX_SCRUBBED, Scrubber
 from graphrag_eval_async.steps.budget import Budget
+from graphrag_eval_async.steps.formats.delimited import read_csv, read_tsv
 from graphrag_eval_async.steps.formats.json_text import decode_json
 from graphrag_eval_async.steps.formats.xml_results import read_xml
 from graphrag_eval_async.steps.graphs.reading import read_graph
 from graphrag_eval_async.steps.tokens import GRAPH_FORMS, form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.config import ExecuteConfig
     from graphrag_eval_async.execution.outcomes import Query
@@ -51,12 +52,44 @@ OVERLOADED_OR_SLOW = frozenset({408, 502, 503, 504})
 OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
 """What servers say, in lower case, if they have too much to do, also with the status code 500."""
 
+THROTTLE_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit")
+"""What servers say, in lower case, if they have too many requests, also with the status code 400.
+
+A query that a server cannot run has this code, too, and its message may well say "overload".
+"""
+
+CHARSETS = frozenset({"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16"})
+"""Python's names of the character encodings that replies may have; some others take very long."""
+
 FAULTS_OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
 """Status codes that mean that the query cannot be run."""
 
 MAX_EXPLANATION = 2000
 """Maximum number of characters that are quoted of a reply with an error."""
 
+_find_charset = re.compile(r""";\s*charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE).search
+"""Finds the name of the character encoding in a header Content-Type."""
+
+_match_stack_line = re.compile(r"\s+(?:at [\w.$<>/]+|\.\.\. \d+ )[^\"]*\Z").match
+"""Matches a line of a stack trace of Java, such as ``at java.lang.Thread.run(Thread.java:750)``.
+
+A line with a quotation mark may be the end of a cell that holds such a trace.
+"""
+
+_find_exception = re.compile(r"\b(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b").search
+"""Finds the name of a Java exception with its package."""
+
+_TEXT_EDGE = "\n"
+"""Marks where a text begins and ends; it does not occur in `_words_alone`."""
+
+TAIL_CHARACTERS = 300
+"""Characters at the end of a reply that was cut off, which are quoted: they say why."""
+
+OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
+"""Status codes that mean that the query cannot be run."""
+
+MAX_REDIRECTS = 3
+MAX_CONNECT_SECONDS = 10.0
 CONTEXT_CHARACTERS = 8
 """Characters before or after a word that tell whether it is part of a repeated query."""
 
@@ -78,19 +111,37 @@ class _Body(NamedTuple):
     Attributes:
         data: the results.
         media_type: their media type; "" if the endpoint does not say it.
+        charset: Python's name of the character encoding, one of `CHARSETS`.
         max_rows: the number of rows that the endpoint says it returns at most.
     """
 
     data: bytes
     media_type: str
+    charset: str
     max_rows: str | None
 
 
 class _Results(NamedTuple):
-    """Results as text, and the number of their rows or triples."""
+    """Results as text, their media type, and the number of their rows or triples."""
 
     text: str
+    media_type: str
     size: int
+
+
+def _charset_in(content_type: str) -> str:
+    """Return Python's name of the character encoding in a header; UTF-8 if it names none.
+
+    An encoding that is not in `CHARSETS` is also taken for UTF-8.
+    """
+    parameter = _find_charset(content_type)
+    if parameter is None:
+        return "utf-8"
+    try:
+        name = codecs.lookup(parameter[1]).name
+    except LookupError:
+        return "utf-8"
+    return name if name in CHARSETS else "utf-8"
 
 
 def prologue_of(prefixes: Iterable[tuple[str, str]]) -> str:
@@ -162,8 +213,7 @@ class Endpoint:
                 "there may be more"
             )
             raise QueryFailed("truncated", message)
-        media_type = body.media_type if is_graph else SPARQL_RESULTS
-        return Answer(results.text, media_type, start_time)
+        return Answer(results.text, results.media_type, start_time)
 
     async def _read(self, body: _Body, *, is_graph: bool) -> _Results:
         """Return the results in a reply, which are read in a thread if they are large.
@@ -264,10 +314,11 @@ class Endpoint:
         if not is_success:
             wait_seconds = retry_after(reply.headers) or 0
             raise self._failure(reply.status, wait_seconds, reply.body, query)
-        media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        content_type = reply.headers.get("content-type", "")
         return _Body(
-            data=reply.body.removeprefix(BOM_UTF8),
-            media_type=media_type,
+            data=reply.body.removeprefix(codecs.BOM_UTF8),
+            media_type=content_type.partition(";")[0].strip().lower(),
+            charset=_charset_in(content_type),
             max_rows=reply.headers.get("x-sparql-maxrows"),
         )
 
@@ -286,12 +337,13 @@ class Endpoint:
         explanation = ""
         if text and not text.startswith("<"):
             explanation = f": {text}"
-        says_overload = _says(OVERLOAD_WORDS, text, query=query)
+        words = OVERLOAD_WORDS if status == 500 else THROTTLE_WORDS
+        says_overload = _says(words, text, query=query)
         says_timeout = _says(TIMEOUT_WORDS, text, query=query)
         message = f"it answers HTTP {status}{explanation}"
 
-        # Decide by the status code. Some endpoints send 500 if they are overloaded.
-        if status == 500 and says_overload and wait_seconds <= MAX_WAIT_SECONDS:
+        # Decide by the status code. Some endpoints send 400 or 500 if they have too much to do.
+        if status in (400, 500) and says_overload and wait_seconds <= MAX_WAIT_SECONDS:
             return QueryFailed("unavailable", message, wait=wait_seconds)
         if status == 400:
             return QueryFailed("invalid", f"HTTP {status}{explanation}")
@@ -350,9 +402,9 @@ def _read_graph(body: _Body) -> _Results:
     """
     if body.media_type not in GRAPHS:
         raise MalformedStep("no media type of a graph")
-    text = body.data.decode()
+    text = body.data.decode(body.charset)
     graph = read_graph(text, body.media_type, Budget(), lenient=False)
-    return _Results(text, len(graph.statements))
+    return _Results(text, body.media_type, len(graph.statements))
 
 
 class _CutOff(Exception):  # noqa: N818
@@ -369,26 +421,66 @@ class _CutOff(Exception):  # noqa: N818
 
 
 def _read_table(body: _Body) -> _Results:
-    """Return SPARQL results as JSON text, and the number of their rows; an answer to ASK has 0.
+    """Return SPARQL results: rows of CSV and TSV as they are, and everything else as text of JSON.
 
-    XML is read, too, since some servers return it even if JSON was asked for.
+    XML, CSV and TSV are read, too, since some servers return them whatever was asked for.
 
     Raises:
         _CutOff: the results are not complete.
-        MalformedStep, KeyError, TypeError: the reply has no SPARQL results.
+        MalformedStep, KeyError, TypeError: they are no results.
     """
-    text = body.data.decode()
-    is_xml = text.lstrip().startswith("<")
-    document = _read_whole_xml(text) if is_xml else _read_whole_json(text)
-    # The answer to ASK has a boolean in place of results.
+    text = body.data.decode(body.charset)
+    is_json_or_xml = text.lstrip().startswith(("{", "<"))
+    if body.media_type in (CSV, TSV) and not is_json_or_xml:
+        document = _read_whole_lines(text, body.media_type)
+        size = _count_rows(document)
+        if size > 0:
+            # JSON would need the types of cells, which CSV does not tell.
+            return _Results(text, body.media_type, size)
+    elif text.lstrip().startswith("<"):
+        document = _read_whole_xml(text)
+    else:
+        document = _read_whole_json(text)
+    json_text = orjson.dumps(document).decode()
+    return _Results(json_text, SPARQL_RESULTS, _count_rows(document))
+
+
+def _count_rows(document: Mapping[str, Any]) -> int:
+    """Return how many rows SPARQL results in the form of JSON have; 0 for the answer to ASK.
+
+    Raises:
+        MalformedStep, KeyError, TypeError: they are no results.
+    """
     if "results" not in document:
         if type(document["boolean"]) is not bool:
             raise MalformedStep("no boolean")
-        return _Results(orjson.dumps(document).decode(), 0)
+        return 0
     bindings = document["results"]["bindings"]
     if not isinstance(bindings, list):
         raise MalformedStep("no bindings")
-    return _Results(orjson.dumps(document).decode(), len(bindings))
+    return len(bindings)
+
+
+def _read_whole_lines(text: str, media_type: str) -> Mapping[str, Any]:
+    """Return SPARQL results in CSV or TSV in the form of JSON.
+
+    Raises:
+        _CutOff: an exception of the server, or another text, follows the rows.
+        MalformedStep: they are no results.
+    """
+    last_line = text.rstrip().rpartition("\n")[2]
+    if _match_stack_line(last_line) is not None:
+        # In a table with one column, each line of the stack trace would be a row.
+        raise _CutOff(text)
+    try:
+        table = read_csv(text, is_declared=True) if media_type == CSV else read_tsv(text)
+    except MalformedStep:
+        if _find_exception(text) is not None:
+            raise _CutOff(text) from None
+        raise
+    if table.unread:
+        raise _CutOff(text)
+    return table.document
 
 
 def _read_whole_xml(text: str) -> dict[str, Any]:

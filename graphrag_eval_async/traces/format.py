@@ -160,11 +160,18 @@ def read_trace(history: Any, format: str, **options: Unpack[TraceOptions]) -> di
     refusal = explain_refused_at_sight(history)
     if refusal is None:
         try:
-            return _convert_by_format(history, format, options)
+            response = _convert_by_format(history, format, options)
         except TraceError:
             refusal = explain_refused(history)
             if refusal is None:
                 raise
+        else:
+            if response["actual_steps"]:
+                return response
+            # Without steps, the history may only look like one of the format.
+            refusal = explain_refused(history)
+            if refusal is None:
+                return response
     raise TraceError(f"no known format; {refusal}")
 
 
@@ -560,6 +567,7 @@ _FRAMEWORK_KEYS = {
     "appName",
     "run_type",  # A run of LangSmith.
     "llm_context",  # The state of an agent of AutoGen.
+    "content_type",  # The output of Agno.
     "timing",  # The result of smolagents.
     "schemaType",  # A log of invocations of Bedrock.
     "automatic_function_calling_history",  # A response of Gemini.

@@ -81,6 +81,7 @@ def _gemini_shapes(call_key: str, response_key: str) -> tuple[CallShape, CallSha
     """
     call_shape = CallShape(
         needs=(f"{call_key}.name",),
+        lacks=("role",),  # A message of OpenAI has its call at the same key, but has a role.
         name=(f"{call_key}.name",),
         args=(f"{call_key}.args",),
         id=(f"{call_key}.id",),
@@ -96,6 +97,30 @@ def _gemini_shapes(call_key: str, response_key: str) -> tuple[CallShape, CallSha
         output_wrappers=("result", "output", "error"),
     )
     return call_shape, response_shape
+
+
+def _gemini_code_shapes(code_key: str, result_key: str) -> tuple[CallShape, CallShape]:
+    """Return the shape of a part with code that Gemini ran, and of a part with what it printed.
+
+    Args:
+        code_key: the key at which a part has the code.
+        result_key: the key at which a part has the outcome and what was printed.
+    """
+    tool_name = "code_execution"  # The tool has this name in a request to Gemini.
+    code_shape = CallShape(
+        needs=(f"{code_key}.code",),
+        fixed_name=tool_name,
+        args=(code_key,),
+        id=(f"{code_key}.id",),
+    )
+    result_shape = CallShape(
+        needs=(result_key,),
+        fixed_name=tool_name,
+        id=(f"{result_key}.id",),
+        output=(f"{result_key}.output",),
+        status=(f"{result_key}.outcome",),
+    )
+    return code_shape, result_shape
 
 
 _GEMINI = Layout(
@@ -127,6 +152,8 @@ _GEMINI = Layout(
     calls=(
         *_gemini_shapes("function_call", "function_response"),
         *_gemini_shapes("functionCall", "functionResponse"),
+        *_gemini_code_shapes("executable_code", "code_execution_result"),
+        *_gemini_code_shapes("executableCode", "codeExecutionResult"),
     ),
 )
 
@@ -509,6 +536,8 @@ class Refused:
 _TRACE_CREWAI = (
     "trace with openinference-instrumentation-crewai, and read the spans with the format otlp"
 )
+_TRACE_AG2 = "trace with openinference-instrumentation-ag2, and read the spans with the format otlp"
+_USE_COHERE_2 = "use version 2 (cohere.ClientV2), and export its messages"
 _SEND_SPANS = "send the spans to a collector, too, and read them with the format otlp"
 _EXPORT_MODEL_MESSAGES = "export the prompt's messages and `result.response.messages`"
 _STREAM_UPDATES = 'stream with stream_mode="updates" or "values"'
@@ -618,8 +647,22 @@ _REFUSED = (
     Refused(
         name="a history of AutoGen 0.2 or AG2, which does not say who asked",
         shape=Shape(needs=("tool_responses",)),
-        cure="trace with openinference-instrumentation-ag2, and read the spans with the format "
-        "otlp",
+        cure=_TRACE_AG2,
+    ),
+    Refused(
+        name="a ChatResult of AutoGen 0.2 or AG2, which does not say who asked",
+        shape=Shape(needs=("chat_history", "cost")),
+        cure=_TRACE_AG2,
+    ),
+    Refused(
+        name="a ChatResult of AutoGen 0.2 or AG2, which does not say who asked",
+        shape=Shape(needs=("chat_history", "human_input")),
+        cure=_TRACE_AG2,
+    ),
+    Refused(
+        name="an output of Agno without its messages",
+        shape=Shape(texts=("run_id", "session_id", "content_type"), lacks=("messages",)),
+        cure="export run_output.to_dict() with its messages",
     ),
     Refused(
         name="a trace of MLflow",
@@ -640,12 +683,22 @@ _REFUSED = (
     Refused(
         name="a history of Cohere's API version 1",
         shape=Shape(when={"role": "CHATBOT"}),
-        cure="use version 2 (cohere.ClientV2), and export its messages",
+        cure=_USE_COHERE_2,
     ),
     Refused(
         name="a history of Cohere's API version 1",
-        shape=Shape(needs=("chat_history",)),
-        cure="use version 2 (cohere.ClientV2), and export its messages",
+        shape=Shape(texts=("message",), needs=("chat_history",)),
+        cure=_USE_COHERE_2,
+    ),
+    Refused(
+        name="a history of Cohere's API version 1",
+        shape=Shape(texts=("text",), needs=("chat_history",)),  # The response.
+        cure=_USE_COHERE_2,
+    ),
+    Refused(
+        name="a history of Cohere's API version 1",
+        shape=Shape(texts=("chat_history.0.message",)),
+        cure=_USE_COHERE_2,
     ),
     Refused(
         name="observations of Langfuse",
@@ -666,6 +719,19 @@ _REFUSED = (
         name="a trace of Langfuse",
         shape=Shape(needs=("observations", "projectId")),
         cure=_SEND_SPANS,
+        looks_readable=True,  # By its input and output.
+    ),
+    Refused(
+        name="a trace of Langfuse",
+        shape=Shape(needs=("observations", "htmlPath")),
+        cure=_SEND_SPANS,
+        looks_readable=True,
+    ),
+    Refused(
+        name="a trace of Langfuse",
+        shape=Shape(texts=("observations.0.type",)),
+        cure=_SEND_SPANS,
+        looks_readable=True,
     ),
 )
 

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.traces.plain import json_of, open_history, text_of
-from graphrag_eval_async.traces.trace import Call, make_call
+from graphrag_eval_async.traces.trace import Call, find_unanswered, make_call
 from graphrag_eval_async.traces.unread import check_keys
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _FAILURE_WORDS = {
     "error-text",
     "error-json",
     "execution-denied",
+    "OUTCOME_FAILED",
+    "OUTCOME_DEADLINE_EXCEEDED",
 }
 """Values of a status by which formats say that a call failed."""
 
@@ -107,6 +109,8 @@ class CallShape(Shape):
     Attributes:
         name: paths to the name of the tool.
         name_prefix: text before the name, such as the ``tool-`` of ``tool-search``.
+        fixed_name: name of the tool if all objects of this shape are of one tool, and do not name
+            it; else empty.
         args: paths to the arguments; none if the object is a result alone.
         id: paths to the id by which calls and results are paired.
         output: paths to what the tool returned. If the last key of one is there, even without a
@@ -120,6 +124,7 @@ class CallShape(Shape):
 
     name: Paths = ()
     name_prefix: str = ""
+    fixed_name: str = ""
     args: Paths = ()
     id: Paths = ()
     output: Paths = ()
@@ -132,7 +137,7 @@ class CallShape(Shape):
 
         If the object has only a result, the `args` of the call are None.
         """
-        name = first_at(value, self.name)
+        name = self.fixed_name or first_at(value, self.name)
         if isinstance(name, str):
             name = name.removeprefix(self.name_prefix)
 
@@ -403,7 +408,7 @@ class Layout:
             return
 
         is_of_agent = self.has_agents or role in _ASSISTANT_ROLES
-        is_waiting = any(not call.has_result for call in calls)
+        is_waiting = bool(find_unanswered(calls))
         if text and is_of_agent and not is_waiting:
             trace.answer = text
 

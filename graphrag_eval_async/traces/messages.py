@@ -19,7 +19,7 @@ from graphrag_eval_async.traces.plain import (
     text_of,
     visible_text,
 )
-from graphrag_eval_async.traces.trace import Call, Trace, make_call
+from graphrag_eval_async.traces.trace import Call, Trace, find_unanswered, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -269,7 +269,8 @@ def _read_calls_and_text(message: dict[str, Any], role: str, trace: Trace) -> _C
     """
     body = message["content"]
     has_parts = message.get("parts") is not None
-    if "tool_call_id" in message or (role == "tool" and not has_parts):
+    has_call_id = message.get("tool_call_id") is not None  # MLflow writes None in any message.
+    if has_call_id or (role == "tool" and not has_parts):
         output = rows_or_content(message)
         result = _make_result(message, call_id=message.get("tool_call_id"), output=output)
         content = _Content(calls=[result])
@@ -328,6 +329,7 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
         return _Content(whole_text)
 
     content = _Content()
+    client_calls: list[Call] = []  # Calls whose results the client sends.
     texts: list[str] = []
     for block in body:
         if isinstance(block, str) and not is_parts:
@@ -341,13 +343,15 @@ def _read_content(body: Any, trace: Trace, *, is_parts: bool) -> _Content:
         text = block_text(block)
         if call is not None:
             content.calls.append(call)
-            if not call.has_result and first_value(block, *_KIND_KEYS) in _CLIENT_CALL_KINDS:
-                content.has_waiting_call = True
+            if first_value(block, *_KIND_KEYS) in _CLIENT_CALL_KINDS:
+                client_calls.append(call)
             texts.clear()  # What comes before a call is not the answer.
         elif text is not None:
             texts.append(text)
         elif "part_kind" not in block:  # Other parts of Pydantic AI, such as thoughts, are ignored.
             content.has_other_block = True
+    unanswered_calls = set(find_unanswered(content.calls))
+    content.has_waiting_call = not unanswered_calls.isdisjoint(client_calls)
     content.text = "\n".join(text for text in texts if text)
     return content
 
@@ -485,6 +489,8 @@ def _make_result(value: dict[str, Any], *, call_id: Any, output: Any) -> Call:
         failed = True
     elif isinstance(value.get("is_error"), bool):
         failed = value["is_error"]
+    elif isinstance(value.get("tool_call_error"), bool):  # Agno
+        failed = value["tool_call_error"]
     elif isinstance(value.get("outcome"), str):
         failed = value["outcome"] != "success"
     else:
@@ -584,6 +590,87 @@ def read_histories(span: Span) -> list[Trace]:
         # Events in the span of a tool are no messages: Strands writes arguments and result there.
         messages_by_source.append(_messages_of_events(span))
     return [_read_history(messages) for messages in messages_by_source if messages]
+
+
+_QUESTION_KEYS = ("question", "query", "input", "inputs")
+"""Keys of the text of the question in the input of an agent, in order of preference."""
+
+_ANSWER_KEYS = ("answer", "output", "outputs", "result", "response")
+"""Keys of the text of the answer in the output of an agent, in order of preference."""
+
+_MAX_WRAPPERS = 4
+"""In how many objects and lists, one in another, the input or output of an agent may be."""
+
+
+def question_in_input(value: Any) -> str | None:
+    """Return the question in the input of a graph or agent, as a span has it; None if it has none.
+
+    The question is the last message of the user at ``messages``, or the text at one of the keys
+    `_QUESTION_KEYS`. The input may be wrapped in an object with one of these keys, as Traceloop
+    does, or be the only argument of a function.
+    """
+    state = _find_state(value, _QUESTION_KEYS)
+    if state is None:
+        return None
+    return _history_of_state(state).question or _text_at(state, _QUESTION_KEYS)
+
+
+def answer_in_output(value: Any) -> str | None:
+    """Return the answer in the output of a graph or agent, as a span has it; None if it has none.
+
+    The answer is the last message of the agent at ``messages``, or the text at one of the keys
+    `_ANSWER_KEYS`. The output may be wrapped in an object with one of these keys.
+    """
+    state = _find_state(value, _ANSWER_KEYS)
+    if state is None:
+        return None
+    return _history_of_state(state).answer or _text_at(state, _ANSWER_KEYS)
+
+
+def _find_state(value: Any, keys: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the object in a value that has messages, or text at one of some keys.
+
+    The value is the object, or wraps it in others. None if there is no such object.
+    """
+    wrapper_keys = (*keys, "state", "args", "kwargs")
+    for _ in range(_MAX_WRAPPERS):
+        value = decode_object_or_list(value)
+        if isinstance(value, list) and len(value) == 1:
+            [value] = value
+            continue
+        if not isinstance(value, dict):
+            return None
+        if isinstance(value.get("messages"), list) or _text_at(value, keys) is not None:
+            return value
+        value = first_value(value, *wrapper_keys)
+    return None
+
+
+def _text_at(state: dict[str, Any], keys: Iterable[str]) -> str | None:
+    """Return the text at the first of some keys of an object that has text; None if none has."""
+    for key in keys:
+        text = state.get(key)
+        # Text that is JSON of an object or list is a value in another wrapper.
+        if isinstance(text, str) and text and decode_object_or_list(text) is text:
+            return text
+    return None
+
+
+def _history_of_state(state: dict[str, Any]) -> Trace:
+    """Return the history in the messages of the state of a graph; it is empty without messages.
+
+    LangGraph also accepts a message as a list of a role and a text.
+    """
+    messages: list[Any] = []
+    listed_messages = state.get("messages")
+    if isinstance(listed_messages, list):
+        for message in listed_messages:
+            if isinstance(message, list) and len(message) == 2:
+                role, content = message
+                messages.append({"role": role, "content": content})
+            else:
+                messages.append(message)
+    return _read_history([SpanMessages("messages", "", messages)])
 
 
 def _has_message_events(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from graphrag_eval_async.records.outputs import decoded
 from graphrag_eval_async.traces.calls import CALL_KINDS, calls_of
-from graphrag_eval_async.traces.messages import read_histories
+from graphrag_eval_async.traces.messages import answer_in_output, question_in_input, read_histories
 from graphrag_eval_async.traces.plain import decode_object_or_list
 from graphrag_eval_async.traces.spans import (
     nearest_above,
@@ -232,14 +232,28 @@ def _read_spans(
     if root.kind == "other":
         root_input = decode_object_or_list(root.first_attribute(*_INPUT_ATTRIBUTES))
         root_output = decode_object_or_list(root.first_attribute(*_OUTPUT_ATTRIBUTES))
+    outer_span = _find_span_with_input(root, spans)
 
-    question = _find_question(root, root_input, histories)
+    question = _find_question(root, root_input, histories, outer_span)
     _add_calls(calls_of(spans, histories, parents, trace.add_problem), question, trace)
     for _, history in histories:
         trace.problems |= history.problems
     trace.answer = _last_answer(histories)
+    if trace.answer is None and outer_span is not None:
+        trace.answer = answer_in_output(outer_span.first_attribute(*_OUTPUT_ATTRIBUTES))
     if trace.answer is None:
         trace.answer = _single_text(root_output)
+
+
+def _find_span_with_input(root: Span, spans: Sequence[Span]) -> Span | None:
+    """Return the outermost span of an agent that has an input; None if no such span has one.
+
+    It is the root span or, if that has no input, the first to start of the others.
+    """
+    for span in (root, *spans):
+        if span.kind == "other" and span.first_attribute(*_INPUT_ATTRIBUTES) is not None:
+            return span
+    return None
 
 
 def _note_several_runs(spans: Sequence[Span], parents: Mapping[Span, Span], trace: Trace) -> None:
@@ -259,19 +273,30 @@ def _note_several_runs(spans: Sequence[Span], parents: Mapping[Span, Span], trac
         )
 
 
-def _find_question(root: Span, root_input: Any, histories: Sequence[SpanHistory]) -> str | None:
+def _find_question(
+    root: Span, root_input: Any, histories: Sequence[SpanHistory], outer_span: Span | None
+) -> str | None:
     """Return the question that a trace answers; None if no question is found.
 
     The question is taken from the first of these that has one:
 
     1. the histories of the root span
     2. the input of the root span, if the input is text
-    3. the histories of all spans
-    4. the input of the root span, if the input has only one text in it
+    3. the input of the outermost span of an agent, in its messages or at a usual key
+    4. the histories of all spans
+    5. the input of the root span, if the input has only one text in it
+
+    Args:
+        root: the root span.
+        root_input: the decoded input of the root span; None if it has none.
+        histories: the histories of all spans.
+        outer_span: the outermost span of an agent that has an input; None if there is none.
     """
     questions = [history.question for span, history in histories if span is root]
     if isinstance(root_input, str):
         questions.append(_single_text(root_input))
+    if outer_span is not None:
+        questions.append(question_in_input(outer_span.first_attribute(*_INPUT_ATTRIBUTES)))
     questions += [history.question for _, history in histories]
     questions.append(_single_text(root_input))
     for question in questions:

@@ -78,10 +78,13 @@ class OpenedHistory(NamedTuple):
         messages: the messages, items or events.
         holder_keys: the keys at which the object that holds the history has them; none if a list
             or a single message is the history.
+        has_text_as_answer: whether that object has the answer as mere text. Then the last message
+            is this text.
     """
 
     messages: list[Any]
     holder_keys: list[str]
+    has_text_as_answer: bool = False
 
 
 def open_history(value: Any) -> OpenedHistory:
@@ -106,9 +109,12 @@ def open_history(value: Any) -> OpenedHistory:
     # A half in which no messages were found may be text.
     if request is None:
         request = _find_messages(value, _REQUEST_KEYS, partial(_text_as_messages, role="user"))
+    has_text_as_answer = False
     if answer is None:
         answer = _find_messages(value, _ANSWER_KEYS, partial(_text_as_messages, role="assistant"))
-    return _join_halves(request, answer)
+        has_text_as_answer = answer is not None
+    opened = _join_halves(request, answer)
+    return opened._replace(has_text_as_answer=has_text_as_answer)
 
 
 def _join_halves(

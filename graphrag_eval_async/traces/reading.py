@@ -19,6 +19,7 @@ from graphrag_eval_async.traces.messages import (
 )
 from graphrag_eval_async.traces.plain import (
     MAX_DEPTH,
+    OpenedHistory,
     as_json,
     decode_api_answer,
     describe_keys,
@@ -32,7 +33,12 @@ from graphrag_eval_async.traces.plain import (
     visible_text,
 )
 from graphrag_eval_async.traces.trace import Call, Trace, make_call, to_response
-from graphrag_eval_async.traces.unread import check_holder, check_keys, check_message
+from graphrag_eval_async.traces.unread import (
+    check_holder,
+    check_keys,
+    check_message,
+    looks_like_call,
+)
 
 if TYPE_CHECKING:
     from graphrag_eval_async.traces.layouts import Layout
@@ -59,6 +65,12 @@ _USAGE_HOLDER_KEYS = ("response", "output", "completion")
 
 _UNTYPED_MESSAGE_KEYS = {"content", "data", "kwargs", "tool_calls"}
 """Keys by which an object without a role, or of an unknown type, is taken for a message."""
+
+_NO_STEPS = (
+    "no steps, only a question and an answer; with LangChain, return_intermediate_steps=True "
+    "writes them"
+)
+"""The problem of a trace that has no place for calls, so that its steps score 0."""
 
 _HARMLESS_BLOCK_KEYS = frozenset(
     {
@@ -97,10 +109,12 @@ def convert(
     # A history without a call or an answer is refused, since they may stand where no reader looks.
     has_calls = bool(trace.collect_calls())
     if isinstance(history, dict) and not has_calls:
-        holder_keys = open_history(history).holder_keys
-        if layout is not None:
-            holder_keys = layout.holder_keys
-        check_holder(history, holder_keys)
+        opened = open_history(history)
+        is_question_and_answer = layout is None and _is_question_and_answer(opened)
+        holder_keys = opened.holder_keys if layout is None else layout.holder_keys
+        check_holder(history, holder_keys, is_question_and_answer=is_question_and_answer)
+        if is_question_and_answer:
+            trace.add_problem(_NO_STEPS)
     is_answered = has_calls or trace.answer or trace.extra_fields
     if history and not is_answered:
         if not trace.question:
@@ -108,6 +122,20 @@ def convert(
             raise TraceError(f"nothing of the format {name} is in it; it has {keys}")
         _check_holds_more_than_one_message(history, layout)
     return to_response(trace, **options)
+
+
+def _is_question_and_answer(opened: OpenedHistory) -> bool:
+    """Return whether a history has nothing of an agent but the text of its answer.
+
+    Such a history would have no place for calls.
+    """
+    if not opened.has_text_as_answer:
+        return False
+    request_messages = opened.messages[:-1]
+    for message in request_messages:
+        if isinstance(message, dict) and role_of(unwrap_message(message)) == "assistant":
+            return False
+    return True
 
 
 def _check_holds_more_than_one_message(history: Any, layout: Layout | None) -> None:
@@ -138,7 +166,8 @@ def read_history(history: Any, trace: Trace) -> None:
     Raises:
         TraceError: a message has calls or results that cannot be read.
     """
-    items, holder_keys = open_history(history)
+    opened = open_history(history)
+    items = opened.messages
     objects = [item for item in items if isinstance(item, dict)]
     if any(item.get("object") in _AGENTS_SDK_OBJECTS for item in objects):
         _read_agents_sdk_export(objects, trace)
@@ -150,7 +179,7 @@ def read_history(history: Any, trace: Trace) -> None:
                 reader.read(item)
             else:
                 trace.add_problem(f"a message that is no object: {json_of(item)}")
-    if holder_keys:
+    if opened.holder_keys:
         _add_usage_of_holder(history, trace)
 
 
@@ -219,6 +248,9 @@ class _ItemReader:
         """Add an item to the trace: a message, an event, a call, a result or an API's answer.
 
         An item of an unknown kind is noted as a problem.
+
+        Raises:
+            TraceError: an item of an unknown kind looks like a call.
         """
         item = dict_at(item, "raw_item") or item  # A `RunState` wraps each item.
         kind = item.get("type")
@@ -240,6 +272,10 @@ class _ItemReader:
             return
         elif not _UNTYPED_MESSAGE_KEYS.isdisjoint(item):
             self._read_message(item)
+        elif looks_like_call(item):
+            raise TraceError(
+                f"a call that is not in {_LOOKED_FOR}: an object with {describe_keys(item)}"
+            )
         else:
             name = text_of(kind) or "none"
             self._trace.add_problem(f"an item of the unknown kind {name}")

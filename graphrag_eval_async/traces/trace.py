@@ -147,6 +147,19 @@ def make_call(name: Any, id: Any, args: Any = None) -> Call:  # noqa: A002  (as 
     return Call(name, id, args)
 
 
+def find_unanswered(calls: Sequence[Call]) -> list[Call]:
+    """Return the calls of one message that have no result, neither themselves nor in the message.
+
+    A result in the message belongs to the call with the same id. Without an id, it belongs to the
+    call with the same name.
+
+    Args:
+        calls: the calls and results of the message.
+    """
+    results = {call.id or call.name for call in calls if call.has_result}
+    return [call for call in calls if not call.has_result and (call.id or call.name) not in results]
+
+
 @dataclass(slots=True, eq=False)
 class Trace:
     """Collects what is read, in the order of the trace.

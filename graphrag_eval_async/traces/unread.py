@@ -29,6 +29,7 @@ _MESSAGE_KEYS = frozenset(
         "function_call",
         "tool_call_id",
         "tool_name",
+        "tool_args",  # Agno repeats the arguments in the result.
         "tool_plan",  # What Cohere's model thinks before its calls.
         # What a request offers to the model.
         "tools",
@@ -37,6 +38,13 @@ _MESSAGE_KEYS = frozenset(
     }
 )
 """Keys of messages that look like calls, and that the readers of messages know."""
+
+_TEXT_ROLES = ("user", "human", "assistant", "ai", "system")
+"""Roles of messages of a conversation that are text."""
+
+_NAME_KEYS = {"name", "tool", "tool_name", "toolName", "function", "action"}
+_RESULT_KEYS = {"result", "output", "response", "observation"}
+"""Keys of an object that is a call with its result: of its name, and of its result."""
 
 _RESULT_ROLES = ("tool", "function")
 """Roles of messages that hold the result of a tool."""
@@ -56,8 +64,17 @@ _find_list_of_calls = re.compile(
 ).search
 
 
+_find_capital_in_word = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+_find_log = re.compile(
+    # Also with a word before it, such as agent_trajectory, tool_runs or child_spans.
+    r"(^|_)(trajector(y|ies)|spans?|runs?|observations?|events?|history|traces?"
+    r"|logs?|transcripts?|messages|turns|invocations|executions|calls|thoughts|scratchpad)$"
+).search
+
+
 @lru_cache(maxsize=1024)  # Most messages have the same few keys.
-def _looks_like_call(name: str) -> bool:
+def _looks_like_call_word(name: str) -> bool:
     """Return whether a key, kind or role has "tool" or "function" in it."""
     return _find_call_word(name) is not None
 
@@ -66,6 +83,14 @@ def _looks_like_call(name: str) -> bool:
 def _looks_like_list_of_calls(key: str) -> bool:
     """Return whether a key is like ``tool_results`` or ``steps``, which hold lists of calls."""
     return _find_list_of_calls(key) is not None
+
+
+@lru_cache(maxsize=1024)
+def _looks_like_log(key: str) -> bool:
+    """Return whether a key is like ``trajectory`` or ``tool_runs``, which hold logs of a run."""
+    # agentHistory is the same as agent_history, but "returns" has no word "turns".
+    words = _find_capital_in_word.sub("_", key).lower()
+    return _find_log(words) is not None
 
 
 def check_keys(
@@ -83,37 +108,106 @@ def check_keys(
         TraceError: a key with a value, or the kind, looks like a call and is not in `known`.
     """
     for key, field in value.items():
-        has_value = field not in (None, [], {}, "")
-        if has_value and key not in known and _looks_like_call(key):
+        # A boolean is a mark, such as Agno's ``stop_after_tool_call``, and no call.
+        may_be_call = field not in (None, [], {}, "") and not isinstance(field, bool)
+        if may_be_call and key not in known and _looks_like_call_word(key):
             raise TraceError(
                 f"{place} has the key {key!r}, which is neither a call nor a result in {looked_for}"
             )
     kind = first_value(value, "type", "part_kind")
-    if isinstance(kind, str) and kind not in known and _looks_like_call(kind):
+    if isinstance(kind, str) and kind not in known and _looks_like_call_word(kind):
         raise TraceError(
             f"{place} has the type {kind!r}, which is neither a call nor a result in {looked_for}"
         )
 
 
-def check_holder(holder: dict[str, Any], holder_keys: Collection[str]) -> None:
-    """Check that an object has no list of calls beside the history that it holds.
+def check_holder(
+    holder: dict[str, Any], holder_keys: Collection[str], *, is_question_and_answer: bool
+) -> None:
+    """Check that an object has no calls beside the history that it holds.
 
-    This is for histories in which no call was found, since their calls may be in such a list.
+    This is for histories in which no call was found, since their calls may be there.
 
     Args:
         holder: the object.
         holder_keys: the keys at which the history was read.
+        is_question_and_answer: whether the history is only a question and the text of an answer.
+            Then the calls may also be in a log of the run, such as ``trajectory`` or ``events``,
+            which other objects may have beside their messages.
 
     Raises:
-        TraceError: the name of another key, which has a list, looks like that of a list of calls.
+        TraceError: another key looks like that of calls, or has a list of them.
     """
     for key, value in holder.items():
+        if key in holder_keys:
+            continue
         is_filled_list = isinstance(value, list) and bool(value)
-        if is_filled_list and key not in holder_keys and _looks_like_list_of_calls(key):
+        has_calls = is_filled_list and _looks_like_list_of_calls(key)
+        if is_question_and_answer and _looks_like_log(key):
+            has_calls = has_calls or _may_be_log(value)
+        if has_calls or _has_item_like_call(key, value):
             raise TraceError(
                 f"its history has no calls, but it has the key {key!r}, which no format has beside "
                 "a history"
             )
+
+
+def _may_be_log(value: Any) -> bool:
+    """Return whether a value may be the log of a run, with calls in it.
+
+    A conversation of texts is no such log, and neither are the ids of what is stored elsewhere.
+    """
+    if isinstance(value, dict):
+        holds_objects = any(isinstance(child, dict | list) for child in value.values())
+        return holds_objects or any(_looks_like_call_word(key) for key in value)
+    if not isinstance(value, list):
+        return False
+    objects = [item for item in value if isinstance(item, dict | list)]
+    return not all(_is_text_message(item) for item in objects)
+
+
+def _is_text_message(value: Any) -> bool:
+    """Return whether a value is a message with a text and without calls, in the usual form.
+
+    The role is at ``role``, or at ``type`` as LangChain has it.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("content"), str):
+        return False
+    if first_value(value, "role", "type") not in _TEXT_ROLES:
+        return False
+    return not any(child for key, child in value.items() if _looks_like_call_word(key))
+
+
+def _has_item_like_call(key: str, value: Any) -> bool:
+    """Return whether a value is a list with an object that looks like a call.
+
+    Args:
+        key: the key at which the list is. The tools that a request offers are no calls, although
+            they name a tool; they have no result.
+        value: the value at that key.
+    """
+    if not isinstance(value, list):
+        return False
+    is_like_call = looks_like_call
+    if key in _MESSAGE_KEYS:
+        is_like_call = _has_name_and_result
+    return any(isinstance(item, dict) and is_like_call(item) for item in value)
+
+
+def looks_like_call(value: dict[str, Any]) -> bool:
+    """Return whether an object names a tool in its keys or its type, or has a name and a result."""
+    if _has_name_and_result(value) or _looks_like_call_word(str(value.get("type"))):
+        return True
+    for key, field in value.items():
+        # A boolean is a mark, and no call.
+        if _looks_like_call_word(key) and key not in _MESSAGE_KEYS and not isinstance(field, bool):
+            return True
+    return False
+
+
+def _has_name_and_result(value: dict[str, Any]) -> bool:
+    """Return whether an object has the name of something that was called, and what it returned."""
+    return not _NAME_KEYS.isdisjoint(value) and not _RESULT_KEYS.isdisjoint(value)
 
 
 def check_message(message: dict[str, Any], *, place: str, looked_for: str) -> None:
@@ -164,7 +258,7 @@ def _check_role(message: dict[str, Any], *, place: str, looked_for: str) -> None
         TraceError: the role contains "tool" or "function", and is neither of the two itself.
     """
     role = message.get("role")
-    if isinstance(role, str) and role not in _RESULT_ROLES and _looks_like_call(role):
+    if isinstance(role, str) and role not in _RESULT_ROLES and _looks_like_call_word(role):
         raise TraceError(
             f"{place} has the role {role!r}, which is neither a call nor a result in {looked_for}"
         )

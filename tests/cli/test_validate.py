@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -72,6 +73,8 @@ def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: s
     [
         ("otlp", span_line(span(1, "GET /", {"http.method": "GET"}, parent=None))),
         ("otlp", {"resourceLogs": []}),
+        ("otlp", {"resourceSpans": []}),
+        ("otlp", {"resourceSpans": [{"scopeSpans": [{"spans": []}]}]}),
         ("auto", [{"role": "assistant", "toolRequests": [{"name": "sparql_query"}]}]),
     ],
 )
@@ -81,6 +84,17 @@ def test_a_run_that_made_no_result_of_its_input_does_not_exit_with_0(
     log = traced.lines(line, name="log.jsonl")
     assert run("evaluate", traced.reference, log, "--format", name) == 3
     assert "not_a_trace" in capfd.readouterr().err
+
+
+@each("text", ["", "\n\n"])
+@each("name", [None, "auto", "otlp", "plain"])
+def test_a_file_without_lines_has_no_results_in_any_format(
+    traced: Folder, name: str | None, text: str
+) -> None:
+    log = traced.file("log.jsonl")
+    Path(log).write_text(text)
+    options = [] if name is None else ["--format", name]
+    assert run("evaluate", traced.reference, log, *options) == 0
 
 
 def test_converted_traces_are_responses(traced: Folder, capfd: pytest.CaptureFixture[str]) -> None:

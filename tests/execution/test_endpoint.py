@@ -153,7 +153,15 @@ def results_as(kind: Any) -> bytes:
 
 
 RESULTS = results_as(pyoxigraph.QueryResultsFormat.JSON)
+RESULTS_CSV = results_as(pyoxigraph.QueryResultsFormat.CSV)
+RESULTS_TSV = results_as(pyoxigraph.QueryResultsFormat.TSV)
 RESULTS_XML = results_as(pyoxigraph.QueryResultsFormat.XML)
+
+TRACE = (
+    b"java.util.concurrent.TimeoutException\n"
+    b"\tat java.util.concurrent.FutureTask.get(FutureTask.java:205)\n"
+    b"\tat java.lang.Thread.run(Thread.java:750)\n"
+)
 
 # What the endpoint replies, to which query, how often it is asked, and how the error begins and
 # goes on.
@@ -235,6 +243,57 @@ REPLIES: list[tuple[Reply, str, int, str, str]] = [
         "unavailable",
         "ThrottlingException",
     ),
+    *(
+        (replying(400, f'{{"code": "{code}"}}'.encode()), NAMES, 3, "unavailable", code)
+        for code in ("TooManyRequestsException", "ThrottlingException")
+    ),
+    (
+        replying(400, b'{"code": "MalformedQueryException", "detail": "no overload of STR"}'),
+        NAMES,
+        1,
+        "invalid",
+        "no overload",
+    ),
+    *(
+        (replying(200, body, f"{kind}; charset=utf-8"), NAMES, 1, "", "")
+        for body, kind in (
+            (RESULTS_CSV, "text/csv"),
+            (RESULTS_TSV, "text/tab-separated-values"),
+            (b"\xef\xbb\xbf" + RESULTS_CSV, "text/csv"),
+            (RESULTS, "text/csv"),
+        )
+    ),
+    *(
+        (replying(200, body + TRACE, kind), query, 1, "truncated", "java.lang.Thread.run")
+        for body, kind, query in (
+            (RESULTS_CSV, "text/csv", NAMES),
+            (RESULTS_CSV[:-2], "text/csv", NAMES),
+            (RESULTS_TSV, "text/tab-separated-values", NAMES),
+            (b"a,b\r\n1,2\r\n3", "text/csv", NAMES),
+        )
+    ),
+    (
+        replying(200, b"a,b\r\n1,2\r\njava.util.concurrent.TimeoutException", "text/csv"),
+        NAMES,
+        1,
+        "truncated",
+        "TimeoutException",
+    ),
+    (
+        replying(200, b"name\n" + b"T1\n" * 10, "text/csv"),
+        NAMES,
+        1,
+        "failed",
+        "it returns more than 9 rows",
+    ),
+    (
+        replying(200, RESULTS_CSV, "text/csv", X_SPARQL_MaxRows="2"),
+        NAMES,
+        1,
+        "truncated",
+        "as many rows as X-SPARQL-MaxRows",
+    ),
+    (replying(200, b"a,b\r\n1,2,3", "text/csv"), NAMES, 1, "unavailable", "text/csv"),
 ]
 
 
@@ -269,6 +328,49 @@ async def test_how_replies_are_read() -> None:
         for result in (own, reference_failed):
             assert error in error_of(result)
         assert met[f"own{i}"] == met[f"ref{i}"] == count, error
+
+
+PLACES = PREFIX + "SELECT ?name { ?p a cim:Place ; cim:name ?name }"
+LATIN = (
+    '{"head":{"vars":["name"]},"results":{"bindings":[{"name":{"type":"literal","value":"Köln"}}]}}'
+)
+
+
+@without_waiting
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [
+        (f"{JSON}; charset=ISO-8859-1", "latin-1"),
+        (f'{JSON};Charset="windows-1252"', "cp1252"),
+        (f"{JSON}; charset=utf-8", "utf-8"),
+        (f"{JSON}; charset=unknown", "utf-8"),
+        (f"{JSON}; charset=punycode", "utf-8"),
+    ],
+)
+async def test_results_are_read_in_their_charset(content_type: str, encoding: str) -> None:
+    reply = replying(200, LATIN.encode(encoding), content_type)
+    reference = templates({"name": "sparql_query", "output": LATIN, "output_media_type": JSON})
+    async with endpoint(only_to(PLACES, reply)) as server:
+        [result] = await results_of([ran(PLACES)], config(server), reference)
+    assert result["steps_score"] == 1
+
+
+@without_waiting
+@pytest.mark.parametrize("cell", ["T1", '"T1\n\tat a.B.c(B.java:1)"'], ids=["one line", "a trace"])
+async def test_csv_is_kept_as_it_is(cell: str) -> None:
+    table = f"name\r\nT7\r\n{cell}\r\n"
+    reply = replying(200, table.encode(), "text/csv")
+    async with endpoint(only_to(PLACES, reply)) as server:
+        [result] = await results_of([ran(PLACES)], config(server))
+    assert result["actual_steps"][0]["executed_output"] == table
+
+
+@without_waiting
+async def test_csv_without_rows_is_an_empty_result() -> None:
+    reply = replying(200, b"name\r\n", "text/csv")
+    async with endpoint(only_to(PLACES, reply)) as server:
+        [result] = await results_of([ran(PLACES)], config(server))
+    assert (result["steps_score"], result["failure"]) == (0, "empty_result")
 
 
 def only_to(query: str, reply: Reply) -> Callable[[str, Request], Reply | None]:

@@ -153,7 +153,10 @@ def test_pairs_of_texts() -> None:
         "actual_steps": [],
         "trace_format": "openai",
     }
-    assert response_from_trace(pair) == expected
+    response = response_from_trace(pair)
+    [problem] = response.pop("trace_problems")
+    assert problem.startswith("no steps, only a question and an answer")
+    assert response == expected
     with pytest.raises(TraceError, match="the keys 'type', "):
         response_from_trace({"type": "function", **pair})
 

@@ -66,7 +66,8 @@ def test_text_and_format_by_name_give_the_same_response(name: str, history: Any)
     assert response_from_trace(orjson.dumps(history), question_id="q1") == response
     line = {"payload": history, "question_id": "q1"}
     converted = TraceFormat(name=name, select="payload").convert(line)
-    converted.pop("id", None)  # That of the object that holds the history.
+    for key in ("id", "model"):
+        converted.pop(key, None)  # That of the object that holds the history.
     assert converted == response
     for other in of_other_formats(name):
         with pytest.raises(TraceError, match=f"its format is {name}, not {other}"):
@@ -139,6 +140,38 @@ UNKNOWN = {
         {"input": QUESTION, "output": ANSWER, "tool_calls": [{"name": "sparql_query"}]},
         "its history has no calls, but it has the key 'tool_calls'",
     ),
+    **{
+        f"a log of the run beside a question and an answer: {key}": (
+            {"input": QUESTION, "output": ANSWER, key: value},
+            f"its history has no calls, but it has the key '{key}'",
+        )
+        for key, value in {
+            "trajectory": [{"thought": "I search."}],
+            "trace": {"children": [{"kind": "query"}]},
+            "child_spans": [{"span_id": "s"}],
+            "tool_runs": [{"query": "ASK {}"}],
+            "observations": [{"kind": "query"}],
+            "agentHistory": [["query", "rows"]],
+            "history": [{"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}],
+            "anything": [{"name": "sparql_query", "result": "rows"}],
+            "other": [{"tool": "sparql_query"}],
+            "tools": [{"tool_name": "sparql_query", "result": "rows"}],
+        }.items()
+    },
+    **{
+        f"calls where a history is read: {key}": (
+            {"input": QUESTION, "output": ANSWER, key: [call]},
+            f"a call that is not in the formats openai, .*: an object with the keys '{first_key}'",
+        )
+        for key, call, first_key in (
+            ("events", {"type": "TOOL", "id": "s"}, "type"),
+            ("items", {"name": "sparql_query", "output": "rows"}, "name"),
+        )
+    },
+    "calls beside messages": (
+        {"messages": [ASKED, ANSWERED], "ran": [{"name": "sparql_query", "result": "rows"}]},
+        "its history has no calls, but it has the key 'ran'",
+    ),
     "steps that were written as text": (
         {"input": QUESTION, "output": ANSWER, "intermediate_steps": [["AgentAction()", "rows"]]},
         "its history has no calls, but it has the key 'intermediate_steps'",
@@ -182,6 +215,35 @@ async def test_calls_of_unknown_shape_are_a_reject_that_names_them(
         assert [result async for result in stream] == []
     assert stream.rejects.counts == {"not_a_trace": 1}
     assert re.search(message, stream.rejects[0].message)
+
+
+NO_STEPS = (
+    "no steps, only a question and an answer; with LangChain, return_intermediate_steps=True "
+    "writes them"
+)
+HARMLESS_FIELDS: dict[str, Any] = {
+    "nothing": {},
+    "earlier messages": {"history": [{"role": "user", "content": "Hello"}, ANSWERED]},
+    "messages of LangChain": {"chat_history": [{"type": "human", "content": "Hello"}]},
+    "ids of runs": {"runs": ["r1"], "trace": {"id": "t", "url": "https://example.org/t"}},
+    "offered tools": {"tools": [{"type": "function", "function": {"name": "sparql_query"}}]},
+    "words that end alike": {"blogs": [{"title": "a"}], "returns": [{"rate": 1}]},
+    "documents": {"contexts": [{"name": "a.txt", "text": "Feeders"}], "tags": ["a"]},
+}
+
+
+@pytest.mark.parametrize("fields", HARMLESS_FIELDS.values(), ids=HARMLESS_FIELDS)
+@pytest.mark.parametrize("format_name", ["auto", "openai", "langchain"])
+def test_a_question_and_an_answer_without_steps_are_a_problem_of_the_trace(
+    format_name: str, fields: dict[str, Any]
+) -> None:
+    line = {"question_id": "q1", "input": QUESTION, "output": ANSWER, **fields}
+    [result] = run_evaluation_sync(REFERENCE, [line], format=format_name)
+    assert result["steps_score"] == 0
+    assert result["trace_problems"] == [NO_STEPS]
+    in_messages = {"question_id": "q1", "messages": [ASKED, ANSWERED], **fields}
+    [result] = run_evaluation_sync(REFERENCE, [in_messages], format=format_name)
+    assert "trace_problems" not in result
 
 
 CALL = {"toolCallId": "call_1", "toolName": "sparql_query", "args": QUERY}
@@ -266,6 +328,49 @@ OTHER_FORMS: dict[str, Any] = {
             ],
         },
     },
+    "functions of Chat Completions, before there were tools": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "sparql_query", "arguments": json.dumps(QUERY)},
+        },
+        {"role": "function", "name": "sparql_query", "content": "rows"},
+        ANSWERED,
+    ],
+    "a tool that the provider of a model of the AI SDK runs": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool-call",
+                    "toolCallId": "a",
+                    "toolName": "sparql_query",
+                    "input": QUERY,
+                    "providerExecuted": True,
+                },
+                {
+                    "type": "tool-result",
+                    "toolCallId": "a",
+                    "toolName": "sparql_query",
+                    "output": {"type": "text", "value": "rows"},
+                },
+                {"type": "text", "text": ANSWER},
+            ],
+        },
+    ],
+    "a call, its result and the answer in one message of OpenTelemetry's conventions": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_call", "id": "a", "name": "sparql_query", "arguments": QUERY},
+                {"type": "tool_call_response", "id": "a", "response": "rows"},
+                {"type": "text", "text": ANSWER},
+            ],
+        },
+    ],
     "messages of Ollama and its response": {
         "messages": [
             ASKED,
@@ -369,6 +474,57 @@ def test_failures_in_responses_of_gemini(response: dict[str, str], output: str |
     )
 
 
+def test_results_of_functions_without_ids_are_paired_in_order() -> None:
+    messages: list[dict[str, Any]] = []
+    for number in range(3):
+        arguments = json.dumps({"n": number})
+        messages += [
+            {"role": "assistant", "function_call": {"name": "search", "arguments": arguments}},
+            {"role": "function", "name": "search", "content": f"row {number}"},
+        ]
+    response = response_from_trace(between(*messages))
+    assert response["trace_format"] == "openai"
+    assert [(step["args"], step["output"]) for step in response["actual_steps"]] == [
+        ({"n": number}, f"row {number}") for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code_key", "result_key"),
+    [("executableCode", "codeExecutionResult"), ("executable_code", "code_execution_result")],
+)
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("OUTCOME_OK", "success"),
+        ("OUTCOME_FAILED", "error"),
+        ("OUTCOME_DEADLINE_EXCEEDED", "error"),
+    ],
+)
+def test_code_that_gemini_runs_is_a_step(
+    code_key: str, result_key: str, outcome: str, status: str
+) -> None:
+    code = {"language": "PYTHON", "code": "print(7)"}
+    history = [
+        {"role": "user", "parts": [{"text": QUESTION}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "I compute it."},
+                {code_key: code},
+                {result_key: {"outcome": outcome, "output": "7\n"}},
+                {"text": ANSWER},
+            ],
+        },
+    ]
+    response = response_from_trace(history)
+    [step] = response["actual_steps"]
+    assert (step["name"], step["args"], step["status"]) == ("code_execution", code, status)
+    assert step["output"] == "7\n"
+    assert (response["trace_format"], response["actual_answer"]) == ("gemini", ANSWER)
+    assert "trace_problems" not in response
+
+
 CALL_PART = {"toolCallId": "c", "toolName": "sparql_query", "args": QUERY, "input": QUERY}
 REFUSED: dict[str, tuple[Any, str]] = {
     "a whole log of Inspect": ({"eval": {"task": "t"}, "samples": [{}]}, "jq -c"),
@@ -408,6 +564,26 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "otlp",
     ),
     "a trace of Langfuse": ({"id": "t", "projectId": "p", "observations": [{}]}, "otlp"),
+    "a trace of Langfuse: with its observations": (
+        {
+            "id": "t",
+            "name": "agent",
+            "input": QUESTION,
+            "output": ANSWER,
+            "observations": [{"id": "o", "type": "TOOL", "name": "sparql_query"}],
+        },
+        "otlp",
+    ),
+    "a trace of Langfuse: with the ids of its observations": (
+        {
+            "id": "t",
+            "input": QUESTION,
+            "output": ANSWER,
+            "htmlPath": "/project/p/traces/t",
+            "observations": ["o"],
+        },
+        "otlp",
+    ),
     "the output of a task of CrewAI": (
         {
             "raw": ANSWER,
@@ -508,6 +684,37 @@ REFUSED: dict[str, tuple[Any, str]] = {
         ],
         "openinference-instrumentation-ag2",
     ),
+    "a ChatResult of AutoGen 0.2 or AG2": (
+        {
+            "chat_id": 1,
+            "chat_history": [
+                {"role": "assistant", "name": "user", "content": QUESTION},
+                {"role": "user", "name": "grid", "content": ANSWER},
+            ],
+            "summary": ANSWER,
+            "cost": {"usage_including_cached_inference": {"total_cost": 0}},
+            "human_input": [],
+        },
+        "openinference-instrumentation-ag2",
+    ),
+    "a history of Cohere's API version 1: of a request": (
+        {"message": QUESTION, "chat_history": [{"role": "USER", "message": "Hello"}]},
+        "ClientV2",
+    ),
+    "a history of Cohere's API version 1: of a response": (
+        {"text": ANSWER, "generation_id": "g", "chat_history": []},
+        "ClientV2",
+    ),
+    "an output of Agno without its messages": (
+        {
+            "run_id": "r",
+            "session_id": "s",
+            "content": ANSWER,
+            "content_type": "str",
+            "tools": [{"tool_call_id": "a", "tool_name": "sparql_query", "result": "rows"}],
+        },
+        r"to_dict\(\) with its messages",
+    ),
     "a trace of MLflow": ({"info": {"trace_id": "t"}, "data": {"spans": [{}]}}, "otlp"),
     "events of a stream of Bedrock": (
         [{"messageStart": {"role": "assistant"}}, {"contentBlockStart": {"start": {}}}],
@@ -528,8 +735,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_other_formats_are_refused_by_name_with_what_to_export(name: str) -> None:
     history, cure = REFUSED[name]
     kind = name.partition(":")[0]
-    with pytest.raises(TraceError, match=f"no known format; it is {kind}.*{cure}"):
+    refusal = f"no known format; it is {kind}.*{cure}"
+    with pytest.raises(TraceError, match=refusal):
         response_from_trace(history)
+    for format_name in ("openai", "langchain"):
+        with pytest.raises(TraceError, match=f"{refusal}|its format is .*, not {format_name}"):
+            TraceFormat(name=format_name).convert(history, question_id="q1")
 
 
 SPANS = [
@@ -556,6 +767,87 @@ def test_spans_of_each_framework(lines: list[dict[str, Any]]) -> None:
     [result] = run_evaluation_sync(REFERENCE, lines, format="otlp")
     assert result["question_id"] == "q1"
     assert result["steps_score"] == 1
+
+
+WITHOUT_MODELS = [
+    pytest.param(recording["history"], id=f"{recording['framework']}: {recording['form']}")
+    for recording in RECORDED
+    if "LangGraph by" in recording["form"] or "Traceloop" in recording["form"]
+]
+
+
+@pytest.mark.parametrize("lines", WITHOUT_MODELS)
+def test_question_and_answer_in_the_state_of_a_graph(lines: list[dict[str, Any]]) -> None:
+    lines_without_models = copy.deepcopy(lines)
+    for resource_spans in lines_without_models[0]["resourceSpans"]:
+        for scope_spans in resource_spans["scopeSpans"]:
+            scope_spans["spans"] = [
+                span for span in scope_spans["spans"] if not span["name"].startswith("Scripted")
+            ]
+    [response] = responses_from_otlp(lines_without_models)
+    assert (response["question"], response["actual_answer"]) == (QUESTION, ANSWER)
+    assert [step["name"] for step in response["actual_steps"]] == [step["name"] for step in STEPS]
+
+
+INPUT_AND_OUTPUT: dict[str, tuple[Any, Any]] = {
+    "messages": ({"messages": [ASKED]}, {"messages": [ASKED, ANSWERED]}),
+    "messages after earlier ones": (
+        {"messages": [{"role": "user", "content": "Hello"}, ANSWERED, ASKED], "user": "me"},
+        {"messages": [ASKED, ANSWERED], "user": "me"},
+    ),
+    "messages of LangChain": (
+        {"messages": [{"type": "human", "content": QUESTION}]},
+        {"messages": [{"type": "ai", "content": ANSWER}]},
+    ),
+    "a role and a text": ({"messages": [["user", QUESTION]]}, {"messages": [["ai", ANSWER]]}),
+    "as Traceloop wraps an input": (
+        {"inputs": {"input": QUESTION}, "tags": ["a"], "metadata": {"b": "c"}},
+        {"outputs": {"output": ANSWER, "input": QUESTION}, "kwargs": {"tags": ["a", "b"]}},
+    ),
+    "as Traceloop wraps a question": (
+        {"inputs": {"question": QUESTION, "language": "en"}, "tags": ["a"]},
+        {"outputs": {"answer": ANSWER, "context": "x"}},
+    ),
+    "as Traceloop wraps messages": (
+        {"inputs": {"messages": [ASKED]}, "tags": ["a"]},
+        {"outputs": {"messages": [ANSWERED]}},
+    ),
+    "query among others": (
+        {"query": QUESTION, "language": "en"},
+        {"result": ANSWER, "query": QUESTION},
+    ),
+    "the only argument of a function": (
+        {"args": [{"messages": [ASKED]}], "kwargs": {}},
+        {"messages": [ANSWERED]},
+    ),
+    "a named argument": ({"state": {"question": QUESTION, "k": "3"}}, {"answer": ANSWER}),
+}
+ENTITIES = ("traceloop.entity.input", "traceloop.entity.output")
+
+
+@pytest.mark.parametrize(
+    ("span_input", "span_output"), INPUT_AND_OUTPUT.values(), ids=INPUT_AND_OUTPUT
+)
+@pytest.mark.parametrize(
+    "names",
+    [ENTITIES, ("mlflow.spanInputs", "mlflow.spanOutputs"), ("input.value", "output.value")],
+    ids=["Traceloop", "MLflow", "OpenInference"],
+)
+def test_question_and_answer_in_the_input_and_output_of_the_outermost_span(
+    names: tuple[str, str], span_input: Any, span_output: Any
+) -> None:
+    values = {
+        "openinference.span.kind": "CHAIN",
+        names[0]: json.dumps(span_input),
+        names[1]: json.dumps(span_output),
+    }
+    attributes = [{"key": key, "value": {"stringValue": text}} for key, text in values.items()]
+    agent = {"traceId": "1", "spanId": "2", "parentSpanId": "1", "attributes": attributes}
+    server = {"traceId": "1", "spanId": "1", "name": "POST /ask"}
+    for spans in ([{**agent, "parentSpanId": None}], [server, agent]):
+        line = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+        [response] = responses_from_otlp([line])
+        assert (response["question"], response["actual_answer"]) == (QUESTION, ANSWER)
 
 
 async def test_a_log_of_inspect_in_its_own_file_is_refused_by_name(tmp_path: Path) -> None:

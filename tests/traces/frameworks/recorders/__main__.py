@@ -13,6 +13,7 @@ from tests.traces.frameworks.recorders.scenario import Recording
 PATH = Path(__file__).parents[2] / "recorded.jsonl"
 RECORDERS = (
     "adk",
+    "agno",
     "autogen",
     "cohere",
     "haystack",
@@ -21,6 +22,8 @@ RECORDERS = (
     "llamaindex",
     "mcp_log",
     "mlflow",
+    "mlflow_langgraph",
+    "openinference",
     "semantic_kernel",
     "smolagents",
     "strands",
