@@ -472,3 +472,50 @@ NONE_COUNTED = {
 @pytest.mark.parametrize(("number", "answer"), NONE_COUNTED.values(), ids=NONE_COUNTED)
 def test_what_is_counted_has_a_number(number: str, answer: str) -> None:
     assert score_of("number", number, answer) == 1
+
+
+NOT_ANSWERED = {
+    # A number that the answer has, but does not give as its answer.
+    "before so": ("40", "40 lines, so 42"),
+    "before therefore": ("40", "There were 40 lines planned, therefore 35 exist."),
+    "before so there are": ("40", "40 lines, so there are 42."),
+    "before thus": ("40", "There were 40 in 1990; thus only 35 exist."),
+    "before a number in words": ("40", "40 lines, hence forty-two."),
+    "before donc": ("40", "40 lignes, donc 42."),
+    "year in brackets": ("2024", "42 lines (2024)"),
+    "date in brackets": ("2024", "There are 42 overhead lines (as of 2024)."),
+    "URN": ("42", "urn:x:42"),
+    "IRI": ("42", "http://example.org/lines/42"),
+    "IRI with a hash": ("42", "See <http://example.org/lines#42>."),
+    "page": ("0.5", "page 1/2"),
+    "step": ("0.5", "Step 1/2: count the lines."),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), NOT_ANSWERED.values(), ids=NOT_ANSWERED)
+def test_numbers_that_are_not_the_answer(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 0
+
+
+ANSWERED = {
+    "after so": ("42", "40 lines, so 42"),
+    "after therefore": ("35", "There were 40 lines planned, therefore 35 exist."),
+    "after so there are": ("42", "40 lines, so there are 42."),
+    "after thus": ("35", "There were 40 in 1990; thus only 35 exist."),
+    "after a number in words": ("42", "40 lines, hence forty-two."),
+    "after donc": ("42", "40 lignes, donc 42."),
+    "bold after so": ("42", "40 lines, so **42**"),
+    "before a year in brackets": ("42", "42 lines (2024)"),
+    "year of a name": ("1997", "Titanic (1997)"),
+    "year of a date": ("1776", "4 July (1776)"),
+    "other unit in brackets": ("62", "100 km (62 miles)"),
+    "number in brackets": ("12", "twelve lines (12)"),
+    "before an IRI": ("42", "42 (http://example.org/lines/7)"),
+    "after an IRI": ("5", "http://example.org/lines/7 有5个"),
+    "half of a page": ("0.5", "1/2 page"),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), ANSWERED.values(), ids=ANSWERED)
+def test_numbers_that_are_the_answer(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 1
