@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import describe_ambiguity
+from graphrag_eval_async.steps.graphs.reading import read_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,12 +30,24 @@ _is_absolute = re.compile(r"urn:|[A-Za-z][\w+.-]*://").match
 # Escapes of JSON, and the names of datatypes after a literal, are no part of an IRI.
 _separators = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+")
 
+_iri_in_statement = re.compile(r"<([^<>\"\s]+)>")
+
 _json_escapes = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 
 def _without_scheme(iri: str) -> str:
-    """Return an IRI without http:// or https://, and without www."""
-    return re.sub(r"^https?://(www\.)?", "", iri)
+    """Return an IRI without http:// or https://."""
+    return re.sub(r"^https?://", "", iri)
+
+
+def _without_www(iri: str) -> str:
+    """Return an IRI whose host does not begin with www."""
+    return re.sub(r"^(https?://)www\.", r"\1", iri)
+
+
+def _without_scheme_and_www(iri: str) -> str:
+    """Return an IRI without http:// or https://, and without www after that."""
+    return _without_scheme(_without_www(iri))
 
 
 def _decoded(iri: str) -> str:
@@ -57,6 +72,8 @@ def _local_name(iri: str) -> str:
 
 NORMALIZATIONS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("http and https", _without_scheme),
+    ("www.", _without_www),
+    ("http and https, and www.", _without_scheme_and_www),
     ("percent-encoding or Unicode normalization", _decoded),
     ("a slash or a hash at the end", _without_last_separator),
     ("upper and lower case", str.casefold),
@@ -71,9 +88,15 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
     Its table cannot be read for sure or, if it can, one of its IRIs differs only in its form from
     one of the reference step.
     """
-    if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
-        return None
     output = actual.get("output")
+    media_type = expected.get("output_media_type")
+    if media_type in GRAPHS:
+        # Prefixes are a part of their formats, so graphs are parsed.
+        expected_iris = _iris_in_graph(expected.get("output"), media_type)
+        actual_iris = _iris_in_graph(output, actual.get("output_media_type"))
+        missing = [iri for iri in expected_iris if iri not in actual_iris]
+        extra = [iri for iri in actual_iris if iri not in expected_iris]
+        return _describe_absolute(missing, extra)
     if not isinstance(output, str) or len(output) <= MAX_CHARACTERS:
         ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
         if ambiguity is not None:
@@ -121,6 +144,21 @@ def _iris_in(output: Any) -> dict[str, None]:
     text = _json_escapes.sub(_unescaped, text[:MAX_CHARACTERS])
     parts = (part.strip("':.;()[]") for part in _separators.split(text))
     return dict.fromkeys(part for part in parts if ":" in part)
+
+
+def _iris_in_graph(output: Any, media_type: str | None) -> dict[str, None]:
+    """Return the absolute IRIs in a graph, as keys in its order; none if it cannot be read.
+
+    Of a graph that is too long to look at, none is returned either.
+    """
+    if len(output if isinstance(output, str) else str(output)) > MAX_CHARACTERS:
+        return {}
+    try:
+        graph = read_graph(output, media_type, Budget())
+    except (MalformedStep, ComparisonBudgetExceeded):
+        return {}
+    iris = _iri_in_statement.findall("\n".join(graph.statements))
+    return dict.fromkeys(iri for iri in iris if _is_absolute(iri))
 
 
 def _unescaped(escape: re.Match[str]) -> str:
