@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement, first_of_each, shorten
 from graphrag_eval_async.steps.tables.blank_cells import has_blank_nodes
+from graphrag_eval_async.steps.tables.quoted_triples import is_quoted_triple, read_quoted_triple
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
@@ -69,7 +70,7 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
     """Return the different texts of all bound cells; of ASK, "true" or none.
 
     Labels of blank nodes are local to a table, so only their number can be compared: they are
-    replaced by numbers.
+    replaced by numbers, and dropped in quoted triples.
     """
     if results.boolean is not None:
         return {"true"} if results.boolean else set()
@@ -79,7 +80,14 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
         return texts
     labels = set[str]()
     for column in results.columns:
-        labels.update(f"_:{label}" for label in column.labels or () if label is not None)
+        for label in column.labels or ():
+            if label is None:
+                continue
+            if is_quoted_triple(label):
+                texts.discard(label)
+                texts.add(read_quoted_triple(label).template)
+            else:
+                labels.add(f"_:{label}")
     return texts - labels | {f"_:{number}" for number in range(len(labels))}
 
 
