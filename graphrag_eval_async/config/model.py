@@ -144,7 +144,8 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     The model's reasoning is not part of its answer: a ``<think>`` block, for example, or the text
     between "Thought:" and "Answer:". All kinds of quotes count as the same, and so do hyphens,
     dashes and spaces; soft hyphens and other invisible characters do not count. "exact" also
-    ignores surrounding quotes, emphasis and a final full stop.
+    ignores what may stand around an answer: quotes, emphasis, tags such as ``<answer>``,
+    ``\\boxed{}``, the mark of a heading, and a final full stop.
 
     "contains" finds whole words and numbers only: 12 is not in 120, 12.5, 12,000 or -12. In
     scripts without spaces, such as Chinese and Thai, it finds any part, and in Korean a word with
@@ -160,12 +161,13 @@ class AnswerMatchConfig(Section, frozen=True, kw_only=True):
     "number" reads 1,234.5 and 1.234,5, 12,34,567, 2.5e-3, 3 x 10^8, 1/2, LaTeX, and words such as
     "twenty-one" in fourteen languages. It knows powers of ten: 1.5 million, 2 Mrd., 3.5M, 5 lakh,
     3万5千. 12.345 may be English or German, and is right if either reading is. 45% is both 45 and
-    0.45. Dates such as 2021-05-03, times, versions and ranges are not numbers, nor are marks of
-    sources such as [1], and what the answer strikes out does not count.
+    0.45. Dates such as 2021-05-03, times, versions, ranges and IRIs are not numbers, nor are marks
+    of sources such as [1], and what the answer strikes out does not count.
 
     If an answer has several numbers, those count that are in ``\\boxed{}``, after "Answer:" or in
-    bold; otherwise those from its conclusion on, such as "So ..." or the sum of the numbers before;
-    otherwise all. Words such as "one" and "no" count in answers without another number.
+    bold; otherwise those from its conclusion on, such as "So ...", "..., so 42" or the sum of the
+    numbers before; otherwise all. Words such as "one" and "no" count in answers without another
+    number, but not in refusals such as "I have no information".
 
     Attributes:
         match: how to match answers to questions that have no `match`.

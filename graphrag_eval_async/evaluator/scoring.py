@@ -250,7 +250,7 @@ class Scoring(NamedTuple):
         match = question.match or self.rules.match
         if match is None or question.reference_answer is None:
             return
-        # Without an answer, the score is null.
+        # Without an answer, the score is null. An answer of blanks is a wrong one.
         evaluation.judged = {ANSWER_MATCH: None}
         if evaluation.failed:
             return
@@ -258,6 +258,9 @@ class Scoring(NamedTuple):
         if not has_reference_steps:
             evaluation.facts = Facts(unanswered=not evaluation.is_answered, has_steps=False)
         if not evaluation.is_answered:
+            if response.fields.get("actual_answer") is not None:
+                reason = f"{match}: the answer is blank"
+                evaluation.judged = {ANSWER_MATCH: 0.0, f"{ANSWER_MATCH}_reason": reason}
             return
 
         answer = response.fields["actual_answer"]

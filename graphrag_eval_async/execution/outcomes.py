@@ -14,6 +14,7 @@ from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.steps.comparators import variants_of
 from graphrag_eval_async.steps.queries import (
     QUERY_KEYS,
+    arguments_of,
     is_cypher_step,
     parameters_of,
     query_of,
@@ -303,9 +304,9 @@ def queries_to_check(
         if text is None or index in texts or is_cypher_step(step):
             continue
         names = [str(step.get("name"))]
-        args = step.get("args")
-        if isinstance(args, Mapping):
-            names += [key for key in QUERY_KEYS if args.get(key) == text]
+        arguments = arguments_of(step)
+        if isinstance(arguments, Mapping):
+            names += [key for key in QUERY_KEYS if arguments.get(key) == text]
         is_named_so = any("sparql" in name.lower() for name in names)
         has_form_of_query = form_of(text) in FORMS and "{" in text
         if is_named_so or has_form_of_query:

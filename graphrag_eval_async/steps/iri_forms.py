@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
+from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.reading import describe_ambiguity
-from graphrag_eval_async.steps.graphs.reading import describe_wrong_statement
+from graphrag_eval_async.steps.graphs.reading import describe_wrong_statement, read_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,12 +30,24 @@ _is_absolute = re.compile(r"urn:|[A-Za-z][\w+.-]*://").match
 # Escapes of JSON, and the names of datatypes after a literal, are no part of an IRI.
 _separators = re.compile(r"(?:\^\^[\w.-]*:[\w.-]+|\\[bfnrt]|[\s\"<>,|{}\\])+")
 
+_iri_in_statement = re.compile(r"<([^<>\"\s]+)>")
+
 _json_escapes = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 
 def _without_scheme(iri: str) -> str:
-    """Return an IRI without http:// or https://, and without www."""
-    return re.sub(r"^https?://(www\.)?", "", iri)
+    """Return an IRI without http:// or https://."""
+    return re.sub(r"^https?://", "", iri)
+
+
+def _without_www(iri: str) -> str:
+    """Return an IRI whose host does not begin with www."""
+    return re.sub(r"^(https?://)www\.", r"\1", iri)
+
+
+def _without_scheme_and_www(iri: str) -> str:
+    """Return an IRI without http:// or https://, and without www after that."""
+    return _without_scheme(_without_www(iri))
 
 
 def _decoded(iri: str) -> str:
@@ -58,6 +72,8 @@ def _local_name(iri: str) -> str:
 
 NORMALIZATIONS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("http and https", _without_scheme),
+    ("www.", _without_www),
+    ("http and https, and www.", _without_scheme_and_www),
     ("percent-encoding or Unicode normalization", _decoded),
     ("a slash or a hash at the end", _without_last_separator),
     ("upper and lower case", str.casefold),
@@ -72,6 +88,7 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
     The causes, of which the first is returned:
 
     - In place of a graph: a statement in a table or in RDF/JSON has a wrong term.
+    - In place of a graph: an IRI differs only in its form from an IRI of the reference step.
     - In place of a table: the table cannot be read for sure.
     - In place of a table: an IRI differs only in its form from an IRI of the reference step.
 
@@ -80,11 +97,12 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
         actual: the actual step.
     """
     output = actual.get("output")
+    media_type = expected.get("output_media_type")
     # What is wrong with a longer text would take too long to find.
     is_short = not isinstance(output, str) or len(output) <= MAX_CHARACTERS
-    if expected.get("output_media_type") in GRAPHS:
-        # Prefixes are part of the formats of graphs, so their IRIs are not looked at.
-        return describe_wrong_statement(output) if is_short else None
+    if media_type in GRAPHS:
+        wrong_statement = describe_wrong_statement(output) if is_short else None
+        return wrong_statement or _describe_other_iri_in_graph(expected, actual)
     if is_short:
         ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
         if ambiguity is not None:
@@ -95,6 +113,25 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
     missing = [iri for iri in expected_iris if _is_absolute(iri) and iri not in actual_iris]
     extra = [iri for iri in actual_iris if iri not in expected_iris]
     return _describe_absolute(missing, extra) or _describe_prefixed(missing, extra)
+
+
+def _describe_other_iri_in_graph(
+    expected: Mapping[str, Any], actual: Mapping[str, Any]
+) -> str | None:
+    """Return in which form an IRI of a graph differs from an IRI of the reference graph.
+
+    None if no IRI differs only in its form. Graphs are parsed, since prefixes are a part of their
+    formats.
+
+    Args:
+        expected: the reference step, whose output is a graph.
+        actual: the actual step.
+    """
+    expected_iris = _iris_in_graph(expected.get("output"), expected.get("output_media_type"))
+    actual_iris = _iris_in_graph(actual.get("output"), actual.get("output_media_type"))
+    missing = [iri for iri in expected_iris if iri not in actual_iris]
+    extra = [iri for iri in actual_iris if iri not in expected_iris]
+    return _describe_absolute(missing, extra)
 
 
 def _describe_absolute(missing: list[str], extra: list[str]) -> str | None:
@@ -136,6 +173,21 @@ def _iris_in(output: Any) -> dict[str, None]:
     text = _json_escapes.sub(_unescaped, text[:MAX_CHARACTERS])
     parts = (part.strip("':.;()[]") for part in _separators.split(text))
     return dict.fromkeys(part for part in parts if ":" in part)
+
+
+def _iris_in_graph(output: Any, media_type: str | None) -> dict[str, None]:
+    """Return the absolute IRIs in a graph, as keys in its order; none if it cannot be read.
+
+    Of a graph that is too long to look at, none is returned either.
+    """
+    if len(output if isinstance(output, str) else str(output)) > MAX_CHARACTERS:
+        return {}
+    try:
+        graph = read_graph(output, media_type, Budget())
+    except (MalformedStep, ComparisonBudgetExceeded):
+        return {}
+    iris = _iri_in_statement.findall("\n".join(graph.statements))
+    return dict.fromkeys(iri for iri in iris if _is_absolute(iri))
 
 
 def _unescaped(escape: re.Match[str]) -> str:

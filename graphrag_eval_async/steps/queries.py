@@ -19,8 +19,23 @@ from graphrag_eval_async.steps.tokens import FORMS, Token, absolute, form_of, to
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-QUERY_KEYS = ("query", "sparql", "sparql_query", "queryString", "cypher", "cypher_query")
+QUERY_KEYS = (
+    "query",
+    "sparql",
+    "sparql_query",
+    "sparqlQuery",
+    "queryString",
+    "query_string",
+    "cypher",
+    "cypher_query",
+)
 """The arguments of a step that may hold its query; the first that holds text counts."""
+
+WRAPPING_KEYS = ("input", "tool_input", "arguments", "args", "kwargs", "body", "payload", "__arg1")
+"""Keys under which frameworks hold all arguments of a step, or its only one."""
+
+MAX_WRAPPINGS = 3
+"""How many objects with these keys, and JSON texts, are opened one in another."""
 
 PARAMETER_KEYS = ("params", "parameters")
 """The arguments of a step that may hold the values of parameters of a Cypher query."""
@@ -42,10 +57,16 @@ _CLOSING_BRACKET = Token("symbol", ")")
 def query_of(step: Mapping[str, Any]) -> str | None:
     """Return the query that a step has in its arguments or, if not there, beside them.
 
+    The arguments may be the query itself, JSON text, or an object that holds them under one of
+    `WRAPPING_KEYS`.
+
     Returns:
-        None if the step has no text under any of `QUERY_KEYS`.
+        None if the step has no text under any of `QUERY_KEYS`, and its arguments are no query.
     """
-    for holder in (step.get("args"), step):
+    arguments = arguments_of(step)
+    if isinstance(arguments, str) and _is_query(arguments, step):
+        return arguments
+    for holder in (arguments, step):
         if not isinstance(holder, Mapping):
             continue
         for key in QUERY_KEYS:
@@ -55,16 +76,58 @@ def query_of(step: Mapping[str, Any]) -> str | None:
     return None
 
 
+def arguments_of(step: Mapping[str, Any]) -> Any:
+    """Return the arguments of a step without JSON text and wrapping objects around them.
+
+    An object with one of `QUERY_KEYS` wraps nothing.
+    """
+    arguments = step.get("args")
+    for _ in range(MAX_WRAPPINGS):
+        inner = _unwrapped(arguments)
+        if inner is None:
+            break
+        arguments = inner
+    return arguments
+
+
+def _unwrapped(arguments: Any) -> Any:
+    """Return what JSON text or a wrapping object holds; None if `arguments` are neither."""
+    if isinstance(arguments, str):
+        if arguments.lstrip().startswith("{"):
+            return _decoded(arguments)
+        return None
+    if not isinstance(arguments, Mapping) or not arguments.keys().isdisjoint(QUERY_KEYS):
+        return None
+    for key in WRAPPING_KEYS:
+        inner = arguments.get(key)
+        if isinstance(inner, str | Mapping):
+            return inner
+    return None
+
+
+def _is_query(text: str, step: Mapping[str, Any]) -> bool:
+    """Return whether text that is all arguments of a step is a query.
+
+    It is if it has the form of SPARQL, or if the name of the step says that it takes queries.
+    """
+    if not text.strip():
+        return False
+    if form_of(text) is not None and "{" in text:
+        return True
+    name = plain_name(str(step.get("name")))
+    return "sparql" in name or name in CYPHER_STEPS
+
+
 def parameters_of(step: Mapping[str, Any]) -> str:
     """Return the values of the parameters of the query that a step carries, as a JSON object.
 
     They are an argument of the step, as a dict or as JSON text.
     """
-    args = step.get("args")
-    if not isinstance(args, Mapping):
+    arguments = arguments_of(step)
+    if not isinstance(arguments, Mapping):
         return "{}"
     for key in PARAMETER_KEYS:
-        parameters = args.get(key)
+        parameters = arguments.get(key)
         if isinstance(parameters, str):
             parameters = _decoded(parameters)
         if isinstance(parameters, Mapping):

@@ -290,6 +290,21 @@ async def test_a_graph_that_cannot_be_read_ends_the_run_or_is_not_the_agents_fau
     assert results[2]["execution_error"].startswith("unavailable: actual_steps[0]: execute.graph: ")
 
 
+def written_args(query: str) -> list[Any]:
+    """Return arguments with a query, as agents and frameworks write them."""
+    return [
+        query,
+        json.dumps({"query": query}),
+        {"sparqlQuery": query},
+        {"query_string": query},
+        {"input": {"query": query}},
+        {"input": json.dumps({"query": query})},
+        {"input": query},
+        {"tool_input": {"sparql": query}},
+        json.dumps({"arguments": {"query": query}}),
+    ]
+
+
 CHECKS: dict[str, Any] = {"steps": {"check_queries": True}}
 ONE = (
     '{"head": {"vars": ["n"]}, "results": {"bindings": [{"n": {"type": "literal", "value": '
@@ -334,6 +349,15 @@ async def test_queries_are_parsed_on_demand() -> None:
         pytest.param({"name": "sparql_query", "args": {"query": "SELECT ?n {"}}, True, id="name"),
         pytest.param({"name": "ask", "args": {"sparql": "?n { ?s"}}, True, id="argument"),
         pytest.param({"name": "run", "args": {"query": "ASK { ?s ?p }"}}, True, id="form"),
+        *(
+            pytest.param({"name": "run", "args": args}, True, id=f"args-{index}")
+            for index, args in enumerate(written_args("ASK { ?s ?p }"))
+        ),
+        pytest.param({"name": "sparql", "args": "?n { ?s"}, True, id="text-by-name"),
+        pytest.param({"name": "sparql", "args": {"query_string": "?n {"}}, True, id="key-by-name"),
+        pytest.param({"name": "run", "args": "SELECT n FROM t"}, False, id="text-in-sql"),
+        pytest.param({"name": "run", "args": {"input": "films of 1927"}}, False, id="input"),
+        pytest.param({"name": "run", "args": '{"query": broken'}, False, id="broken-json"),
         pytest.param({"name": "sql", "args": {"query": "SELECT n FROM t"}}, False, id="sql"),
         pytest.param({"name": "search", "args": {"query": "films of 1927"}}, False, id="words"),
     ],
@@ -349,6 +373,16 @@ async def test_queries_are_parsed_whatever_the_reference_step_is(
     assert (facts is not None) == has_facts
     if facts is not None:
         assert facts["error"]
+
+
+@pytest.mark.parametrize("index", range(len(written_args(""))))
+async def test_queries_run_however_the_arguments_are_written(tmp_path: Path, index: int) -> None:
+    args = written_args(RIGHT)[index]
+    response = ran(RIGHT)
+    response["actual_steps"][0]["args"] = args
+    [result] = await results_of([response], graph(tmp_path), templates())
+    assert result["steps_score"] == 1
+    assert "executed_output" in step_of(result)
 
 
 async def test_judges_see_what_the_agent_saw_and_what_the_reference_queries_returned(

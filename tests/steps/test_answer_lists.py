@@ -253,3 +253,18 @@ PARTLY = {
 @pytest.mark.parametrize(("reference", "answer", "f1"), PARTLY.values(), ids=PARTLY)
 def test_items_that_differ_cost(reference: str, answer: str, f1: float) -> None:
     assert score_of("list", reference, answer) == pytest.approx(f1)
+
+
+NESTED = {
+    "dashes": "- Berlin\n  - on the Spree\n- Bonn\n  - on the Rhine",
+    "numbers": "1. Berlin\n   - Germany\n   - 3.7 million\n2. Bonn\n   - Germany",
+    "tabs": "* Berlin\n\t* Germany\n* Bonn",
+    "introduced": "The cities are:\n\n- Berlin\n  - Germany\n- Bonn\n",
+    "inner list": "- Germany\n  - Berlin\n  - Bonn",
+}
+
+
+@pytest.mark.parametrize("answer", NESTED.values(), ids=NESTED)
+def test_the_outer_list_may_be_the_answer(answer: str) -> None:
+    expected = 4 / 5 if answer.startswith("- Germany") else 1
+    assert score_of("list", "Berlin, Bonn", answer) == pytest.approx(expected)

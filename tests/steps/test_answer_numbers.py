@@ -363,3 +363,159 @@ EXPLAINED = {
 @pytest.mark.parametrize(("number", "answer"), EXPLAINED.values(), ids=EXPLAINED)
 def test_prose_is_right_by_any_of_its_numbers(number: str, answer: str) -> None:
     assert score_of("number", number, answer) == 1
+
+
+REFUSALS = {
+    # A number that the words of the refusal may be taken for, and the refusal.
+    "no answer": ("0", "Sorry, no answer: the endpoint failed."),
+    "no information": ("0", "I have no information about this."),
+    "no data": ("0", "There is no data available."),
+    "no idea": ("0", "No idea."),
+    "no good answer": ("0", "There is no good answer."),
+    "not any information": ("0", "I don't have any information on that."),
+    "no results": ("0", "No results could be retrieved because the database timed out."),
+    "no by itself": ("0", "No."),
+    "no and a comma": ("0", "No, I do not know."),
+    "no doubt": ("0", "No doubt it is Bergen."),
+    "nobody": ("0", "Nobody knows."),
+    "no one": ("1", "No one knows."),
+    "none of the tools": ("0", "I cannot tell; none of the tools worked."),
+    "one of the": ("1", "I cannot answer; one of the tools failed."),
+    "find one": ("1", "I could not find one."),
+    "one moment": ("1", "One moment, please."),
+    "line one": ("1", "Line one failed, I do not know."),
+    "due to": ("2", "Unknown, due to an error."),
+    "once the": ("11", "Ask again once the endpoint works."),
+    "German idea": ("0", "Ich habe keine Ahnung"),
+    "German information": ("0", "Keine Angabe."),
+    "German exact information": ("0", "Dazu liegen mir keine genauen Informationen vor."),
+    "German error": ("1", "Es ist ein Fehler aufgetreten."),
+    "French idea": ("0", "Je n'ai aucune idée"),
+    "French information": ("0", "Aucune information."),
+    "French answer": ("0", "Je n'ai pas de réponse."),
+    "French error": ("1", "Une erreur s'est produite."),
+    "Spanish not": ("0", "No lo sé."),
+    "Spanish cannot": ("0", "No puedo responder."),
+    "Spanish information": ("0", "No hay información."),
+    "Italian idea": ("0", "Non lo so, nessuna idea"),
+    "Italian information": ("0", "Non ci sono informazioni."),
+    "Portuguese information": ("0", "Não há informação."),
+    "Dutch idea": ("0", "Geen idee."),
+    "Polish data": ("0", "Brak danych."),
+    "Czech information": ("0", "Žádné informace."),
+    "Swedish idea": ("0", "Jag har ingen aning."),
+    "Russian data": ("0", "Нет данных."),
+    "Ukrainian information": ("0", "Немає інформації."),
+    "Greek idea": ("0", "Δεν έχω καμία ιδέα."),
+    "Turkish idea": ("0", "Hiçbir fikrim yok."),
+    "Finnish information": ("0", "Minulla ei ole tietoa."),
+    "Hungarian answer": ("0", "Nincs válasz."),
+    "Indonesian information": ("0", "Tidak ada informasi."),
+    "Vietnamese information": ("0", "Không có thông tin."),
+    "Chinese information": ("0", "没有相关信息。"),
+    "Chinese generally": ("1", "一般来说不知道"),
+    "Chinese error": ("1", "发生了一个错误"),
+    "Chinese once more": ("1", "请再试一次"),
+    "Chinese very": ("10", "十分抱歉，我不知道"),
+    "Chinese ten thousand": ("10000", "万一失败"),
+    "Chinese both": ("2", "两者都不是"),
+    "Chinese rich": ("1e8", "亿万富翁"),
+    "Chinese certainly": ("1", "不一定"),
+    "Chinese together": ("1", "一起"),
+    "Chinese united": ("1", "统一条件"),
+    "Japanese sorry": ("0", "申し訳ありません、わかりません。"),
+    "Japanese unknown": ("0", "わからない"),
+    "Japanese generally": ("1", "一般的に言えば不明です"),
+    "Chiba": ("1000", "千葉県です"),
+    "Mie": ("3", "三重県"),
+    "Korean cannot": ("0", "알 수 없습니다."),
+    "Korean information": ("0", "정보가 없습니다."),
+    "Thai information": ("0", "ไม่มีข้อมูล"),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals_have_no_number(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 0
+
+
+NONE_COUNTED = {
+    "There are no": ("0", "There are no films"),
+    "no": ("0", "No films."),
+    "no adjective": ("0", "It has no overhead lines."),
+    "no found": ("0", "No films were found."),
+    "no data sets": ("0", "There are no data sets."),
+    "none": ("0", "None."),
+    "none of them": ("0", "None of them."),
+    "nothing": ("0", "I found nothing."),
+    "only one of the": ("1", "Only one of the lines is long."),
+    "German": ("0", "Keine Filme"),
+    "German alone": ("0", "Keine."),
+    "French": ("0", "Aucun film"),
+    "Spanish": ("0", "Ningún film"),
+    "Italian": ("0", "Nessun film"),
+    "Dutch": ("0", "Geen films"),
+    "Polish": ("0", "Brak filmów"),
+    "Russian": ("0", "Нет фильмов"),
+    "Japanese": ("0", "映画はありません"),
+    "Korean": ("0", "영화가 없습니다"),
+    "Chinese counter": ("3", "三部电影"),
+    "Chinese alone": ("3", "三"),
+    "Chinese end": ("3", "答案是三。"),
+    "Japanese copula": ("3", "三です"),
+    "Japanese counter": ("3", "三つあります"),
+    "Japanese minutes": ("10", "十分間"),
+    "Chinese two": ("2", "共有两条线路"),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), NONE_COUNTED.values(), ids=NONE_COUNTED)
+def test_what_is_counted_has_a_number(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 1
+
+
+NOT_ANSWERED = {
+    # A number that the answer has, but does not give as its answer.
+    "before so": ("40", "40 lines, so 42"),
+    "before therefore": ("40", "There were 40 lines planned, therefore 35 exist."),
+    "before so there are": ("40", "40 lines, so there are 42."),
+    "before thus": ("40", "There were 40 in 1990; thus only 35 exist."),
+    "before a number in words": ("40", "40 lines, hence forty-two."),
+    "before donc": ("40", "40 lignes, donc 42."),
+    "year in brackets": ("2024", "42 lines (2024)"),
+    "date in brackets": ("2024", "There are 42 overhead lines (as of 2024)."),
+    "URN": ("42", "urn:x:42"),
+    "IRI": ("42", "http://example.org/lines/42"),
+    "IRI with a hash": ("42", "See <http://example.org/lines#42>."),
+    "page": ("0.5", "page 1/2"),
+    "step": ("0.5", "Step 1/2: count the lines."),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), NOT_ANSWERED.values(), ids=NOT_ANSWERED)
+def test_numbers_that_are_not_the_answer(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 0
+
+
+ANSWERED = {
+    "after so": ("42", "40 lines, so 42"),
+    "after therefore": ("35", "There were 40 lines planned, therefore 35 exist."),
+    "after so there are": ("42", "40 lines, so there are 42."),
+    "after thus": ("35", "There were 40 in 1990; thus only 35 exist."),
+    "after a number in words": ("42", "40 lines, hence forty-two."),
+    "after donc": ("42", "40 lignes, donc 42."),
+    "bold after so": ("42", "40 lines, so **42**"),
+    "before a year in brackets": ("42", "42 lines (2024)"),
+    "year of a name": ("1997", "Titanic (1997)"),
+    "year of a date": ("1776", "4 July (1776)"),
+    "other unit in brackets": ("62", "100 km (62 miles)"),
+    "number in brackets": ("12", "twelve lines (12)"),
+    "before an IRI": ("42", "42 (http://example.org/lines/7)"),
+    "after an IRI": ("5", "http://example.org/lines/7 有5个"),
+    "half of a page": ("0.5", "1/2 page"),
+}
+
+
+@pytest.mark.parametrize(("number", "answer"), ANSWERED.values(), ids=ANSWERED)
+def test_numbers_that_are_the_answer(number: str, answer: str) -> None:
+    assert score_of("number", number, answer) == 1

@@ -135,6 +135,32 @@ def test_other_text_counts(answer: str) -> None:
     assert score_of("contains", "Berlin", answer) == 1
 
 
+BETWEEN_BLOCKS = {
+    "one word": "<think>a</think>Hm <think>b</think>Paris",
+    "sentence": "<think>a</think>Perhaps Berlin.\n<think>b</think>\nParis",
+    "emphasis": "<think>a</think>Perhaps Berlin. <think>b</think>**Paris**",
+    "three blocks": "<think>a</think>x<think>b</think>y<think>c</think>Paris",
+}
+
+
+@pytest.mark.parametrize("answer", BETWEEN_BLOCKS.values(), ids=BETWEEN_BLOCKS)
+def test_text_between_blocks_of_reasoning_does_not_count(answer: str) -> None:
+    assert score_of("exact", "Paris", answer) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("<think>a</think>Berlin, Bonn <think>b</think>and Rome", id="sentence"),
+        pytest.param("<think>a</think>Berlin, Bonn<think>b</think>, Rome", id="comma"),
+        pytest.param("Berlin, Bonn <think>a</think>Rome", id="before the first block"),
+        pytest.param("<think>a</think>Berlin, Bonn, Rome<think>b</think>", id="nothing after"),
+    ],
+)
+def test_text_around_a_block_of_reasoning_counts(answer: str) -> None:
+    assert score_of("contains", "Berlin", answer) == 1
+
+
 def test_results_keep_the_whole_answer() -> None:
     answer = REASONED["closed"]
     assert result_of("exact", "Paris", answer)["actual_answer"] == answer

@@ -143,6 +143,13 @@ BARE = {
     "Chinese": "「Paris」。",
     "book title": "《Paris》",
     "Hindi stop": "Paris।",
+    "heading": "# Paris",
+    "bold heading": "## **Paris**",
+    "answer tag": "<answer>Paris</answer>",
+    "response tag": "<response>\nParis\n</response>",
+    "box": r"\boxed{Paris}",
+    "box in dollars": r"$\boxed{\text{Paris}}$",
+    "box and stop": r"\boxed{Paris}.",
 }
 
 

@@ -24,6 +24,7 @@ from graphrag_eval_async.steps.answers import match_answer
 from graphrag_eval_async.steps.numbers import numbers_in
 from tests.cli.support import Folder, run
 from tests.metrics.support import Judge, claims
+from tests.steps.answer_support import result_of
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ GIVEN: list[tuple[dict[str, Any], Any, Any]] = [
     ({"question_id": "near", "actual_answer": "x 5 " * 5000 + "x 101"}, 1.0, "none"),
     ({"question_id": "near", "actual_answer": "102 MW"}, 0.0, "right_steps_wrong_answer"),
     ({"question_id": "both", "actual_answer": "Bonn, Berlin"}, 1.0, "none"),
-    ({"question_id": "near", "actual_answer": " "}, None, "no_answer"),
+    ({"question_id": "near", "actual_answer": " "}, 0.0, "no_answer"),
     ({"question_id": "near", "actual_answer": "100", "error": "lost"}, None, "agent_error"),
     ({"question_id": "alone", "actual_answer": "5"}, 1.0, "none"),
     ({"question_id": "alone", "actual_answer": "6"}, 0.0, "wrong_answer"),
@@ -161,8 +162,8 @@ async def test_a_question_that_says_match_has_the_metric() -> None:
     assert snapshot == read.snapshot(detail=True)
     coverage = {
         "applied": 11,
-        "values": 7,
-        "failed": {"no_answer": 2, "response_error": 2},
+        "values": 8,
+        "failed": {"no_answer": 1, "response_error": 2},
         "pending": 0,
     }
     assert snapshot["micro"]["answer_match"]["coverage"] == coverage
@@ -280,3 +281,12 @@ def test_a_run_says_that_answers_are_not_compared(
             *options,
         )
         assert (told in capsys.readouterr().err) == expected
+
+
+@pytest.mark.parametrize("match", ["exact", "contains", "list", "number", "regex"])
+@pytest.mark.parametrize("answer", ["", " ", "\n\t"], ids=repr)
+def test_an_answer_of_blanks_is_wrong(match: Any, answer: str) -> None:
+    result = result_of(match, "5", answer)
+    assert result["answer_match"] == 0
+    assert result["answer_match_reason"] == f"{match}: the answer is blank"
+    assert result["failure"] == "no_answer"

@@ -70,6 +70,80 @@ def test_labels_are_local_to_a_table(
     assert (partial == 1) == agrees
 
 
+def triple(subject: Term, *, target: Term | None = None) -> Term:
+    """A quoted triple."""
+    parts = {
+        "subject": subject,
+        "predicate": {"type": "uri", "value": "urn:p"},
+        "object": target or literal("1"),
+    }
+    return {"type": "triple", "value": parts}
+
+
+QUOTED: dict[str, tuple[Table, Table, bool]] = {
+    # The rows of two tables, and whether they agree.
+    "renamed": ([[triple(node("a"))]], [[triple(node("b"))]], True),
+    "with the label's start": ([[triple(node("a"))]], [[triple(node("_:b"))]], True),
+    "another object": (
+        [[triple(node("a"))]],
+        [[triple(node("b"), target=literal("2"))]],
+        False,
+    ),
+    "an IRI": ([[triple(node("a"))]], [[triple({"type": "uri", "value": "urn:b"})]], False),
+    "the same node beside it": (
+        [[triple(node("a")), node("a")]],
+        [[triple(node("q")), node("q")]],
+        True,
+    ),
+    "another node beside it": (
+        [[triple(node("a")), node("a")]],
+        [[triple(node("q")), node("r")]],
+        False,
+    ),
+    "nested": ([[triple(triple(node("a")))]], [[triple(triple(node("b")))]], True),
+    "two nodes": (
+        [[triple(node("a"), target=node("b"))]],
+        [[triple(node("c"), target=node("d"))]],
+        True,
+    ),
+    "one node twice": (
+        [[triple(node("a"), target=node("a"))]],
+        [[triple(node("c"), target=node("d"))]],
+        False,
+    ),
+    "two rows": (
+        [[triple(node("a"))], [triple(node("b"))]],
+        [[triple(node("c"))], [triple(node("d"))]],
+        True,
+    ),
+    "two rows of one node": (
+        [[triple(node("a")), literal("1")], [triple(node("a")), literal("2")]],
+        [[triple(node("c")), literal("1")], [triple(node("d")), literal("2")]],
+        False,
+    ),
+    "no nodes": ([[triple(literal("a"))]], [[triple(literal("a"))]], True),
+}
+
+
+@pytest.mark.parametrize(("expected", "actual", "agrees"), QUOTED.values(), ids=QUOTED)
+@pytest.mark.parametrize("keys", [{}, {"ordered": True}, {"score": "f1"}], ids=str)
+def test_labels_in_quoted_triples_are_local(
+    expected: Table, actual: Table, agrees: bool, keys: dict[str, Any]
+) -> None:
+    for left, right in ((expected, actual), (actual, expected)):
+        reference = query(encode(left, "xyz"[: len(left[0])]), **keys)
+        output = encode(right, "xyz"[: len(right[0])])
+        assert (score_of(reference, output) == 1) == agrees
+
+
+def test_values_compare_quoted_triples_without_labels() -> None:
+    expected = encode([[triple(node("a"))]], "x")
+    renamed = encode([[triple(node("b"))]], "x")
+    another = encode([[triple(node("b"), target=literal("2"))]], "x")
+    assert score_of(query(expected, score="values_f1"), renamed) == 1
+    assert score_of(query(expected, score="values_f1"), another) == 0
+
+
 @pytest.mark.parametrize("write", [encode, to_csv, to_tsv, to_xml])
 def test_in_each_format(write: Callable[[Table, Sequence[str]], str]) -> None:
     expected: Table = [[node("a"), literal("1")], [node("a"), literal("2")]]

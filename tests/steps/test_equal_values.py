@@ -97,6 +97,49 @@ def test_against_cells_without_types(datatype: str, expected: str, actual: str, 
     assert score_of(reference, write("1999-01-01")) == 0
 
 
+UNTYPED = {
+    # The datatype where a side has one, two spellings, and whether they are equal.
+    "time in zones": ("time", "10:00:00Z", "11:00:00+01:00", True),
+    "time with zeros": ("time", "10:00:00Z", "10:00:00.0Z", True),
+    "time without a zone": ("time", "10:00:00", "10:00:00.0", True),
+    "time of which one has a zone": ("time", "10:00:00Z", "10:00:00", True),
+    "another time": ("time", "10:00:00Z", "10:00:01Z", False),
+    "another zone": ("time", "10:00:00Z", "10:00:00+01:00", False),
+    "date of which one has a zone": ("date", "2020-01-01Z", "2020-01-01", True),
+    "date in UTC": ("date", "2020-01-01+00:00", "2020-01-01Z", True),
+    "another date": ("date", "2020-01-01Z", "2020-01-02", False),
+    "moment": ("dateTime", "2020-01-01T10:00:00Z", "2020-01-01T11:00:00+01:00", True),
+    "moment with a blank": ("dateTime", "2020-01-01 10:00:00", "2020-01-01T10:00:00", True),
+    "duration": ("duration", "P1D", "PT24H", True),
+    "year": ("gYear", "2020Z", "2020", True),
+    "month": ("gMonth", "--05Z", "--05", True),
+    "day": ("gDay", "---05Z", "---05", True),
+}
+
+
+@pytest.mark.parametrize(("datatype", "left", "right", "equal"), UNTYPED.values(), ids=UNTYPED)
+def test_cells_without_types_on_each_side(
+    datatype: str, left: str, right: str, equal: bool
+) -> None:
+    for expected, actual in ((left, right), (right, left)):
+        typed_reference = query(
+            encode([[literal(expected, datatype), literal("1", "integer")]], "xy")
+        )
+        csv_reference = {
+            "name": "q",
+            "output": f"x,y\n{expected},1\n",
+            "output_media_type": "text/csv",
+        }
+        outputs: list[Any] = [
+            encode([[literal(actual, datatype), literal("1", "integer")]], "xy"),
+            f"x,y\n{actual},1\n",
+            [{"x": actual, "y": 1}],
+        ]
+        for output in outputs:
+            assert score_of(typed_reference, output) == equal
+            assert score_of(csv_reference, output) == equal
+
+
 def test_a_text_that_is_written_like_a_date_equals_it() -> None:
     text = "2024-03-01T10:00:00+00:00"
     other = "2024-03-01T10:00:00Z"

@@ -490,6 +490,16 @@ def iris(*values: str) -> str:
             iris("http://x.org/berlin"),
             "http://x.org/berlin and http://x.org/Berlin differ only in upper and lower case",
         ),
+        (
+            iris("http://www.x.org/a"),
+            iris("http://x.org/a"),
+            "http://x.org/a and http://www.x.org/a differ only in www.",
+        ),
+        (
+            iris("http://www.x.org/a"),
+            iris("https://x.org/a"),
+            "https://x.org/a and http://www.x.org/a differ only in http and https, and www.",
+        ),
         (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
         (iris("http://x.org/a"), iris("x:b"), None),
         (
@@ -515,6 +525,49 @@ def test_iris_in_another_form(expected: str, actual: str, said: str | None) -> N
         result = result_of(step, actual)
         assert result["steps_score"] < 1
         assert result.get("failure_detail") == said
+
+
+GRAPHS_IN_ANOTHER_FORM = {
+    "https": (
+        "<http://x.org/a> <urn:p> 1 .",
+        "<https://x.org/a> <urn:p> 1 .",
+        "https://x.org/a and http://x.org/a differ only in http and https",
+    ),
+    "percent-encoding": (
+        "<urn:s> <urn:p> <http://x.org/Z%C3%BCrich> .",
+        "<urn:s> <urn:p> <http://x.org/Zürich> .",
+        "http://x.org/Zürich and http://x.org/Z%C3%BCrich differ only in " + ENCODING,
+    ),
+    "prefixes": (
+        "@prefix x: <http://x.org/> . x:a x:p 1 ; x:q 2 .",
+        "@prefix y: <https://x.org/> . <http://x.org/a> y:p 1 ; <http://x.org/q> 2 .",
+        "https://x.org/p and http://x.org/p differ only in http and https",
+    ),
+    "www": (
+        "<http://www.x.org/a> <urn:p> 1 .",
+        "<http://x.org/a> <urn:p> 1 .",
+        "http://x.org/a and http://www.x.org/a differ only in www.",
+    ),
+    "another value": ("<http://x.org/a> <urn:p> 1 .", "<http://x.org/a> <urn:p> 2 .", None),
+    "no graph": ("<http://x.org/a> <urn:p> 1 .", "See https://x.org/a.", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "said"), GRAPHS_IN_ANOTHER_FORM.values(), ids=GRAPHS_IN_ANOTHER_FORM
+)
+@pytest.mark.parametrize("score", ["exact", "f1"])
+def test_iris_of_graphs_in_another_form(
+    expected: str, actual: str, said: str | None, score: str
+) -> None:
+    step = {"name": "q", "output": expected, "output_media_type": "text/turtle", "score": score}
+    result = result_of(step, actual)
+    assert result["steps_score"] < 1
+    detail = result.get("failure_detail")
+    if said is None:
+        assert "differ only in" not in str(detail)
+    else:
+        assert detail == said
 
 
 # Differences

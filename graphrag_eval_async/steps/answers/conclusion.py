@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from graphrag_eval_async.steps.answers.conclusion_words import (
     ALTERNATIVES,
     ANSWER_LABELS,
+    BEFORE_CONCLUDED,
     CONCLUSIONS,
     COPULAS,
     CORRECTIONS,
     HEDGES,
+    INNER_CONCLUSIONS,
     NEGATIONS,
     QUALIFIERS,
     TOTALS,
@@ -82,6 +84,11 @@ _CORRECTS = re.compile(
     r"|but[^.,\n]{0,30} actually(?!\w))",
     re.IGNORECASE,
 )
+_CONCLUDES_INSIDE = re.compile(
+    rf"[,;:(\u2013\u2014-] ?(?:(?:and|und|et|y|e) )?{any_of(INNER_CONCLUSIONS)},?"
+    rf"(?: (?:{BEFORE_CONCLUDED})(?!\w)){{0,3}}(?P<marks>[ *_$€£:]{{1,6}})",
+    re.IGNORECASE,
+)
 _TOTAL = re.compile(f"{any_of(TOTALS)}|{UNSPACED_TOTALS}", re.IGNORECASE)
 _OPERATOR = r"(?:[-+*/\u00d7\u00f7·\u2212\u2013]|\\times|\\cdot|plus|minus)"
 _EQUATION = re.compile(
@@ -99,6 +106,16 @@ _FORMER_ALTERNATIVES = re.compile(
     re.IGNORECASE,
 )
 """The 5 and the 6 of "5, 6 or 7": of alternatives, an answer means the last."""
+
+
+_YEAR_IN_BRACKETS = re.compile(
+    r"(?<![\w.,])(?P<counted>\d[\d.,]*+(?: (?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))"
+    r"[^\W\d_]{1,20}){1,3})"
+    r" \((?:(?:as of|in|since|by|from|until|data from|status|stand|en|au|im|seit|depuis|desde) )?"
+    r"(?:1[5-9]|20)\d\d\)",
+    re.IGNORECASE,
+)
+"""The year of "42 lines (2024)". That of "4 July (1776)" is a part of the date."""
 
 
 def concluding_numbers(answer: str) -> list[Number]:
@@ -126,9 +143,10 @@ def concluding_numbers(answer: str) -> list[Number]:
 def _asserted_numbers(text: str) -> list[Number]:
     """Return the numbers of a text without those that it rules out, as in "42, not 40".
 
-    If it rules out all, they count.
+    If it rules out all, they count. The year of "42 lines (2024)" does not count either.
     """
     asserted_text = _NEGATED.sub(" ", text)
+    asserted_text = _YEAR_IN_BRACKETS.sub(r"\g<counted>", asserted_text)
     asserted_text = _FORMER_ALTERNATIVES.sub(" ", asserted_text)
     return numbers_in(asserted_text) or numbers_in(text)
 
@@ -239,6 +257,7 @@ def _conclusion(text: str) -> str:
     starts = [match.start("signal") for match in _CONCLUDES.finditer(text)]
     starts += [match.end() for match in _CORRECTS.finditer(text)]
     starts += [match.end("equals") for match in _EQUATION.finditer(text)]
+    starts += _starts_inside_sentences(text)
     starts.sort()
     last_starts = starts[-MAX_SIGNALS:]
     for start in reversed(last_starts):
@@ -247,6 +266,22 @@ def _conclusion(text: str) -> str:
         if start > 0 and numbers_in(conclusion):
             return conclusion
     return _text_from_total(text)
+
+
+def _starts_inside_sentences(text: str) -> list[int]:
+    """Return where numbers stand right after a word such as "so" inside a sentence.
+
+    In "27 lines from 1990, so they are 30 years old", the word does not conclude the answer.
+    """
+    starts = []
+    matches = [*_CONCLUDES_INSIDE.finditer(text)]
+    for match in matches[-MAX_SIGNALS:]:
+        following = text[match.end() : match.end() + TOTAL_CHARACTERS]
+        numbers = numbers_in(following)
+        if numbers and following.startswith(numbers[0].text):
+            # With the marks of bold before the number.
+            starts.append(match.start("marks"))
+    return starts
 
 
 def _text_from_total(text: str) -> str:

@@ -57,6 +57,27 @@ CONCLUSIONS = {
 }
 """Words that begin the sentence which concludes."""
 
+INNER_CONCLUSIONS = {
+    "English": "so|therefore|thus|hence",
+    "German": "also|somit|daher|folglich",
+    "French": "donc|ainsi",
+    "Spanish": "por lo tanto|por tanto|así que|entonces",
+    "Italian": "quindi|dunque|pertanto|perciò",
+    "Portuguese": "portanto|logo",
+    "Dutch": "dus|daarom",
+    "Polish, Czech": "więc|zatem|takže|tedy",
+    "Swedish": "alltså|därför",
+    "Russian, Ukrainian": "итого|значит|следовательно|отже",
+}
+"""Words that conclude inside a sentence if a number follows them: "40 lines, so 42"."""
+
+BEFORE_CONCLUDED = (
+    "there (?:are|is|were|was)|there're|there's|that is|that's|it is|it's|we (?:have|get)|i get"
+    "|the (?:answer|result|total|count|number) is|only|just|exactly|about|around|a total of"
+    "|in total|sind es|es sind|gibt es|nur|genau|il y en a|seulement|hay|son|solo|sono|são"
+)
+"""Words that may stand between these and their number."""
+
 UNSPACED_CONCLUSIONS = (
     "所以|因此|故|总共|總共|共计|共計|一共|总计|總計|综上|"
     "したがって|よって|ゆえに|つまり|合計|全部で|따라서|그러므로|총|합계"

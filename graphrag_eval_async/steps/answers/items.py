@@ -95,6 +95,7 @@ class _Line(NamedTuple):
     text: str
     has_marker: bool
     is_heading: bool = False
+    indent: int = 0  # How many columns stand before the marker.
 
 
 class _Reading(NamedTuple):
@@ -182,10 +183,13 @@ def _variants(lines: list[_Line]) -> list[list[_Line]]:
     explain its items.
     """
     marked_lines = [line for line in lines if line.has_marker]
+    least_indent = min((line.indent for line in marked_lines), default=0)
+    # The lists inside the items of a list may explain these.
+    outer_list = [line for line in marked_lines if line.indent == least_indent]
     headings = [line for line in lines if line.is_heading]
     # A last line such as "Ask me for more!" speaks to the reader.
     statements = [line for line in lines if not line.text.rstrip().endswith(("!", "?"))]
-    selections = (marked_lines, headings, statements)
+    selections = (marked_lines, outer_list, headings, statements)
     proper_selections = [part for part in selections if 0 < len(part) < len(lines)]
     return [lines, *proper_selections, *_columns(lines)]
 
@@ -238,10 +242,12 @@ def _read_line(written: str) -> _Line:
         written = written[heading.end() :]
     marker = _MARKER.match(written)
     marker_end = marker.end() if marker else 0
+    expanded = written.expandtabs()
     return _Line(
         written[marker_end:],
         has_marker=bool(written[:marker_end].strip()),
         is_heading=heading is not None,
+        indent=len(expanded) - len(expanded.lstrip()),
     )
 
 

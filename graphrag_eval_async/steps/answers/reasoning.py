@@ -35,6 +35,9 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 
+_BEGINS_SENTENCE = re.compile(r"\s*[^\w\s.,;:)]{0,4}(?![a-z])\w")
+"""The start of a text that does not go on with the sentence of another."""
+
 _FOLDED_BLOCK = re.compile(
     r"<details[^<>]{0,200}(?:reasoning|thinking|thought)[^<>]{0,200}>"
     r"|<details[^<>]{0,200}>\s{0,9}<summary>[^<>]{0,80}(?:reasoning|thinking|thought)",
@@ -172,7 +175,8 @@ def _without_tagged(text: str) -> str:
 
     A closing tag without an opening one ends reasoning that began with the text, since some chat
     templates put the opening tag into the prompt. An opening tag without a closing one counts only
-    at the start of a line: elsewhere it may be what the answer is about.
+    at the start of a line: elsewhere it may be what the answer is about. What stands between two
+    blocks goes on weighing, unless the sentence goes on after the second one.
     """
     tags = [_tag(match) for match in _TAG.finditer(text) if not match["void"]]
     if not tags:
@@ -201,7 +205,11 @@ def _without_tagged(text: str) -> str:
 
     is_open = depth > 0
     if not is_open:
-        kept.append(text[position:])
+        last_text = text[position:]
+        if _BEGINS_SENTENCE.match(last_text):
+            # The first text stands before all blocks.
+            del kept[1:]
+        kept.append(last_text)
     elif not _begins_line(text, opened_at):
         kept.append(text[opened_at:])
     return "".join(kept)

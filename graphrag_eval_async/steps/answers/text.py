@@ -84,8 +84,20 @@ _LAYERS = [
     ("<code>", "</code>"),
     ("<mark>", "</mark>"),
     ("<u>", "</u>"),
+    ("<answer>", "</answer>"),
+    ("<final_answer>", "</final_answer>"),
+    ("<response>", "</response>"),
+    ("<result>", "</result>"),
+    ("<output>", "</output>"),
+    ("<solution>", "</solution>"),
+    ("$", "$"),
+    ("\\boxed{", "}"),
+    ("\\fbox{", "}"),
+    ("\\text{", "}"),
 ]
 """What may surround a text without changing it; `plain` makes single quotes of backticks."""
+
+_HEADING_MARK = re.compile(r"#{1,6} ")
 
 
 def plain(text: str) -> str:
@@ -137,7 +149,11 @@ def without_emphasis(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Return a text by `plain` without the quotes, emphasis, fence and final stop around it."""
+    """Return a text by `plain` without what may stand around an answer.
+
+    This is a fence, quotes, emphasis, tags such as `<answer>`, the mark of a heading, a final stop,
+    and LaTeX's box.
+    """
     fence = _FENCE.fullmatch(text)
     if fence:
         text = fence["inside"]
@@ -151,8 +167,14 @@ def bare(text: str) -> str:
 
 
 def _without_layer(text: str) -> str:
-    """Return a text without a final stop, and without the outermost quotes or emphasis."""
+    """Return a text without a final stop and the mark of a heading, and without one layer.
+
+    A layer is a pair of quotes, of emphasis or of tags.
+    """
     text = text.strip()
+    heading_mark = _HEADING_MARK.match(text)
+    if heading_mark:
+        text = text[heading_mark.end() :]
     if len(text) > 1 and text[-1] in _STOPS:
         text = text[:-1].rstrip()
     for opening, closing in _LAYERS:

@@ -18,6 +18,7 @@ import orjson
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.formats.terms import VIRTUOSO_NODE, XSD
 from graphrag_eval_async.steps.tables.columns import BLANK, Column, values_of
+from graphrag_eval_async.steps.tables.quoted_triples import read_quoted_triple
 from graphrag_eval_async.steps.tables.temporal import PARTS_OF_DATES, without_utc
 
 if TYPE_CHECKING:
@@ -363,7 +364,8 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
         texts = [without_utc(text) if kind in _PARTS_OF_DATES else text for text, kind in pairs]
     values = values_of(texts, datatypes)
 
-    if "bnode" in map(_TYPE, bound_cells):
+    types = {*map(_TYPE, bound_cells)}
+    if "bnode" in types or "triple" in types:
         return _column_with_blank_nodes(name, cells, texts, values)
     if len(bound_cells) == len(cells):
         return Column(name, texts, values)
@@ -394,7 +396,9 @@ def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:
 def _column_with_blank_nodes(
     name: str, cells: list[_Term | None], bound_texts: list[Any], bound_values: Sequence[Value]
 ) -> Column:
-    """Return the column of a variable some of whose cells are blank nodes.
+    """Return the column of a variable some of whose cells are blank nodes or quoted triples.
+
+    The label of a triple with blank nodes is its JSON.
 
     Args:
         name: the variable.
@@ -411,6 +415,11 @@ def _column_with_blank_nodes(
             labels[row] = texts[row].removeprefix("_:")
             texts[row] = f"_:{labels[row]}"
             values[row] = BLANK
+        elif cell is not None and cell.type == "triple":
+            triple = read_quoted_triple(texts[row])
+            if triple.labels:
+                labels[row] = texts[row]
+                values[row] = triple.template
     return Column(name, texts, values, labels)
 
 

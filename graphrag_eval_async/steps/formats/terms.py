@@ -170,13 +170,14 @@ def untyped_term(text: str) -> Term:
     if text in ("INF", "-INF"):
         return {"value": text, "datatype": DOUBLE}
     trimmed = text.strip(" \t\r\n")
+    # First, since dates without a zone have the characters of numbers.
+    temporal = temporal_type(trimmed)
+    if temporal is not None:
+        return {"value": text, "datatype": XSD + temporal}
     datatype = number_type(trimmed)
-    if datatype is None:
-        local_name = temporal_type(trimmed)
-        if local_name is None:
-            return {"value": text}
-        datatype = XSD + local_name
-    return {"value": text, "datatype": datatype}
+    if datatype is not None:
+        return {"value": text, "datatype": datatype}
+    return {"value": text}
 
 
 def infinity_term(*, is_negative: bool) -> Term:

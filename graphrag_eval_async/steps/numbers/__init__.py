@@ -9,7 +9,8 @@ from graphrag_eval_async.steps.numbers.chinese import numbers_in_chinese, single
 from graphrag_eval_async.steps.numbers.digits import numbers_in_digits
 from graphrag_eval_async.steps.numbers.notation import readable
 from graphrag_eval_async.steps.numbers.number import Number as Number
-from graphrag_eval_async.steps.numbers.number import number_of_value
+from graphrag_eval_async.steps.numbers.number import PlacedNumber, number_of_value
+from graphrag_eval_async.steps.numbers.refusals import without_refusals
 from graphrag_eval_async.steps.numbers.words import numbers_in_words, uncertain_words
 
 _ROMAN_NUMERAL = re.compile(r"(?<![\w.-])(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?![\w-])")
@@ -28,17 +29,23 @@ _NONE = re.compile(
 )
 """Other words for "there is no" and "not any"."""
 
+_IRI = re.compile(
+    r"(?<!\w)(?:[a-z][a-z0-9+.-]{0,20}://|(?:urn|tag|doi|did|mailto|info):)[!#-;=?-~]+",
+    re.IGNORECASE,
+)
+"""An IRI, up to a space, a bracket, a quote or a character beyond ASCII."""
+
 
 def numbers_in(text: str) -> list[Number]:
     """Return the numbers in a text, in order.
 
-    Two kinds are left out: numbers in dates such as 2021-05-03, in times, versions, ranges and
-    names; and words that often mean something else, such as "one".
+    Three kinds are left out: numbers in dates such as 2021-05-03, in times, versions, ranges and
+    names; words that often mean something else, such as "one"; and the digits of IRIs.
     """
-    plain = readable(text)
+    plain = _without_iris(readable(text))
     placed_numbers = [
         *numbers_in_digits(plain),
-        *numbers_in_words(plain),
+        *_numbers_in_words(plain),
         *numbers_in_chinese(plain),
     ]
     placed_numbers.sort(key=lambda placed: placed.start)
@@ -58,7 +65,7 @@ def uncertain_numbers_in(text: str) -> list[Number]:
 
     They often mean something else, so they are for texts that have no other number.
     """
-    plain = readable(text)
+    plain = without_refusals(_without_iris(readable(text)))
     numbers = [*uncertain_words(plain), *single_numerals(plain)]
     for match in _ROMAN_NUMERAL.finditer(plain):
         numeral = match[0]
@@ -67,6 +74,23 @@ def uncertain_numbers_in(text: str) -> list[Number]:
     if _NONE_WITHOUT_SPACES.search(plain) or _NONE.search(plain):
         numbers.append(number_of_value("0", Fraction(0)))
     return numbers
+
+
+def _without_iris(text: str) -> str:
+    """Return a text in which spaces stand for IRIs, whose digits are parts of names."""
+    if ":" not in text:
+        return text
+    return _IRI.sub(lambda iri: " " * len(iri[0]), text)
+
+
+def _numbers_in_words(text: str) -> list[PlacedNumber]:
+    """Return the numbers of a text in words, except for the "no" of a refusal."""
+    placed_numbers = [*numbers_in_words(text)]
+    has_zero = any(placed.number.readings[0].value == 0 for placed in placed_numbers)
+    if has_zero:
+        # The search for refusals is slow, and only words for "none" stand in them.
+        return [*numbers_in_words(without_refusals(text))]
+    return placed_numbers
 
 
 def _roman_value(numeral: str) -> int:

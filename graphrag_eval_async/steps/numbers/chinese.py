@@ -13,7 +13,7 @@ from graphrag_eval_async.steps.numbers.number import (
     number_of_value,
 )
 from graphrag_eval_async.steps.numbers.word_tables import CJK_DIGITS, CJK_SCALES
-from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS
+from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS, WITHOUT_SPACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,26 @@ _HALF = re.compile(
     rf"(?<![{CHINESE_NUMERALS}])(?:(?P<one>一半)|(?P<whole>[{CHINESE_NUMERALS}]{{1,9}})[个個]半)"
 )
 _DIGIT_AFTER_POWER = re.compile(rf"[百千万萬億亿][{''.join(CJK_DIGITS)}]\Z")
+_COUNTERS = frozenset(
+    "个個名位人家座条條只隻张張本件台臺年月日号號次回岁歲歳代時时秒天周週匹頭头羽枚冊册階層层軒社校"
+    "种種项項部所处處间間箇段支根棵颗顆辆輛架艘杯瓶场場步篇封句组組對对双雙份批片块塊元円圆圓米分度"
+    "票点點门門つヶカか公千毫厘万萬%"
+)
+"""Characters that make a number of a numeral before them: counters, and the first of units."""
+
+_NOT_COUNTED = re.compile(
+    "一[点點](?![钟鐘])|一[时時代]|一部分|一段[时時]|一度|百度|万分|十分(?![钟鐘間之で後前])"
+)
+"""Words of a numeral and a counter that are no number, such as 十分 (very) and 一点 (a little)."""
+
+_ENDS_WITH_NUMERAL = frozenset("统統唯单單专專同划劃")
+"""Characters that make a word with a numeral after them, as in 统一."""
+
+_BEFORE_NUMERAL = frozenset("是為为有共约約了は")
+"""Characters after which a numeral may stand at the end of a statement."""
+
+_COPULAS = ("です", "でし", "で、", "だ")
+_IN_WORD = re.compile(f"[{WITHOUT_SPACES}]")
 _PERCENT = 100
 
 
@@ -57,16 +77,31 @@ def numbers_in_chinese(text: str) -> Iterator[PlacedNumber]:
 
 
 def single_numerals(text: str) -> list[Number]:
-    """Return the numbers of a text that are a single character.
+    """Return the numbers of one character that a counter follows, or that stand alone.
 
-    They are uncertain, since such a character is also a part of many words, as 一 is of 统一.
+    The same character is a part of many words: 一 in 统一 and 一般.
     """
     numbers = []
     for match in _NUMBER.finditer(text):
         number = _whole_number(match)
-        if number is not None and len(match["numerals"]) == 1:
+        is_single = len(match["numerals"]) == 1
+        if number is not None and is_single and _counts(match):
             numbers.append(number)
     return numbers
+
+
+def _counts(match: re.Match[str]) -> bool:
+    """Return whether a match of `_NUMBER` with one numeral is a number, not a part of a word."""
+    text = match.string
+    before = text[max(0, match.start() - 1) : match.start()]
+    after = text[match.end() : match.end() + 1]
+    if before in _ENDS_WITH_NUMERAL or _NOT_COUNTED.match(text, match.start("numerals")):
+        return False
+    if after in _COUNTERS:
+        return True
+    begins = before in _BEFORE_NUMERAL or _IN_WORD.match(before) is None
+    ends = _IN_WORD.match(after) is None or text.startswith(_COPULAS, match.end())
+    return begins and ends
 
 
 def _whole_number(match: re.Match[str]) -> Number | None:

@@ -49,6 +49,14 @@ _NEXT_PART = re.compile(
     r"(?:[ '](?:and[ '])?)?(?P<digits>[1-9]\d{0,3}(?:,\d{3})*(?:\.\d+)?)(?![.,]?\d)"
 )
 _PART_OF_SUM = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
+PAGE_CHARACTERS = 12
+"""How many characters before a fraction may hold a word such as "page"."""
+
+_PAGE = re.compile(
+    r"(?<!\w)(?:pages?|pp?\.|steps?|parts?|slides?|sheet|chapter|batch|question|attempt"
+    r"|seite|blatt|schritt|teil|étape|partie|página|paso|parte|pagina|strona|страница) ?\Z",
+    re.IGNORECASE,
+)
 _GOES_ON_AFTER = frozenset("十百千万萬億亿兆만억조천백십")
 """Characters after which digits belong to the same number: 1万2345."""
 
@@ -97,7 +105,7 @@ def numbers_in_digits(text: str) -> Iterator[PlacedNumber]:
         if match["numerator"] is not None:
             scale = read_scale(text, match.end())
             end = scale.end
-            if _is_fraction(match):
+            if _is_fraction(match) and not _counts_pages(match):
                 number = _fraction(match, scale.exponent)
                 yield PlacedNumber(match.start(), end, number)
         else:
@@ -118,6 +126,12 @@ def _is_fraction(match: re.Match[str]) -> bool:
     denominator = int(match["denominator"])
     is_reduced = gcd(numerator, denominator) == 1
     return numerator < denominator or (is_reduced and denominator <= MAX_IMPROPER_DENOMINATOR)
+
+
+def _counts_pages(match: re.Match[str]) -> bool:
+    """Return whether a word such as "page" or "step" stands before a match, as in "page 1/2"."""
+    start = max(0, match.start() - PAGE_CHARACTERS)
+    return _PAGE.search(match.string, start, match.start()) is not None
 
 
 def _fraction(match: re.Match[str], exponent: int) -> Number:

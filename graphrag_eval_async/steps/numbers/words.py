@@ -51,6 +51,7 @@ _DENOMINATORS = by_word(DENOMINATORS)
 _HALVES = by_word(HALVES)
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:'я[^\W\d_]+)?")  # An apostrophe is a letter of Ukrainian п'ять.
+_COUNTED = re.compile(r" [^\W\d_]")  # What stands after "no", as in "no lines".
 _NAME_CHARACTERS = frozenset("_-0123456789")
 """Characters that make a word before them a part of a name or a compound, as in "two-way"."""
 
@@ -253,7 +254,8 @@ def numbers_in_words(text: str) -> Iterator[PlacedNumber]:
 def uncertain_words(text: str) -> list[Number]:
     """Return the numbers of words that often mean something else, such as "one".
 
-    Words in compounds with a hyphen, such as "one-way", are left out.
+    Words in compounds with a hyphen, such as "one-way", are left out, and so is "no" without a
+    noun after it.
     """
     numbers = []
     for match in _TOKEN.finditer(text):
@@ -263,7 +265,9 @@ def uncertain_words(text: str) -> list[Number]:
             continue
         before = text[max(0, match.start() - 1) : match.start()]
         after = text[match.end() : match.end() + 1]
-        if before != "-" and after != "-":
+        is_in_compound = before == "-" or after == "-"
+        counts_something = word.casefold() != "no" or _COUNTED.match(text, match.end()) is not None
+        if counts_something and not is_in_compound:
             numbers.append(number_of_value(word, Fraction(value)))
     return numbers
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.steps.graphs.blank_nodes import BlankNodes
+from graphrag_eval_async.steps.tables.quoted_triples import is_quoted_triple, read_quoted_triple
 from graphrag_eval_async.steps.tables.rules import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.tables.classes import Classes
@@ -138,9 +139,29 @@ def shared_labels(pairs: Sequence[PairedColumn], *, rows: Rows, budget: Budget) 
     # in the tables.
     expected_labels, actual_labels = nodes.labels()
     return SharedLabels(
-        expected={label: expected_labels[node] for label, node in expected.nodes.items()},
-        actual={label: actual_labels[node] for label, node in actual.nodes.items()},
+        expected=_new_labels(expected.nodes, expected_labels),
+        actual=_new_labels(actual.nodes, actual_labels),
     )
+
+
+def _new_labels(nodes: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the new label for each label of a table.
+
+    The new label of a quoted triple has those of all blank nodes in it.
+
+    Args:
+        nodes: the blank node in the graph for each label in the table.
+        names: the new label of each blank node in the graph.
+    """
+    new_labels: dict[str, str] = {}
+    for label, node in nodes.items():
+        if is_quoted_triple(label):
+            triple = read_quoted_triple(label)
+            inner_names = [names[nodes[inner_label]] for inner_label in triple.labels]
+            new_labels[label] = " ".join([triple.template, *inner_names])
+        else:
+            new_labels[label] = names[node]
+    return new_labels
 
 
 class _CellName(NamedTuple):
@@ -250,12 +271,37 @@ class _RowGraph:
             cell_class: the class of the cell; None if the cell is unbound.
             label: the label of the blank node in the cell; None if there is another term.
         """
+        if label is not None and is_quoted_triple(label):
+            return self._triple_node(cell_class, label)
         if label is not None:
-            return self.nodes.setdefault(label, f"_:node{len(self.nodes)}")
+            return self._node(label)
         if cell_class is None:
             return None
+        return self._class_term(cell_class)
+
+    def _node(self, label: str) -> str:
+        """Return the blank node for a label; add it to `nodes` if it is new."""
+        return self.nodes.setdefault(label, f"_:node{len(self.nodes)}")
+
+    def _class_term(self, cell_class: Value) -> str:
+        """Return the IRI for a class of cells."""
         number = self._class_numbers.setdefault(cell_class, len(self._class_numbers))
         return f"<class:{number}>"
+
+    def _triple_node(self, cell_class: Value, label: str) -> str:
+        """Return the blank node for a quoted triple; if it is new, add statements about its parts.
+
+        Args:
+            cell_class: the class of triples that are equal but for the labels of blank nodes.
+            label: the JSON of the triple.
+        """
+        if label in self.nodes:
+            return self.nodes[label]
+        node = self._node(label)
+        self.statements.append(f"{node} <triple:> {self._class_term(cell_class)}")
+        for position, inner_label in enumerate(read_quoted_triple(label).labels):
+            self.statements.append(f"{node} <part:{position}> {self._node(inner_label)}")
+        return node
 
 
 def _write_paired_columns(

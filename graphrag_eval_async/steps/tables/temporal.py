@@ -52,7 +52,9 @@ _utc = re.compile(r"(?<=\d)(?:Z|[+-]00:00)$")
 PARTS_OF_DATES = frozenset({"gYear", "gYearMonth", "gMonth", "gMonthDay", "gDay"})
 """The local names of the datatypes of years, months and days, which are compared as text."""
 
-_is_year_with_zone = re.compile(r"-?\d{4,}(?:-\d\d)?(?:Z|[+-]00:00)", re.ASCII).fullmatch
+_is_part_of_date_with_zone = re.compile(
+    r"(?:-?\d{4,}(?:-\d\d)?|--\d\d(?:-\d\d)?|---\d\d)(?:Z|[+-]00:00)", re.ASCII
+).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +202,21 @@ def _days_before(year: int, month: int) -> int:
 def temporal_type(text: str) -> str | None:
     """Return the local name of the datatype that a text without a type seems to have.
 
-    None if the text is neither a date, a duration, nor a year with a zone. A time alone, or a year
-    without a zone, may be something else.
+    None if it is no date, time or duration, and no year, month or day with a zone. Years without a
+    zone are numbers or texts.
     """
     kinds: tuple[str, ...] = ()
     date_part = text.removeprefix("+")
     if date_part[4:5] == "-" and date_part[7:8] == "-":
         kinds = (DATE_TIME, DATE)
+    elif text[2:3] == ":" and text[5:6] == ":":
+        kinds = (TIME,)
     elif text.startswith(("P", "-P")):
         kinds = (DURATION,)
     for kind in kinds:
         if read_temporal(text, kind) is not None:
             return kind
-    if len(text) < LONGEST and _is_year_with_zone(text):
+    if len(text) < LONGEST and _is_part_of_date_with_zone(text):
+        # All parts of dates are compared in the same way.
         return "gYear"
     return None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement, first_of_each, shorten
 from graphrag_eval_async.steps.tables.blank_cells import has_blank_nodes
+from graphrag_eval_async.steps.tables.quoted_triples import is_quoted_triple, read_quoted_triple
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
@@ -69,7 +70,8 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
     """Return the different texts of all bound cells.
 
     The answer to ASK is the text "true", or no text if it is false. Labels of blank nodes are local
-    to a table, so only their number can be compared: numbers replace them.
+    to a table, so only their number can be compared: numbers replace them, and in quoted triples
+    they are dropped.
     """
     if results.boolean is not None:
         return {"true"} if results.boolean else set()
@@ -79,7 +81,14 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
         return texts
     labels = set[str]()
     for column in results.columns:
-        labels.update(f"_:{label}" for label in column.labels or () if label is not None)
+        for label in column.labels or ():
+            if label is None:
+                continue
+            if is_quoted_triple(label):
+                texts.discard(label)
+                texts.add(read_quoted_triple(label).template)
+            else:
+                labels.add(f"_:{label}")
     return texts - labels | {f"_:{number}" for number in range(len(labels))}
 
 
