@@ -194,24 +194,29 @@ class ActualStep:
         )
         return self.remember((Graph, union), lambda: read_output(self.step, read))
 
-    def kind(self) -> str | None:
+    def kinds(self) -> list[str]:
         """Return how errors call the output: a graph, a table or a boolean.
 
-        None if it is none of them, or if the budget does not suffice to read it.
+        A table of statements is both a graph and a table. The list is empty if the output is
+        nothing of that, or if the budget does not suffice to read it.
         """
+        kinds = []
         try:
             # A graph is tried first: Turtle can be read as a table with one column, but hardly any
             # table as a graph.
             with suppress(MalformedStep):
-                if self.graph().statements:
-                    return GRAPH
+                graph = self.graph()
+                if graph.statements:
+                    kinds.append(GRAPH)
+                    if not graph.is_table:
+                        return kinds
             with suppress(MalformedStep):
-                return kind_of_results(self.results())
+                kinds.append(kind_of_results(self.results()))
         except ComparisonBudgetExceeded:
             if self.budget.quick:
                 # The response is compared again in a thread, with a larger budget.
                 raise
-        return None
+        return kinds
 
     def unread(self) -> str:
         """Return the text around a table that was passed over when the table was read.

@@ -35,7 +35,7 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
         None if the arguments are not compared.
 
     Raises:
-        MalformedStep: they are to be compared, but the reference step has none.
+        MalformedStep: arguments are to be compared, but the reference step has none.
     """
     if step.get("args_match") not in ("exact", "subset"):
         return None
@@ -43,6 +43,7 @@ def args_comparator(step: Mapping[str, Any]) -> Compare | None:
         raise MalformedStep("args: missing; args_match compares them; write {} if there are none")
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return 1 if the arguments of an actual step agree with those of `step`, else 0."""
         differences = args_differences(step, actual.step)
         if differences:
             return Agreement(0.0, WRONG_ARGS, differences)
@@ -95,7 +96,9 @@ def in_words(difference: Difference) -> str:
 def _find_differences(
     place: str, expected: Mapping[str, Any], actual: Mapping[str, Any], *, is_subset: bool
 ) -> Iterator[Difference]:
-    """Yield the differences between two objects, those inside of objects in them one by one.
+    """Yield the differences between two objects.
+
+    Where both have an object under the same key, the differences inside of it are yielded.
 
     Args:
         place: the beginning of the names of arguments, such as "filter." inside of `filter`.

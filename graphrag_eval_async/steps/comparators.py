@@ -82,7 +82,7 @@ class PreparedStep(msgspec.Struct, frozen=True):
     """Whether the actual step that scores most is taken, and only 1 is a full match."""
 
     kind: Callable[[], str] | None = None
-    """Returns how errors call the output, as `ActualStep.kind` does; None if its comparator reads
+    """Returns how errors call the output, as `ActualStep.kinds` does; None if its comparator reads
     all outputs.
     """
 

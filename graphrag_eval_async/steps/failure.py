@@ -146,9 +146,9 @@ def agent_error(response: Mapping[str, Any]) -> Facts:
 
 
 def step_error(steps: Sequence[Mapping[str, Any]], index: int) -> Facts:
-    """Return the facts of a response in which the step of this index failed.
+    """Return the facts of a response in which the step at `index` failed.
 
-    The detail names the step, with the first line of its error if it has one.
+    The detail names the step, and has the first line of its error if there is one.
     """
     step = steps[index]
     detail = f"actual_steps[{index}] ({str(step.get('name'))[:MAX_NAME_CHARACTERS]})"
@@ -163,9 +163,9 @@ def step_error(steps: Sequence[Mapping[str, Any]], index: int) -> Facts:
 def error_line(error: Any) -> str | None:
     """Return the first line of an error's text that says something; None if it has no text.
 
-    Agents and tools write an error as text, or as an object or a list that holds its text. That may
-    itself be JSON text. An object without a text under one of `ERROR_KEYS` is quoted as JSON. A
-    boolean only says that there is an error.
+    Agents and tools write an error as text, or as an object or a list that holds its text. The
+    object or list may itself be JSON text. If it has no text under one of `ERROR_KEYS`, it is
+    quoted as JSON. A boolean only says that there is an error, so it has no text.
     """
     if error is None or isinstance(error, bool):
         return None
@@ -202,6 +202,7 @@ def _error_text(error: Any, max_levels: int) -> str | None:
     if isinstance(document, dict):
         parts = [document.get(key) for key in ERROR_KEYS]
     elif isinstance(document, list):
+        # The first error of a list is taken for the cause of the others.
         parts = document[:1]
     if max_levels == 0:
         return None
@@ -231,7 +232,7 @@ def _text_of_page(page: str) -> str | None:
     """Return the title of a page of HTML, or else its first text, on one line.
 
     Returns:
-        None if the page has neither.
+        None if the page has neither a title nor a text.
     """
     from html import unescape  # Takes a millisecond to import, and few errors are pages.
 
@@ -257,7 +258,7 @@ def _first_line(text: str) -> str | None:
     """Return the first line of a text that is not only punctuation; None if all lines are blank.
 
     In a traceback of Python, it is the line of the exception, which follows the indented lines. A
-    line such as "ValueError:" says nothing without the next one, so both are returned as one.
+    line such as "ValueError:" says nothing without the next line, so both are returned as one.
     """
     lines = _telling_lines(text.splitlines())
     # Of several tracebacks, the last one is of the error that was raised.
@@ -292,16 +293,18 @@ def broken_limit(
     Args:
         question: the question, which may forbid steps or limit their number.
         steps: the actual steps; those that failed count, too.
-        names: the names of steps by all spellings that mean them.
+        names: the names of steps, by all spellings that stand for them.
 
     Returns:
-        None if they break no limit.
+        None if the steps break no limit.
     """
     if question.forbidden_steps:
         forbidden_names = set()
         for spelling in question.forbidden_steps:
-            meant = meant_name(spelling, names)
-            forbidden_names.add(plain_name(meant or spelling))
+            # A spelling that stands for no known name is taken as it is.
+            forbidden_name = meant_name(spelling, names) or spelling
+            # The plain forms are compared, since agents may spell a name in another way.
+            forbidden_names.add(plain_name(forbidden_name))
         for index, step in enumerate(steps):
             name = step.get("name")
             if name is not None and plain_name(name) in forbidden_names:
@@ -315,9 +318,9 @@ def broken_limit(
 
 
 def _is_right(metrics: Mapping[str, Any]) -> bool | None:
-    """Return whether an answer is right by the first of its scores; None if it has no score.
+    """Return whether an answer is right by the first of its scores; None if that is undecided.
 
-    An answer that should have been judged and was not is undecided, unless it was matched by rules.
+    It is undecided if the answer has no score, or if the judge failed and no rules matched it.
     """
     if "answer_eval_error" in metrics and metrics.get(ANSWER_MATCH) is None:
         return None
@@ -335,5 +338,6 @@ def failure_counts(group: Mapping[str, Any]) -> dict[str, int]:
     """
     count_by_failure = group.get(REASON, {})
     counts = [(name, count) for name, count in count_by_failure.items() if name != NO_FAILURE]
+    # Failures of equal frequency are in alphabetical order.
     counts.sort(key=lambda pair: (-pair[1], pair[0]))
     return dict(counts)

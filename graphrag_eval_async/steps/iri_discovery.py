@@ -24,7 +24,8 @@ _is_iri = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:[^{_OUTSIDE}]+").fullmatch
 def iri_discovery_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a function that scores an actual step 1 if its output has the expected IRI, else 0.
 
-    In the results of a search, a cell must be the IRI. In other outputs, it may stand anywhere.
+    In the results of a search, a cell must be the IRI. In other outputs, the IRI may stand
+    anywhere.
 
     Raises:
         MalformedStep: the output of the reference step is no IRI.
@@ -32,6 +33,7 @@ def iri_discovery_comparator(step: Mapping[str, Any]) -> Compare:
     iri = read_output(step, _read_iri)
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return 1 if the output of an actual step has `iri`, else 0."""
         if actual.step.get("name") == "autocomplete_search":
             discovered = actual.remember(_discovered_iris, lambda: _discovered_iris(actual))
             return Agreement(float(iri in discovered))
@@ -94,7 +96,7 @@ def _read_text(output: Any) -> str:
 
 
 def _strings_in(document: Any) -> Iterator[str]:
-    """Yield all strings in a decoded JSON document, also its keys, in no particular order."""
+    """Yield all strings and keys in a decoded JSON document, in no particular order."""
     pending = [document]
     while pending:
         match pending.pop():

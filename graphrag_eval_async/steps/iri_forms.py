@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
 from graphrag_eval_async.steps.formats.reading import describe_ambiguity
+from graphrag_eval_async.steps.graphs.reading import describe_wrong_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,15 +67,25 @@ NORMALIZATIONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Return why the output of an actual step seems right and is not; None if it does not seem so.
+    """Return why a wrong output may look right to people; None if no cause is found.
 
-    Its table cannot be read for sure or, if it can, one of its IRIs differs only in its form from
-    one of the reference step.
+    The causes, of which the first is returned:
+
+    - In place of a graph: a statement in a table or in RDF/JSON has a wrong term.
+    - In place of a table: the table cannot be read for sure.
+    - In place of a table: an IRI differs only in its form from an IRI of the reference step.
+
+    Args:
+        expected: the reference step.
+        actual: the actual step.
     """
-    if expected.get("output_media_type") in GRAPHS:  # Prefixes are part of their formats.
-        return None
     output = actual.get("output")
-    if not isinstance(output, str) or len(output) <= MAX_CHARACTERS:
+    # What is wrong with a longer text would take too long to find.
+    is_short = not isinstance(output, str) or len(output) <= MAX_CHARACTERS
+    if expected.get("output_media_type") in GRAPHS:
+        # Prefixes are part of the formats of graphs, so their IRIs are not looked at.
+        return describe_wrong_statement(output) if is_short else None
+    if is_short:
         ambiguity = describe_ambiguity(output, plain_type(actual.get("output_media_type")))
         if ambiguity is not None:
             return ambiguity
@@ -87,8 +98,9 @@ def describe_other_form(expected: Mapping[str, Any], actual: Mapping[str, Any]) 
 
 
 def _describe_absolute(missing: list[str], extra: list[str]) -> str | None:
-    """Return in what an absolute IRI that is extra differs from one that is missing; None if no
-    pair of them differs only in its form.
+    """Return in which form an extra absolute IRI differs from a missing one.
+
+    None if no pair of an extra and a missing IRI differs only in its form.
     """
     absolute = [iri for iri in extra if _is_absolute(iri)]
     for cause, normalize in NORMALIZATIONS:
@@ -116,7 +128,10 @@ def _describe(actual: str, expected: str, cause: str) -> str:
 
 
 def _iris_in(output: Any) -> dict[str, None]:
-    """Return all in an output of any format that may be an IRI, as keys in the output's order."""
+    """Return the parts of an output that may be IRIs, as keys in the order of the output.
+
+    The output may have any format, so it is split wherever no IRI can go on.
+    """
     text = output if isinstance(output, str) else str(output)
     text = _json_escapes.sub(_unescaped, text[:MAX_CHARACTERS])
     parts = (part.strip("':.;()[]") for part in _separators.split(text))

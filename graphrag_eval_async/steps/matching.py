@@ -608,9 +608,9 @@ class _Matcher:
         if step.kind is None:
             return
         expected_kind = step.kind()
-        actual_kind = self._wrapped[pair.actual].kind()
-        if actual_kind not in (None, expected_kind):
-            self._add_error(step, pair, f"output: expected {expected_kind}, got {actual_kind}")
+        actual_kinds = self._wrapped[pair.actual].kinds()
+        if actual_kinds and expected_kind not in actual_kinds:
+            self._add_error(step, pair, f"output: expected {expected_kind}, got {actual_kinds[0]}")
         elif isinstance(outcome, str):
             self._add_error(step, pair, outcome)
 

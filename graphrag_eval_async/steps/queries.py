@@ -40,7 +40,7 @@ _CLOSING_BRACKET = Token("symbol", ")")
 
 
 def query_of(step: Mapping[str, Any]) -> str | None:
-    """Return the query that a step carries, in its arguments or else under a key of its own.
+    """Return the query in the arguments of a step, or else under a key of the step itself.
 
     Returns:
         None if the step has no text under any of `QUERY_KEYS`.
@@ -229,7 +229,7 @@ class _IriCollector:
             self._take_term(part, None)
 
     def _take_term(self, part: _Part, iri: str | None) -> None:
-        """Take an IRI, or None for any other term; the place of the next term follows from it."""
+        """Take an IRI, or None for any other term, and set the place that the next term has."""
         place = part.place
         if place is _Place.IGNORED:
             return
@@ -306,12 +306,12 @@ class _IriCollector:
             part.place = _Place.ITEM
             return
         if part.end == "":
-            # What follows the group, such as ORDER BY, does not count.
+            # Terms after the group, such as those of ORDER BY, do not count.
             part.place = _Place.IGNORED
         self._parts.append(_Part("}", _Place.SUBJECT))
 
     def _close_braces(self) -> None:
-        """End the innermost part in braces, and what was not ended inside of it."""
+        """End the innermost part in braces, and all parts inside of it that were not ended."""
         while len(self._parts) > 1:
             ended = self._parts.pop()
             if ended.end == "}":
@@ -325,7 +325,7 @@ class _IriCollector:
             outer.place = _Place.SUBJECT
 
     def _take_word(self, part: _Part, text: str) -> None:
-        """Take a keyword outside of expressions; the place of the next term follows from it."""
+        """Take a keyword outside of expressions, and set the place that the next term has."""
         keyword = text.upper()
         if text == "a" and part.place is _Place.PREDICATE:
             self._take_term(part, RDF_TYPE)
@@ -367,7 +367,10 @@ class _IriCollector:
             part.expression.append(token)
 
     def _end_expression(self) -> None:
-        """End the innermost part, an expression; add its IRI if it binds nothing but that."""
+        """End the expression that is the innermost part.
+
+        If it is a BIND of nothing but an IRI, add the IRI to the collected ones.
+        """
         part = self._parts.pop()
         if part.kind is not _Kind.BIND or not part.expression:
             return

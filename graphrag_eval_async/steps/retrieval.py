@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 def recall_at_k(
     relevant_docs: Iterable[Hashable], retrieved_docs: Iterable[Hashable], k: int | None = None
 ) -> float:
-    """Return which share of the relevant documents is retrieved, both cut at `k`, from 0 to 1.
+    """Return the share of the relevant documents that are retrieved, from 0 to 1.
 
-    After the cut, duplicates count once. A set of relevant documents has no first `k`: the hits are
-    divided by `k` or by its size, whichever is less. Without `k` nothing is cut.
+    Both lists are cut after their first `k` documents; if `k` is None, nothing is cut. After the
+    cut, duplicates count once. A set of relevant documents has no order and is not cut: the hits
+    are divided by `k` or by the size of the set, whichever is less.
 
     Formula: https://en.wikipedia.org/wiki/Evaluation_measures_(information_retrieval)#Recall, with
     the relevant documents cut at `k`, so that a perfect ranking has recall 1 at every `k`.
@@ -78,7 +79,7 @@ def average_precision(
 
 
 def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
-    """Return a function that scores an actual step by recall at its own argument `k`.
+    """Return a function that scores an actual step by recall at `k`, an argument of that step.
 
     The relevant documents are those of the reference step's output. A step whose output or `k`
     cannot be read scores 0.
@@ -91,6 +92,7 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
         raise MalformedStep("output: must be a list of one or more documents, each with an id")
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return the recall of `relevant_ids` in the output of an actual step."""
         actual.budget.spend(len(relevant_ids))
         try:
             k = read_whole_number(read_args(actual.step), "k")
@@ -105,10 +107,10 @@ def retrieval_comparator(step: Mapping[str, Any]) -> Compare:
 
 
 def read_documents(output: Any) -> list[dict[str, Any]]:
-    """Return the documents in the output of a retrieval, which is a list or JSON text of one.
+    """Return the documents in the output of a retrieval, which is a list or its JSON text.
 
     Raises:
-        MalformedStep: it is no list of objects.
+        MalformedStep: the output is no list of objects.
     """
     documents = read_json(output)
     if not isinstance(documents, list):
@@ -119,7 +121,7 @@ def read_documents(output: Any) -> list[dict[str, Any]]:
 
 
 def _read_ids(output: Any) -> list[Hashable]:
-    """Return the ids of the documents in an output, in order; None for a document without id.
+    """Return the ids of the documents in an output, in order, with None for one without an id.
 
     Raises:
         MalformedStep: the output is no list of documents, or an id is no string or number.

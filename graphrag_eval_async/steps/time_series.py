@@ -70,7 +70,8 @@ class _DataPoints(NamedTuple):
 def time_series_comparator(step: Mapping[str, Any]) -> Compare:
     """Return a function that scores an actual step 1 if it requests the same time series, else 0.
 
-    `mrid` must be the same. `limit` must be, too, unless the reference step has only an `mrid`.
+    `mrid` must be the same. `limit` must also be the same, unless the reference step has only an
+    `mrid`.
 
     Raises:
         MalformedStep: an argument of the reference step is invalid.
@@ -81,6 +82,7 @@ def time_series_comparator(step: Mapping[str, Any]) -> Compare:
     compares_limit = limit is not None or mrid is None
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return 1 if the arguments of an actual step are the reference step's, else 0."""
         args = read_args(actual.step)
         if _read_texts(args, "mrid") != mrid:
             return Agreement(0.0)
@@ -100,6 +102,7 @@ def data_points_comparator(step: Mapping[str, Any]) -> Compare:
     reference = _read_data_points(read_args(step))
 
     def compare(actual: ActualStep) -> Agreement:
+        """Return 1 if an actual step requests the data points of `reference`, else 0."""
         points = _read_data_points(read_args(actual.step))
         if points.selection != reference.selection:
             return Agreement(0.0)
@@ -134,7 +137,9 @@ def _read_data_points(args: Mapping[str, Any]) -> _DataPoints:
 
 
 def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
-    """Return the strings under a key, which holds one or a list; None if it is absent or null.
+    """Return the strings under a key; None if it is absent or null.
+
+    The key holds one string or a list of strings.
 
     Raises:
         MalformedStep: the value is something else.
@@ -151,7 +156,7 @@ def _read_texts(args: Mapping[str, Any], key: str) -> frozenset[str] | None:
 def _read_granularity(args: Mapping[str, Any], key: str) -> _Granularity | None:
     """Return the amount and unit under a key, as in "15m"; None if it is absent or null.
 
-    Without an amount, as in "hour", it is 1. Upper and lower case are the same.
+    Without an amount, as in "hour", the amount is 1. Upper and lower case are the same.
 
     Raises:
         MalformedStep: the value is something else.
@@ -172,8 +177,8 @@ def _read_time(args: Mapping[str, Any], key: str) -> datetime | timedelta | None
     """Return the time under a key; None if it is absent or null.
 
     Returns:
-        An absolute time, or for "now", "2h-ago" and "2h-ahead" the distance from the execution of
-        the step.
+        A datetime for an absolute time. For a relative time such as "now", "2h-ago" or "2h-ahead",
+        how long after the execution of the step it is.
 
     Raises:
         MalformedStep: the value is something else.
@@ -212,7 +217,7 @@ def _read_instant(value: Any, place: str) -> datetime:
     text = value.isoformat() if isinstance(value, date) else value
     instant = None
     if isinstance(text, str) and _is_iso_8601(text):
-        # Such as 2021-02-30.
+        # The text may look like a date that does not exist, such as 2021-02-30.
         with suppress(ValueError):
             instant = datetime.fromisoformat(text)
     if instant is None:
@@ -229,11 +234,16 @@ def _is_same_time(
 ) -> bool:
     """Return whether an argument of an actual step is the time that the reference step has.
 
-    A relative time, a timedelta, may be absolute in the actual step: then it is relative to the
-    time when the step was executed.
+    A timedelta is relative to the time when the step was executed. Where the reference step has
+    one, the actual step may have the absolute time that it means.
+
+    Args:
+        reference: the argument of the reference step.
+        actual: the argument of the actual step.
+        step: the actual step.
 
     Raises:
-        MalformedStep: that is so, and `step`, the actual step, has no valid time of execution.
+        MalformedStep: the time of execution is needed, and the actual step has none that is valid.
     """
     if isinstance(reference, timedelta) and isinstance(actual, datetime):
         executed = _read_instant(step.get("execution_timestamp"), place="execution_timestamp")

@@ -67,13 +67,16 @@ class Token(NamedTuple):
 def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
     """Yield the tokens of a text, without white space and comments.
 
-    By the grammar, ``<?a)>`` is an IRI; some parsers read a comparison there, as without
-    `lenient_iris`.
+    Args:
+        text: the text.
+        lenient_iris: whether ``<?a)>`` is an IRI, as the grammar says. Some parsers read it as a
+            comparison.
     """
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
-        if match is None:  # Never: any character is a symbol.
+        if match is None:
+            # This never happens, since any character is a symbol.
             return
         kind = match.lastgroup
         if kind == "iri" and not lenient_iris and ")" in match[0]:
@@ -86,11 +89,11 @@ def tokens(text: str, *, lenient_iris: bool = True) -> Iterator[Token]:
 
 
 def form_of(text: str) -> str | None:
-    """Return the form of a query: one of `FORMS`, or UPDATE for an update; None for other text."""
+    """Return the form of a query, such as SELECT, or UPDATE for an update; None for other text."""
     for token in tokens(text):
         keyword = token.text.upper()
         if token.kind == "word" and keyword not in {"PREFIX", "BASE", "VERSION"}:
-            # The first word after the declarations.
+            # The first word after the declarations decides.
             if keyword in FORMS:
                 return keyword
             return "UPDATE" if keyword in UPDATES else None
@@ -117,12 +120,21 @@ def prefixes_of(text: str) -> dict[str, str]:
 
 
 def mentions(text: str, keyword: str) -> bool:
-    """Return whether some parser may read a keyword, written in capitals, in a query.
+    """Return whether some parser may read a keyword in a query.
 
-    Parsers differ in where they replace code points such as ``\\u0041``, so in a query with some,
-    the keyword counts anywhere, also in texts and comments. They also differ in whether ``<?b)x>``
-    is an IRI, and in whether ``SERVICEex:a`` is one name or two tokens. All readings count, so this
-    may be true of a name that contains the keyword, but it is never false of the keyword.
+    Parsers read a query differently, and all readings count:
+
+    - They replace code points such as ``\\u0041`` in different places. So in a query with code
+      points, the keyword counts anywhere, also in texts and comments.
+    - They take ``<?b)x>`` for an IRI or for a comparison.
+    - They take ``SERVICEex:a`` for one name or for two tokens.
+
+    So the result may be true if a name contains the keyword, but is never false if the query has
+    the keyword.
+
+    Args:
+        text: the query.
+        keyword: the keyword in capitals.
     """
     unescaped = unescape(text)
     if unescaped != text:
@@ -147,7 +159,7 @@ def unescape(text: str) -> str:
 
 
 def _character(code_point: re.Match[str]) -> str:
-    """Return the character of a code point; if it is none, the code point as it is written."""
+    """Return the character of an escaped code point, or the escape itself if there is none."""
     number = int(code_point[1] or code_point[2], 16)
     is_surrogate = 0xD800 <= number <= 0xDFFF
     if is_surrogate or number > sys.maxunicode:

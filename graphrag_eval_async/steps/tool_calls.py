@@ -19,9 +19,9 @@ def tool_calls(
     *,
     mode: Literal["last", "all"],
 ) -> dict[str, float | None]:
-    """Return precision, recall and F1 of the names of an agent's steps, by the names of metrics.
+    """Return precision, recall and F1 of the names of an agent's steps, by the name of each metric.
 
-    Names are compared as multisets. All steps count, also those that failed.
+    A name counts as often as it occurs, in any order. Steps that failed count, too.
 
     Args:
         reference_groups: the expected steps.
@@ -40,6 +40,7 @@ def tool_calls(
         expected_groups = reference_groups[-1:]
         earlier_groups = reference_groups[:-1]
 
+    # Remove the names that are expected. Those that are left are wrong.
     unmatched_names = Counter(step.get("name") for step in steps)
     right = _remove_matched(unmatched_names, expected_groups)
     _remove_matched(unmatched_names, earlier_groups)
@@ -57,9 +58,10 @@ def tool_calls(
 def _remove_matched(
     unmatched_names: Counter[str | None], groups: Sequence[Sequence[PreparedStep]]
 ) -> int:
-    """Remove one name from `unmatched_names` for each reference step that accepts one.
+    """Remove one name from `unmatched_names` for each reference step that accepts one of them.
 
-    Steps that accept few names come first, so that the others do not take these.
+    Reference steps that accept few names come first, so that steps that accept more names do not
+    take the only ones that suit them.
 
     Returns:
         How many names were removed.

@@ -162,9 +162,22 @@ EQUAL += [("'x'", "'x'^^xsd:string"), ("0.1", "0.10000000000000001e0"), (f"{BIG}
 EQUAL += [("1.0, 1.000000005", "1e0, 1.0000000050"), ("1.000000005", "1")]
 EQUAL += [("1234567890123456789012", "'+1234567890123456789012'^^xsd:long")]
 EQUAL += [("'2026-01-01'^^xsd:date", "'2026-01-01Z'^^xsd:date")]
+EQUAL += [
+    ("'2020'^^xsd:gYear", "'2020Z'^^xsd:gYear"),
+    ("'2020-05+00:00'^^xsd:gYearMonth", "'2020-05'^^xsd:gYearMonth"),
+    ("'--05'^^xsd:gMonth", "'--05Z'^^xsd:gMonth"),
+    ("'--05-01Z'^^xsd:gMonthDay", "'--05-01-00:00'^^xsd:gMonthDay"),
+    ("'---01'^^xsd:gDay", "'---01Z'^^xsd:gDay"),
+]
 UNEQUAL = [("5", "'5'"), ("5", "6"), ("5", "5.000001"), ("'x'@en", "'x'@en-GB"), ("'x'@en", "'x'")]
 UNEQUAL += [("'2026-01-01'^^xsd:date", "'2026-01-02Z'^^xsd:date"), (f"{BIG}", f"{BIG + 1}")]
 UNEQUAL += [("2026", "'2026'^^xsd:gYear"), ("'five'^^xsd:integer", "'six'^^xsd:integer")]
+UNEQUAL += [
+    ("'2020'^^xsd:gYear", "'2021Z'^^xsd:gYear"),
+    ("'2020'^^xsd:gYear", "'2020+05:00'^^xsd:gYear"),
+    ("'2020'^^xsd:gYear", "'2020Z'^^xsd:gYearMonth"),
+    ("'2020'^^xsd:string", "'2020Z'^^xsd:string"),
+]
 UNEQUAL += [("1.0, 1.000000005", "1.0, 1.000000012")]
 UNEQUAL += [("1234567890123456789012", "1234567890123456789013")]
 

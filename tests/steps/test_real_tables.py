@@ -408,6 +408,116 @@ def test_a_graph_in_this_form_is_the_same_graph(name: str) -> None:
     assert score_of(other, SAME_GRAPH[name]) == 0
 
 
+A, B = "http://e.org/a", "http://e.org/b"
+ONE_TRIPLE = f"<{A}> <{KNOWS}> <{B}> ."
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param([{"p": KNOWS, "o": B, "s": A}], id="columns-in-another-order"),
+        pytest.param([{"?s": A, "?p": KNOWS, "?o": B}], id="question-marks"),
+        pytest.param(f"?s\t?p\t?o\n<{A}>\t<{KNOWS}>\t<{B}>\n", id="question-marks-in-tsv"),
+        pytest.param([{"subject": A, "property": KNOWS, "value": B}], id="property-and-value"),
+        pytest.param(f"Object,Subject,Predicate\n{B},{A},{KNOWS}\n", id="capital-letters"),
+        pytest.param([{"s": A, "p": KNOWS, "o": B, "g": None}], id="default-graph"),
+        pytest.param(f"g,s,p,o\n,{A},{KNOWS},{B}\n", id="default-graph-in-csv"),
+        pytest.param(
+            f"| s | p | o | graph |\n|---|---|---|---|\n| {A} | {KNOWS} | {B} | |\n",
+            id="default-graph-in-markdown",
+        ),
+    ],
+)
+def test_columns_of_statements_are_read_by_their_names(output: Any) -> None:
+    reference = {"name": "q", "output": ONE_TRIPLE, "output_media_type": "text/turtle"}
+    assert score_of(reference, output) == 1
+    other = f"<{B}> <{KNOWS}> <{A}> ."
+    assert score_of(reference | {"output": other}, output) == 0
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_rdf_json_of_one_triple_is_no_envelope(as_text: bool) -> None:
+    reference = {"name": "q", "output": ONE_TRIPLE, "output_media_type": "text/turtle"}
+    output: Any = {A: {KNOWS: [{"type": "uri", "value": B}]}}
+    if as_text:
+        output = {"content": [{"type": "text", "text": json.dumps(output)}]}
+    assert score_of(reference, output) == 1
+    assert score_of(reference | {"output": f"<{B}> <{KNOWS}> <{A}> ."}, output) == 0
+
+
+@pytest.mark.parametrize("name", ["g", "graph", "context"])
+def test_a_column_of_a_table_names_the_graphs_of_its_statements(name: str) -> None:
+    reference = {
+        "name": "q",
+        "output": f"<{A}> <{KNOWS}> <{B}> <http://e.org/g> .",
+        "output_media_type": "application/n-quads",
+    }
+    output = [{name: "http://e.org/g", "s": A, "p": KNOWS, "o": B}]
+    other = [{name: "http://e.org/h", "s": A, "p": KNOWS, "o": B}]
+    assert score_of(reference, output) == 1
+    assert score_of(reference, other) == 0
+    assert score_of(reference | {"ignore_graph_names": True}, other) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "detail"),
+    [
+        pytest.param(
+            [{"s": A, "p": KNOWS, "o": B}, {"s": f"{A} b", "p": KNOWS, "o": B}],
+            "row 2: the subject 'http://e.org/a b' is no absolute IRI",
+            id="blank-in-subject",
+        ),
+        pytest.param(
+            f"s,p,o\n{A},{KNOWS} x,{B}\n",
+            "row 1: the predicate 'http://e.org/knows x' is no absolute IRI",
+            id="blank-in-predicate",
+        ),
+        pytest.param(
+            [{"o": f"{B} c", "s": A, "p": KNOWS}],
+            "row 1: the object 'http://e.org/b c' is no absolute IRI",
+            id="blank-in-object",
+        ),
+        pytest.param(
+            [{"s": A, "p": "knows", "o": B}],
+            "row 1: the predicate 'knows' is no absolute IRI",
+            id="name-without-namespace",
+        ),
+        pytest.param(
+            [{"s": A, "p": KNOWS, "o": B, "g": "default"}],
+            "row 1: the graph 'default' is no absolute IRI",
+            id="graph",
+        ),
+        pytest.param(
+            [{"s": A, "p": KNOWS, "o": None}], "row 1: the object is missing", id="unbound-object"
+        ),
+        pytest.param(
+            {f"{A} b": {KNOWS: [{"type": "uri", "value": B}]}},
+            "the subject 'http://e.org/a b' is no absolute IRI",
+            id="rdf-json",
+        ),
+        pytest.param(
+            [{"s": f"{A}%2", "p": KNOWS, "o": B}],
+            "not N-Quads: line 1 between columns 1 and 19: Invalid IRI percent encoding '%2'",
+            id="wrong-percent-encoding",
+        ),
+    ],
+)
+def test_a_wrong_term_of_a_table_of_statements_is_named(output: Any, detail: str) -> None:
+    reference = {"name": "q", "output": ONE_TRIPLE, "output_media_type": "text/turtle"}
+    result = result_of(reference, output)
+    assert (result["steps_score"], result["failure"]) == (0, "wrong_query_result")
+    assert result["failure_detail"] == detail
+
+
+def test_a_table_of_statements_is_also_a_table() -> None:
+    result = result_of(
+        query(encode([[literal(A), literal(KNOWS), literal(B)]], "spo")),
+        [{"s": A, "p": KNOWS, "o": A}],
+    )
+    assert (result["steps_score"], result["failure"]) == (0, "wrong_query_result")
+    assert "steps_score_error" not in result
+
+
 NO_RESULTS: dict[str, Any] = {
     "failed-flag": {"success": False},
     "not-found": {"found": False, "error": "no such graph"},

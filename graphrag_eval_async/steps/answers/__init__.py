@@ -47,7 +47,8 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
         tolerance: maximum difference of a number, as a share of it; None if it is not set.
 
     Raises:
-        ValueError: they cannot; the message begins with the key of the question that is wrong.
+        ValueError: answers cannot be matched; the message begins with the wrong key of the
+            question.
     """
     if tolerance is not None and match != "number":
         raise ValueError("tolerance: needs `match: number`")
@@ -66,7 +67,7 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
             )
     if match == "regex":
         try:
-            # Whether it matches is all the same; this raises if it is no valid expression.
+            # Called for its error, which it raises if the pattern is no valid expression.
             _matches_pattern("", reference)
         except ImportError:
             raise ValueError(f"match: regex {needs('table')}") from None
@@ -119,13 +120,13 @@ def _match_items(reference: str, answer: str) -> tuple[float, str]:
 def _match_parts(reference: str, answer: str) -> tuple[float, str]:
     """Return 1 if each line of the reference answer occurs in an answer, else 0, and a reason.
 
-    The reason names the lines that do not; "" if all do.
+    The reason names the lines that do not occur; it is "" if all do.
     """
     plain_answer = plain(answer)
     parts = [line for line in reference.split("\n") if plain(line)]
     missing = [part for part in parts if not occurs(plain(part), plain_answer)]
     if missing:
-        # "**120** km" is the same as "120 km".
+        # Emphasis may stand within a line: "**120** km" is the same as "120 km".
         unmarked_answer = plain(without_emphasis(answer))
         missing = [
             part for part in missing if not occurs(plain(without_emphasis(part)), unmarked_answer)
@@ -154,7 +155,8 @@ def _match_number(reference: str, answer: str, tolerance: float | None) -> tuple
 def _reference_numbers(reference: str) -> list[Number]:
     """Return the numbers of a reference answer.
 
-    A word such as "one" counts at the beginning of a short one: in "one line", not in "Shoma Uno".
+    A word such as "one" counts only at the beginning of a short answer: in "one line", not in
+    "Shoma Uno".
     """
     numbers = numbers_in(without_entities(reference))
     is_short = len(reference.split()) <= MAX_WORDS_AFTER_UNCERTAIN + 1

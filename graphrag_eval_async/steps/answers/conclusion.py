@@ -196,9 +196,9 @@ def _words_before(text: str, number: Number) -> list[str]:
 
 
 def _bold(text: str) -> str:
-    """Return the numbers in bold, each with its unit on a line; "" if there are none.
+    """Return the numbers in bold, one a line, each with its unit; "" if there are none.
 
-    If the conclusion has numbers in bold, only these count.
+    If the conclusion of the text has numbers in bold, only these count.
     """
     in_conclusion = _numbers_in_bold(_conclusion(text))
     if in_conclusion:
@@ -207,7 +207,7 @@ def _bold(text: str) -> str:
 
 
 def _numbers_in_bold(text: str) -> str:
-    """Return the numbers in bold of a text, each with its unit on a line; "" if there are none.
+    """Return the numbers in bold of a text, one a line, each with its unit; "" if there are none.
 
     Labels, such as "**Line 7**:", and names with a number are left out.
     """

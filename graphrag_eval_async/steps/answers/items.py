@@ -149,7 +149,9 @@ def match_list(reference: str, answer: str) -> ListMatch:
 def _other_readings(
     reference_lines: list[_Line], lines: list[_Line], expected: set[str]
 ) -> Iterator[_Reading]:
-    """Yield the ways to read two lists, besides the one with all lines in which 1,000 is one item.
+    """Yield the ways to read two lists other than the usual way.
+
+    The usual way takes all lines, and reads 1,000 as one item.
 
     Args:
         reference_lines: the lines of the reference answer.
@@ -173,23 +175,26 @@ def _other_readings(
 
 
 def _variants(lines: list[_Line]) -> list[list[_Line]]:
-    """Return the parts of a text that may be its list: all lines, and some of them.
+    """Return the selections of lines in a text that may be its list.
 
-    The others may introduce the list, follow it, or explain its items. Of a table, each column is
-    one of the variants.
+    They are all lines, the lines with markers, the headings, the lines that state something, and
+    each column of a table. The lines that a selection lacks may introduce the list, follow it, or
+    explain its items.
     """
     marked_lines = [line for line in lines if line.has_marker]
     headings = [line for line in lines if line.is_heading]
     # A last line such as "Ask me for more!" speaks to the reader.
     statements = [line for line in lines if not line.text.rstrip().endswith(("!", "?"))]
-    parts = [
-        part for part in (marked_lines, headings, statements) if part and len(part) < len(lines)
-    ]
-    return [lines, *parts, *_columns(lines)]
+    selections = (marked_lines, headings, statements)
+    proper_selections = [part for part in selections if 0 < len(part) < len(lines)]
+    return [lines, *proper_selections, *_columns(lines)]
 
 
 def _columns(lines: list[_Line]) -> list[list[_Line]]:
-    """Return the columns of a table in Markdown, each as lines; nothing without such a table."""
+    """Return the columns of a table in Markdown, each with its cells as lines.
+
+    The list is empty if the lines are no such table.
+    """
     rows = [line.text.strip(" |").split("|") for line in lines if "|" in line.text]
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) > 1 or max(widths) > MAX_COLUMNS:

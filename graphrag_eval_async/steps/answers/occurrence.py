@@ -30,7 +30,9 @@ _HEBREW_PREFIXES = ("ו", "ב", "ל", "ה", "מ", "ש", "כ", "וב", "ול", "�
 
 
 def _word_begins(letter: str, prefixes: tuple[str, ...] = ()) -> re.Pattern[str]:
-    """Return a pattern for the place before a word: no number and no letter, or only a prefix.
+    """Return a pattern for the place where a word begins.
+
+    Neither a number nor a letter stands before that place, or only a prefix does.
 
     Args:
         letter: a pattern for letters and digits that would be a part of the same word.

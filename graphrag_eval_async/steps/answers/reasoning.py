@@ -220,7 +220,7 @@ def _begins_line(text: str, position: int) -> bool:
 
 
 def _answer_in_tags(text: str) -> str:
-    """Return the content of the last `<answer>` of a text; without one, return the text."""
+    """Return the content of the last `<answer>` of a text, or the text itself if it has none."""
     opened_at: int | None = None  # Where the content of an open tag begins.
     content: str | None = None
     for tag in _ANSWER_BLOCK.finditer(text):
@@ -267,7 +267,7 @@ def _answer_of_json(text: str) -> str:
 
 
 def _answer_of_document(source: str) -> str | None:
-    """Return the answer in a JSON document that has reasoning; None if it is no such document."""
+    """Return the answer in a JSON document with reasoning; None if the text is no such document."""
     if not source.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -280,9 +280,9 @@ def _answer_of_document(source: str) -> str | None:
 
 
 def _answer_of_object(fields: dict[str, Any]) -> str | None:
-    """Return the answer in a JSON object that has a key for reasoning; None if it has none.
+    """Return the answer in a JSON object that has a key for reasoning; None if it has no such key.
 
-    Without a key for the answer, it is all other values.
+    If no key is one for answers, the answer consists of all values but the reasoning.
     """
     statements = {
         key: value for key, value in fields.items() if key.casefold() not in _REASONING_KEYS
@@ -310,7 +310,7 @@ def _answer_of_blocks(blocks: list[Any]) -> str | None:
 
 
 def _as_text(value: object) -> str:
-    """Return a value of a JSON object as text, with the items of a list on lines."""
+    """Return a value of a JSON object as text, with each item of a list on a line."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -53,7 +53,7 @@ class _Lines(NamedTuple):
 def seems_aligned(text: str) -> bool:
     """Return whether rows follow a header that has gaps between its words, or a rule below it.
 
-    Commas, semicolons, tabs and pipes in it separate the columns of other formats.
+    A header with commas, semicolons, tabs or pipes is one of another format.
     """
     if len(text) > MOST_CHARACTERS:
         return False
@@ -62,7 +62,7 @@ def seems_aligned(text: str) -> bool:
         return False
     if _has_gap(lines.header) is not None:
         return True
-    # As psql prints one column.
+    # psql writes a rule below the name of a single column, which has no gap.
     second_line = text.lstrip("\n").partition("\n")[2].partition("\n")[0]
     return _is_rule(second_line.strip())
 
@@ -82,7 +82,7 @@ def read_aligned(text: str) -> Table:
     rows = [_cells(line, starts) for line in lines.rows]
 
     for row in rows:
-        # Without the number of the row, if the first column has them.
+        # A first column without a name has the numbers of rows, which are always shown.
         check_all_rows_shown(row[1:] if names[0] == "" else row)
     names, rows = without_row_numbers(names, rows)
     if names[0] == "":
@@ -112,7 +112,7 @@ def _split_lines(text: str) -> _Lines:
         if not plain:
             continue
         if _is_rule(plain):
-            # Three dashes below each name are of polars, which writes the types below them.
+            # polars writes three dashes below each name, and the types of columns below these.
             is_below_dashes = set(plain.split()) == {"---"}
             continue
         if is_below_dashes and all(map(is_type, _gaps.split(plain))):
@@ -133,10 +133,10 @@ def _cells(line: str, starts: Sequence[int]) -> list[str]:
 
 
 def _starts_of_columns(lines: _Lines) -> list[int]:
-    """Return where columns start: after places that are blank in all lines.
+    """Return the places where columns start, which are after places that are blank in all lines.
 
-    There are two of them or more, or one if a name would have a blank otherwise: pandas leaves one
-    before texts.
+    Two blank places or more separate columns. If a name has a blank then, one place is enough:
+    pandas leaves only one before texts.
     """
     width = max(map(len, [lines.header, *lines.rows]))
     is_blank = [True] * width
@@ -149,7 +149,7 @@ def _starts_of_columns(lines: _Lines) -> list[int]:
         return starts
 
     # Blanks in texts may stand below one another. pandas writes a name at the right of its column,
-    # so what has no name belongs to the next.
+    # so a part of the line without a name belongs to the column that follows.
     starts = _starts_after_blanks(is_blank, least=1)
     named = starts[:1]
     for start, following in pairwise(starts):
@@ -159,9 +159,12 @@ def _starts_of_columns(lines: _Lines) -> list[int]:
 
 
 def _starts_after_blanks(is_blank: Sequence[bool], *, least: int) -> list[int]:
-    """Return the places that are not blank after at least so many that are; the first counts."""
+    """Return the places that are not blank and follow at least `least` blank places.
+
+    The first place is also returned if it is not blank, although no blanks precede it.
+    """
     starts: list[int] = []
-    blanks = least  # The first column may start at once.
+    blanks = least
     for place, blank in enumerate(is_blank):
         if blank:
             blanks += 1

@@ -40,8 +40,9 @@ LONGEST_ANSWER = 100
 
 
 def is_tsv(text: str) -> bool:
-    """Return whether the header of a text is that of TSV: names with tabs in between, or one with a
-    question mark.
+    """Return whether a text begins with a header of TSV.
+
+    It has more tabs than commas, or is a single name with the question mark of a variable.
     """
     header = text.partition("\n")[0]
     if "\t" in header:
@@ -50,10 +51,10 @@ def is_tsv(text: str) -> bool:
 
 
 def read_tsv(text: str) -> Table:
-    """Read a header of names with tabs in between, and rows that are as wide.
+    """Read a header of names with tabs in between, and rows of the same width.
 
-    A cell is a term in Turtle's syntax if it looks like one, or else text; an empty cell is
-    unbound. Names may have a question mark or quotes.
+    A cell that looks like a term in Turtle's syntax is one, any other cell is text, and an empty
+    cell is unbound. Names may have a question mark or quotes.
 
     Raises:
         MalformedStep: a name is repeated, or a row is not as wide as the header.
@@ -87,8 +88,8 @@ class _Rows(NamedTuple):
 def _split_tsv(lines: Sequence[str], *, width: int) -> _Rows:
     """Return the cells of the lines below a header of TSV, some of which may have another width.
 
-    If the table has several columns, no empty line at its end is a row; if it has one, the last
-    empty line is none.
+    In a table of several columns, no empty line at the end is a row. In a table of one column, only
+    the last empty line is no row.
     """
     lines = [*lines]
     while lines and not lines[-1]:
@@ -119,7 +120,11 @@ class _Cell(NamedTuple):
 
 
 def _read_tsv_cell(text: str) -> _Cell:
-    """Return the term that a text in a cell is in Turtle's syntax, or else a term of that text."""
+    """Return the term in a cell of TSV, and whether it is written in Turtle's syntax.
+
+    Other text becomes a term without a type. An empty cell is unbound, which Turtle's syntax
+    allows.
+    """
     if not text:
         return _Cell(None, is_term=True)
     term = read_term(text)
@@ -129,7 +134,10 @@ def _read_tsv_cell(text: str) -> _Cell:
 
 
 def _split_quoted_lines(lines: Sequence[str], *, width: int) -> list[list[str]] | None:
-    """Split rows whose cells in quotes hold tabs and line breaks; None if they are not as wide."""
+    """Return the cells of rows in which cells in quotes may hold tabs and line breaks.
+
+    None if a row has not as many cells as `width` says.
+    """
     try:
         with _long_cells(sum(map(len, lines))):
             rows = list(csv.reader(lines, delimiter="\t", strict=True))
@@ -141,7 +149,7 @@ def _split_quoted_lines(lines: Sequence[str], *, width: int) -> list[list[str]] 
 
 
 def read_csv(text: str, *, is_declared: bool = False) -> Table:
-    """Read a header of names, and rows that are as wide.
+    """Read a header of names, and rows of the same width.
 
     Empty cells are unbound. Empty lines at the end are no rows, unless a table with one column has
     no others. A header alone may be a sentence: it is a table only if the text is declared to be
@@ -153,7 +161,7 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
         is_declared: whether the step says that its output is CSV.
 
     Raises:
-        MalformedStep: it is nothing of this.
+        MalformedStep: the text is none of these.
     """
     boolean = _answer_to_ask(text)
     if boolean is not None:
@@ -199,8 +207,9 @@ def is_lone_header(output: object, name: str) -> bool:
 
 
 def _answer_to_ask(text: str) -> bool | None:
-    """Return the boolean that a text says, alone or below the header of Jena; None if it says
-    something else.
+    """Return the answer to ASK in a text; None if the text says something else.
+
+    The answer is a boolean alone, or below the header that Jena writes.
     """
     if len(text) >= LONGEST_ANSWER:
         return None
@@ -213,8 +222,10 @@ def _answer_to_ask(text: str) -> bool | None:
 
 
 def _delimiter(text: str) -> str:
-    """Return what separates the cells of the header: a comma, or else a semicolon, or else a pipe,
-    as command lines of databases write it.
+    """Return the character that separates the cells of a header.
+
+    It is the first of comma, semicolon and pipe that the header has. Command lines of databases
+    write pipes.
     """
     header = text.partition("\n")[0]
     for delimiter in (",", ";", "|"):
@@ -227,13 +238,14 @@ def _split_rows(text: str, delimiter: str) -> list[list[str]]:
     """Return the cells of the header, and of each line that is a row.
 
     Raises:
-        csv.Error, ValueError: it is no CSV.
+        csv.Error, ValueError: the text is no CSV.
     """
     lines = text.rstrip("\r\n")
     with _long_cells(len(lines)):
         try:
             rows = _read_lines(lines, delimiter, strict=True)
-        except csv.Error:  # Such as text after a cell in quotes.
+        except csv.Error:
+            # Some tools break the rules, such as by text after a cell in quotes.
             rows = _read_lines(lines, delimiter, strict=False)
     if len(rows[0]) > 1:
         return rows
@@ -249,7 +261,7 @@ def _read_lines(lines: str, delimiter: str, *, strict: bool) -> list[list[str]]:
     """Return the cells of each line of CSV.
 
     Raises:
-        csv.Error, ValueError: it is no CSV; if not `strict`, only in few cases.
+        csv.Error, ValueError: the lines are no CSV. Without `strict`, most mistakes are tolerated.
     """
     reader = csv.reader(
         io.StringIO(lines, newline=""),
@@ -272,9 +284,10 @@ def _has_blanks_after(delimiter: str, text: str) -> bool:
 
 @contextmanager
 def _long_cells(most_characters: int) -> Iterator[None]:
-    """Let Python's reader of CSV read cells of so many characters within the context.
+    """Let Python's reader of CSV read cells of up to `most_characters` within the context.
 
-    Its limit holds for the whole process, so it is raised only if need be, and set back at the end.
+    The reader's limit holds for the whole process, so it is raised only if needed, and set back at
+    the end.
     """
     if most_characters <= USUAL_LIMIT:
         yield
@@ -289,10 +302,10 @@ def _long_cells(most_characters: int) -> Iterator[None]:
 
 
 def _check_lone_header(text: str, names: Sequence[str]) -> None:
-    """Check that a text of one line with some names is surely a header, not a sentence.
+    """Check that a text of one line, which is read as names of columns, is surely no sentence.
 
     Raises:
-        MalformedStep: it may be a sentence.
+        MalformedStep: the text may be a sentence.
     """
     if not all(map(is_plain_name, names)):
         raise MalformedStep(
@@ -310,8 +323,8 @@ def _check_lone_header(text: str, names: Sequence[str]) -> None:
 def _split_off_note(rows: list[list[str]], *, width: int) -> _Rows:
     """Return the rows of a table, and the note that follows them.
 
-    A note states the number of rows, or stands below an empty line and has no line that is as wide
-    as the table. One column is too narrow to tell.
+    A note states the number of rows, or stands below an empty line and has no line of the width of
+    the table. In a table of one column, text below an empty line may be rows, so it is no note.
     """
     if _states_row_count(rows, width=width):
         return _Rows([row for row in rows[:-1] if row], ",".join(rows[-1]))
@@ -325,9 +338,10 @@ def _split_off_note(rows: list[list[str]], *, width: int) -> _Rows:
 
 
 def _states_row_count(rows: Sequence[Sequence[str]], *, width: int) -> bool:
-    """Return whether the last of some rows is a note with the number of rows.
+    """Return whether the last of some rows is a note that states the number of rows.
 
-    It is narrower than the table or, in a table of one column, states how many rows are above it.
+    The note has fewer cells than the table. In a table of one column, where it has as many, its
+    number must be the number of rows above it.
     """
     if not rows:
         return False
@@ -341,7 +355,13 @@ def _states_row_count(rows: Sequence[Sequence[str]], *, width: int) -> bool:
 
 
 def _table_without_columns(lines: Sequence[str]) -> Table:
-    """Return the table below an empty header: each empty line is a row, but for the last."""
+    """Return a table without columns, each of whose rows is an empty line below its header.
+
+    The last line is no row: it only ends the text.
+
+    Raises:
+        MalformedStep: a line is not empty.
+    """
     if any(lines):
         raise MalformedStep("the header is empty")
     rows: list[list[Term | None]] = [[] for _ in lines[:-1]]

@@ -15,6 +15,7 @@ from graphrag_eval_async.steps.formats.json_tables import (
 from graphrag_eval_async.steps.formats.json_text import decode_json, looks_like_json
 from graphrag_eval_async.steps.formats.pipes import has_pipes
 from graphrag_eval_async.steps.formats.prose import find_json, find_xml
+from graphrag_eval_async.steps.formats.terms import is_rdf_json
 
 MOST_ENVELOPES = 10
 """How many envelopes may stand one in another, JSON in text included."""
@@ -78,7 +79,8 @@ def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
         allow_broken_json: whether text that begins like JSON may be something else.
 
     Raises:
-        MalformedStep: it is broken JSON, unless that is allowed.
+        MalformedStep: JSON is broken, or several parts may be the result. Never raised with
+            `allow_broken_json`.
     """
     payload = Payload(output)
     for _ in range(MOST_ENVELOPES):
@@ -96,10 +98,10 @@ def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
 
 
 def _open(value: Any) -> Payload | None:
-    """Return what is in the outermost envelope of a value; None if it is in none.
+    """Return what is in the outermost envelope of a value; None if the value has no envelope.
 
     Raises:
-        MalformedStep: it is text of broken JSON, or has several results.
+        MalformedStep: the value is text of broken JSON, or has several results.
     """
     if isinstance(value, str):
         return open_text(value)
@@ -113,7 +115,10 @@ def _open(value: Any) -> Payload | None:
 def open_text(text: str) -> Payload | None:
     """Return the JSON in a text, or the text in a fence or below a line that announces it.
 
-    None if it is a plain text.
+    None if the text has neither JSON, a fence nor such a line.
+
+    Raises:
+        MalformedStep: the JSON is broken, or several fences may have the result.
     """
     stripped = text.lstrip("\ufeff \t\r\n")
     if looks_like_json(stripped):
@@ -136,6 +141,9 @@ def _decode(text: str) -> Payload | None:
 
     Text in quotes may be the first cell of CSV, and text in parentheses a note. A footnote such as
     "[1] Smith et al." may stand above a table.
+
+    Raises:
+        MalformedStep: the JSON is broken.
     """
     try:
         decoded = decode_json(text)
@@ -152,9 +160,9 @@ def _decode(text: str) -> Payload | None:
 
 
 def _open_prose(text: str) -> Payload | None:
-    """Take JSON or XML out of the prose above and below it; None if there is no prose above it.
+    """Return the JSON or XML that follows prose in a text; None if there is none.
 
-    What looks like a table may hold JSON in its cells.
+    The JSON in a text that looks like a table is not taken: it may stand in a cell.
     """
     if is_tsv(text) or has_pipes(text) or text.startswith("<"):
         return None
@@ -208,10 +216,15 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
     """Return what an object holds under the key of an envelope; None if it is a table or a row."""
     if "head" in value or is_table(value) or _has_columns(value):
         return None
-    if any(key.startswith("@") for key in value) or says_error(value):
-        return None  # JSON-LD, or no result.
+    is_json_ld = any(key.startswith("@") for key in value)
+    if is_json_ld or says_error(value):
+        return None
     if value and all(is_term_object(term) and "type" in term for term in value.values()):
-        return None  # A row of terms.
+        return None  # The object is a row of terms.
+    if is_rdf_json(value):
+        return None
+
+    # An object with one key is an envelope, whatever the key.
     keys: tuple[str, ...] = PAYLOAD_KEYS
     if len(value) == 1:
         keys = tuple(value)
@@ -219,6 +232,7 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
         inner = value.get(key)
         if isinstance(inner, bool) and key.lower() not in BOOLEAN_KEYS:
             continue
+        # In a row, such a key names a column that stands beside other columns.
         is_name_of_column = key in KEYS_OF_ROWS and not value.keys() <= KEYS_OF_ENVELOPES
         if is_name_of_column or inner is None:
             continue
@@ -238,7 +252,10 @@ def _has_columns(value: dict[str, Any]) -> bool:
 
 
 def _holds_table(value: Any) -> bool:
-    """Return whether a value may hold a table: it is no plain value, and no text of a few words."""
+    """Return whether a value may hold a table, or the answer to ASK.
+
+    Other plain values and texts of a few words cannot.
+    """
     if isinstance(value, str):
         text = value.strip()
         is_long = "\n" in text or text[:1] in ("{", "[", "|", "?") or text.startswith(_XML)
@@ -267,7 +284,10 @@ def _open_list(items: list[Any]) -> Payload | None:
 
 
 def _is_block(item: Any) -> bool:
-    """Return whether an item is a block of content, as protocols write them."""
+    """Return whether an item is a block of content, as MCP and messages to models have them.
+
+    A block has a type and some content. A block without a type has only JSON or text.
+    """
     if not isinstance(item, dict):
         return False
     if "type" in item:
@@ -295,8 +315,12 @@ def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
 def _join_blocks(contents: list[Any]) -> Payload:
     """Return the table in the contents of several blocks.
 
-    It is all rows if each block holds some or one, or else the only block that may be a table. If
-    there is none or several, it is all text.
+    The first of these that holds counts:
+
+    - Each block holds a list of rows: the table has the rows of all blocks.
+    - Each block holds one row: the table has these rows.
+    - Only one block may be a table: it is the table.
+    - Otherwise the texts of all blocks are returned as one text.
     """
     decoded = [_decode_if_json(content) for content in contents]
     if decoded and all(isinstance(rows, list) for rows in decoded):
@@ -314,7 +338,7 @@ def _join_blocks(contents: list[Any]) -> Payload:
 
 
 def _decode_if_json(content: Any) -> Any:
-    """Return the value of a text of JSON; what is not such a text is returned unchanged."""
+    """Return the value of a text that is only JSON; any other content is returned unchanged."""
     if not isinstance(content, str) or not looks_like_json(content.lstrip()):
         return content
     try:

@@ -25,7 +25,7 @@ _tags = re.compile(r"<([^<>]*)>")
 def has_html_table(text: str) -> bool:
     """Return whether a table of HTML begins in the first characters of a text.
 
-    Literals in XML may hold one, too.
+    SPARQL results in XML are no such table, although their literals may hold one.
     """
     if "<sparql" in text[:MOST_CHARACTERS_ABOVE]:
         return False
@@ -56,7 +56,7 @@ def _cells_of(text: str) -> list[list[str]]:
     """Return the text of each cell in each row of a table of HTML, without tags.
 
     Raises:
-        MalformedStep: it has a character that does not exist.
+        MalformedStep: the table has a character that does not exist.
     """
     from html import unescape  # Takes a millisecond to import, and few outputs are HTML.
 

@@ -70,7 +70,7 @@ Row: TypeAlias = "list[Any] | tuple[Any, ...]"
 
 
 def says_error(value: dict[str, Any]) -> bool:
-    """Return whether an object says that a tool failed: what else is in it is no result."""
+    """Return whether an object says that a tool failed. Then its other members are no result."""
     if value.get("isError") is True or value.get("is_error") is True:
         return True
     if value.get("success") is False or value.get("ok") is False:
@@ -78,6 +78,7 @@ def says_error(value: dict[str, Any]) -> bool:
     status = value.get("status")
     is_failed = isinstance(status, str) and status.lower() in ("error", "failed", "failure")
     has_error = bool(value.get("error")) or bool(value.get("errors"))
+    # An object with nothing but `error` may also be a row or a column of that name.
     return is_failed or (has_error and len(value) > 1)
 
 
@@ -92,7 +93,7 @@ def read_json_table(value: Any) -> Table:
     """Read the table, or the answer to ASK, in decoded JSON.
 
     Raises:
-        MalformedStep: it is none, or has cells that are no terms and no plain values.
+        MalformedStep: the value is no table, or has cells that are neither terms nor plain values.
     """
     if isinstance(value, bool):
         return Table(answer(value), typed=True)
@@ -107,7 +108,7 @@ def _read_object(value: dict[str, Any]) -> Table:
     """Read the table, or the answer to ASK, in an object.
 
     Raises:
-        MalformedStep: it says that the tool failed, or has no table.
+        MalformedStep: the object says that the tool failed, or holds no table.
     """
     if says_error(value):
         raise MalformedStep("the tool says that it failed")
@@ -127,7 +128,8 @@ def _read_object(value: dict[str, Any]) -> Table:
         has_terms = "selected" in value and "res" in value
         return _read_names_and_rows(names, rows, has_terms=has_terms)
     if "head" in value or "boolean" in value:
-        return Table(value, typed=True)  # Which says what is wrong with them.
+        # When these are checked later, the error says what is wrong with them.
+        return Table(value, typed=True)
     return _read_columns(value)
 
 
@@ -138,7 +140,7 @@ def _answer_in(value: dict[str, Any]) -> bool | None:
         return None
     [key] = keys
     if not value.keys() - {key} <= KEYS_BESIDE_ANSWER:
-        return None  # It is a row with other cells.
+        return None  # The object is a row that also has other cells.
     boolean = value[key]
     if isinstance(boolean, bool):
         return boolean
@@ -148,8 +150,9 @@ def _answer_in(value: dict[str, Any]) -> bool | None:
 
 
 def answer_below(name: str, text: str) -> bool | None:
-    """Return the answer to ASK that a table of one cell says; None if its column has another name
-    or the cell says something else.
+    """Return the answer to ASK in a table of one cell.
+
+    None if the name of the column is not usual for answers, or if the cell is no boolean.
     """
     if name.lower() not in ANSWER_KEYS:
         return None
@@ -157,19 +160,23 @@ def answer_below(name: str, text: str) -> bool | None:
 
 
 def _bindings_in(value: dict[str, Any]) -> list[Any] | None:
-    """Return the rows of SPARQL results; None if there are none."""
+    """Return the rows of SPARQL results in an object; None if it has no list of rows.
+
+    The list stands under `results` and `bindings`, or under `bindings` alone.
+    """
     results = value.get("results")
-    bindings = results.get("bindings") if isinstance(results, dict) else value.get("bindings")
+    holder = results if isinstance(results, dict) else value
+    bindings = holder.get("bindings")
     if not isinstance(bindings, list) or not all(isinstance(row, dict) for row in bindings):
         return None
     return bindings
 
 
 def _read_bindings(bindings: list[dict[str, Any]]) -> Table:
-    """Read rows of SPARQL results without the names of their variables."""
-    names = dict.fromkeys(name for row in bindings for name in row)
+    """Read rows of SPARQL results that lack the list of variables, so the rows name them."""
     if not bindings:
         return _empty_table()
+    names = dict.fromkeys(name for row in bindings for name in row)
     return _read_objects(bindings, list(names))
 
 
@@ -177,7 +184,7 @@ def _names_and_rows(value: dict[str, Any]) -> tuple[list[str], list[Any]] | None
     """Return the names of columns and the rows in an object; None unless it has both.
 
     Raises:
-        AmbiguousStep: they may as well be the cells of two columns.
+        AmbiguousStep: the names and the rows may as well be the cells of two columns.
     """
     for names_key in NAMES_KEYS:
         names = _names_in(value.get(names_key))
@@ -213,8 +220,9 @@ def _are_columns(names: list[str], rows: list[Any]) -> bool:
 
 
 def _names_in(value: Any) -> list[str] | None:
-    """Return the names of columns, given as texts or as objects with a name; None if these are
-    none.
+    """Return the names of columns in a list, or in the list under `fields` of an object.
+
+    Each item of the list is a name, or an object with a `name`. None if the value has no such list.
     """
     if isinstance(value, dict):
         value = value.get("fields")
@@ -251,8 +259,8 @@ def _read_names_and_rows(names: list[str], rows: list[Any], *, has_terms: bool) 
 def _read_list(rows: Row) -> Table:
     """Read a list of rows, or of the cells of one column.
 
-    Rows are objects, or lists of which the first may be the header. An empty list is an empty table
-    with whatever columns are wanted.
+    Rows are objects, or lists of which the first may be the header. An empty list is a table
+    without rows, which equals any other table without rows.
     """
     if not rows:
         return _empty_table()
@@ -270,10 +278,14 @@ def _read_list(rows: Row) -> Table:
 
 
 def _is_header(names: Row, rows: list[Row]) -> bool:
-    """Return whether the first of several rows has names: texts above other values.
+    """Return whether the first row of a table holds the names of the columns.
 
-    The rows of a database cursor are tuples without a header, so tuples of texts have none. An IRI
-    is no name.
+    All its cells must be texts, and none an IRI. The rows of a database cursor are tuples without a
+    header, so a tuple is a header only if some cell below it is neither text nor null.
+
+    Args:
+        names: the first row.
+        rows: the other rows.
     """
     if not all(isinstance(name, str) for name in names):
         return False
@@ -284,9 +296,12 @@ def _is_header(names: Row, rows: list[Row]) -> bool:
 
 
 def _read_objects(rows: list[dict[str, Any]], names: list[str]) -> Table:
-    """Read rows that have their cells by name; null is unbound.
+    """Read rows that are objects with a cell for each name; null is an unbound cell.
 
-    The names are those listed and those that rows have besides.
+    The columns are the listed names, then all other names in the rows.
+
+    Raises:
+        MalformedStep: the rows have no names, or are JSON-LD.
     """
     every_name = dict.fromkeys([*names, *(name for row in rows for name in row)])
     if not every_name or not all(isinstance(name, str) for name in every_name):
@@ -310,7 +325,8 @@ def _read_columns(value: dict[str, Any]) -> Table:
     """
     columns = list(value.values())
     if not columns or any(name.startswith("@") for name in value):
-        return Table(value, typed=True)  # Which says what SPARQL results must have.
+        # When this is checked later, the error says what SPARQL results must have.
+        return Table(value, typed=True)
     if all(isinstance(column, list) for column in columns):
         if len({len(column) for column in columns}) > 1:
             raise MalformedStep("columns of different lengths")
@@ -342,7 +358,7 @@ def _read_cell(value: Any) -> Term | None:
     """Return the term that a value of JSON stands for; None if it is unbound.
 
     Raises:
-        MalformedStep: it holds other values, and is no term.
+        MalformedStep: the value is a list, an object that is no term, or a number that is too long.
     """
     if value is None:
         return None
@@ -374,7 +390,11 @@ def is_term_object(value: Any) -> bool:
 
 
 def _read_term_object(value: dict[str, Any]) -> Term | None:
-    """Return the term in an object of SPARQL results, RDF/JS or JSON-LD."""
+    """Return the term in an object of SPARQL results, RDF/JS or JSON-LD; None if it is unbound.
+
+    Raises:
+        MalformedStep: the object is no term.
+    """
     if value.keys() == {"@id"} and isinstance(value["@id"], str):
         label = value["@id"]
         if label.startswith("_:"):
@@ -386,9 +406,10 @@ def _read_term_object(value: dict[str, Any]) -> Term | None:
         raise MalformedStep("a list of objects that are not flat")
     inner = value["value"]
     if isinstance(inner, dict | list):
-        return value  # A triple, which is checked later.
+        # The value of a triple is an object, which is checked later.
+        return value
     datatype = value.get("datatype")
-    if isinstance(datatype, dict):  # As RDF/JS has it.
+    if isinstance(datatype, dict):  # RDF/JS writes the datatype as a term of its own.
         datatype = datatype.get("value")
     term = _read_cell(inner)
     if term is None or not isinstance(inner, str):

@@ -52,9 +52,8 @@ class DecodedText(NamedTuple):
 
 
 def looks_like_json(text: str) -> bool:
-    """Return whether a text begins as JSON of an object, an array or a string does.
-
-    So do tuples, as Python shows them: of tuples, or one on each line.
+    """Return whether a text begins as an object, an array or a string of JSON does, or as a tuple
+    of Python does.
     """
     return text[:1] in ("{", "[", '"') or _tuple_starts(text) is not None
 
@@ -62,11 +61,11 @@ def looks_like_json(text: str) -> bool:
 def decode_json(text: str) -> DecodedText:
     """Decode text that looks like JSON, or like a dict or list as Python shows it.
 
-    Read are also control characters in strings, ``\\'``, NaN, lines of one object each, and an
-    object or array that other text follows.
+    Besides JSON, this accepts control characters in strings, ``\\'``, NaN, lines of one object
+    each, and an object or array that other text follows.
 
     Raises:
-        MalformedStep: it is nothing of these.
+        MalformedStep: the text is none of these.
     """
     try:
         return DecodedText(_decode_exactly(text), "")
@@ -99,19 +98,19 @@ def _decode_exactly(text: str) -> Any:
 
 
 def _decode_leniently(text: str) -> DecodedText:
-    """Decode the value that a text begins with, by the habits of tools.
+    """Decode the value that a text begins with, even if tools wrote it against the rules of JSON.
 
-    Text may follow a value that holds objects or arrays. It may not follow a string or an array of
-    plain values, as prose may begin with these.
+    Other text may follow a value that holds objects or arrays. It may not follow a string or an
+    array of plain values, as prose may begin with these.
 
     Raises:
-        ValueError: the text begins with no value, or text follows that may not.
+        ValueError: the text begins with no value, or other text follows where it may not.
     """
     if "\\'" in text:
         text = _escapes.sub(_unescape_apostrophe, text)
     value, end = _lenient_decoder.raw_decode(text)
     if "\\ud" in text or "\\uD" in text:
-        # Half of a surrogate pair is no character, and nothing with it could be written again.
+        # Called for its error: half of a surrogate pair is no character, and cannot be written.
         json.dumps(value, ensure_ascii=False).encode()
 
     rest = text[end:].strip()
@@ -131,8 +130,8 @@ def _decode_lines(first_rows: list[Any], rest: str) -> DecodedText:
 
     Args:
         first_rows: the rows that were decoded before.
-        rest: the text after them, which begins with another object or array. Of arrays, the items
-            are rows.
+        rest: the text after these rows, which begins with another object or array. An object is a
+            row; an array holds rows.
     """
     rows = [*first_rows]
     opening_bracket = rest[0]
@@ -163,12 +162,12 @@ def _unescape_apostrophe(escape: re.Match[str]) -> str:
 def _decode_python(text: str) -> Any:
     """Decode a dict, list or tuple as Python shows it.
 
-    Read are also nan and inf, and the arguments of types of dates, numbers and RDF terms, such as
+    It may hold nan and inf, and calls of types of dates, numbers and RDF terms, such as
     ``Decimal('1.5')``.
 
     Raises:
-        NoLiteralError: it is none.
-        MalformedStep: it is too long.
+        NoLiteralError: the text is no such literal.
+        MalformedStep: the text is too long.
     """
     containers = text.count("[") + text.count("{") + text.count("(")
     if len(text) >= LARGE_BYTES or containers >= MOST_LITERAL_CONTAINERS:
@@ -188,7 +187,7 @@ def _decode_python_lines(text: str) -> Any:
     """Decode rows that Python printed one by one: a dict, list or tuple on each line.
 
     Raises:
-        NoLiteralError: a line is none, or there is only one.
+        NoLiteralError: a line is no dict, list or tuple, or there is only one line.
         MalformedStep: the text is too long.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -198,10 +197,10 @@ def _decode_python_lines(text: str) -> Any:
 
 
 def _value_of_node(node: Any) -> Any:
-    """Return the value of a literal in a syntax tree, as JSON has it; a tuple stays one.
+    """Return the value of a literal in a syntax tree, as JSON has it; a tuple stays a tuple.
 
     Raises:
-        NoLiteralError: it is no literal, or JSON has no such value.
+        NoLiteralError: the node is no literal, or JSON has no such value.
     """
     import ast
 
@@ -228,14 +227,15 @@ def _value_of_node(node: Any) -> Any:
 
 
 def _value_of_call(node: Any) -> Any:
-    """Return as text what a call such as ``datetime.date(2020, 1, 1)`` makes.
+    """Return the text of the value that a call such as ``datetime.date(2020, 1, 1)`` makes.
 
     Raises:
-        NoLiteralError: it calls no type of dates, numbers or RDF terms.
-        ValueError, TypeError: its arguments do not suit the type.
+        NoLiteralError: the function is no type of dates, numbers or RDF terms.
+        ValueError, TypeError: the arguments do not suit the type.
     """
     name = _name_of_function(node.func)
     arguments = [_value_of_node(argument) for argument in node.args]
+    # Year, month and day, and up to four parts of a time.
     if name in ("date", "datetime") and 3 <= len(arguments) <= 7:
         date_type = datetime if name == "datetime" else date
         return date_type(*arguments).isoformat()
@@ -261,7 +261,8 @@ def _name_of_function(node: Any) -> str:
 def _checked_constant(value: Any) -> Any:
     """Return a constant of Python unchanged; raise `ValueError` if JSON has no such value."""
     if isinstance(value, str):
-        value.encode()  # Half of a surrogate pair is no character.
+        # Called for its error: half of a surrogate pair is no character.
+        value.encode()
     elif isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise NoLiteralError("too long a number")
     elif value is not None and not isinstance(value, int | float):
@@ -270,10 +271,13 @@ def _checked_constant(value: Any) -> Any:
 
 
 def _key_of_node(node: Any) -> str:
-    """Return the key of a dict in a syntax tree as JSON has it: pandas numbers rows by integers.
+    """Return the key of a dict in a syntax tree as a text, since JSON has no other keys.
+
+    pandas numbers rows by integers, so an integer is written as a text.
 
     Raises:
-        NoLiteralError: it is no text and no integer, or the dict is unpacked without a key.
+        NoLiteralError: the key is neither a text nor an integer, or there is no key, since another
+            dict is unpacked in its place.
     """
     if node is None:
         raise NoLiteralError("a dict within a dict")

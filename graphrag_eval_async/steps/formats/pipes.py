@@ -90,7 +90,10 @@ def _is_rule_of_box(line: str) -> bool:
 
 
 def _is_rule_of_table(lines: list[str], index: int) -> bool:
-    """Return whether a line is a rule beside a line with pipes, not below a heading."""
+    """Return whether a line is a rule of a table: a line next to it has pipes.
+
+    The rule below a heading of Markdown is not.
+    """
     if not _is_rule(lines[index]):
         return False
     beside = lines[max(index - 1, 0) : index + 2]
@@ -98,7 +101,8 @@ def _is_rule_of_table(lines: list[str], index: int) -> bool:
 
 
 def read_pipes(text: str) -> Table:
-    """Read a header, a rule, and rows that are as wide; rules may also stand around and between.
+    """Read a header, a rule, and rows of the same width. Rules may also stand around the table and
+    between its rows.
 
     Empty cells are unbound. A pipe in a cell has a backslash before it. Every line of the table has
     a pipe or is a rule; other text may stand above and below it.
@@ -107,6 +111,7 @@ def read_pipes(text: str) -> Table:
         MalformedStep: there is no such table, or lines with pipes stand elsewhere, too.
         AmbiguousStep: rows are not shown.
     """
+    # Find the lines of the table; all others are notes.
     lines = _drawn_in_ascii(text.split("\n"))
     start = 0
     while start < len(lines) and not (_is_rule_of_table(lines, start) or "|" in lines[start]):
@@ -118,6 +123,7 @@ def read_pipes(text: str) -> Table:
     if any("|" in line for line in notes):
         raise MalformedStep("not one table with pipes: a line in it has none")
 
+    # Read the names and the rows.
     header, rows = _split_header(lines[start:end])
     style = _style_of(lines[start:end])
     has_edges = header.startswith("|")
@@ -126,7 +132,7 @@ def read_pipes(text: str) -> Table:
     for row in rows:
         cells = _cells(row, has_edges=has_edges)
         if len(cells) < len(names) and row_count_in(row.strip("| ")) is not None:
-            notes.append(row)  # DuckDB writes it into the box.
+            notes.append(row)  # DuckDB writes the number of rows into the box.
             continue
         check_all_rows_shown(cells)
         terms.append([_read_cell(cell, style) for cell in cells])
@@ -189,7 +195,7 @@ def _split_header(table: list[str]) -> tuple[str, list[str]]:
             rows = rows[1:]
 
     header = table[first]
-    if header.startswith("||"):  # As Jira writes names.
+    if header.startswith("||"):  # Jira doubles the pipes beside names.
         header = header.replace("||", "|")
     return header, rows
 
@@ -203,7 +209,7 @@ def check_all_rows_shown(cells: Sequence[str]) -> None:
     """Check that a row holds values, not the dots by which tools shorten tables.
 
     Raises:
-        AmbiguousStep: it consists of dots.
+        AmbiguousStep: the row consists of dots.
     """
     if len(cells) > 0 and _ELLIPSES.issuperset(cells):
         raise AmbiguousStep("the table is shortened: some rows are not shown")
@@ -233,7 +239,9 @@ def _read_cell(text: str, style: _Style) -> Term | None:
     """Return the term in a cell that is written in a style; None if it is unbound."""
     if not text or (style is _Style.RDFLIB and text == "-"):
         return None
-    term = None
     if style is not _Style.PLAIN:
+        # Stores that draw boxes write terms in Turtle's syntax; other tools write plain text.
         term = read_term(text)
-    return untyped_term(text) if term is None else term
+        if term is not None:
+            return term
+    return untyped_term(text)

@@ -33,9 +33,9 @@ class ResultInProse(NamedTuple):
 
 
 def find_json(text: str) -> ResultInProse | None:
-    """Return the first JSON of objects or arrays that follows prose in a text; None if none does.
+    """Return the first object or array of JSON that follows prose in a text; None if there is none.
 
-    An empty array is a result only beside a line that says that there are no rows: it may also
+    An empty array counts only beside a line that says that there are no rows. Otherwise it may
     stand beside an error.
     """
     beginnings = _json_beginnings.finditer(text, 0, MOST_CHARACTERS_ABOVE)

@@ -31,10 +31,10 @@ def read_document(output: Any) -> Document:
     """Return the object of SPARQL results JSON in an output. Its contents are not checked.
 
     Args:
-        output: such an object, text of one, or a boolean as the answer to ASK; maybe in envelopes.
+        output: the object, its text, or a boolean as the answer to ASK; maybe in envelopes.
 
     Raises:
-        MalformedStep: it is something else.
+        MalformedStep: the output is something else.
     """
     value = open_envelopes(output).value
     if isinstance(value, bool):
@@ -73,12 +73,13 @@ def read_reference(output: Any, media_type: str) -> Table:
     """Return the table in the output of a reference step, which must be of this media type.
 
     Raises:
-        MalformedStep: it is not.
+        MalformedStep: the output is of another type, or is no table.
     """
     if media_type not in (XML, CSV, TSV):
         document = read_document(output)
         if "boolean" not in document and ("head" in document or not is_table(document)):
-            return Table(document, typed=True)  # What is wrong with it is said later.
+            # When it is checked later, the error says what is wrong with it.
+            return Table(document, typed=True)
         return read_json_table(document)
     if not isinstance(output, str):
         raise MalformedStep(f"expected the text of {media_type}, got {type(output).__name__}")
@@ -91,14 +92,14 @@ def read_reference(output: Any, media_type: str) -> Table:
 
 
 def read_table(output: Any, *, media_type: str | None = None) -> Table:
-    """Return the table in an output, in whichever format and envelope.
+    """Return the table in an output, in any format and envelope.
 
     Args:
         output: a value of JSON, or text.
-        media_type: what the step says of its output. Then a header alone is a table of CSV.
+        media_type: what the step says of its output. A header alone is a table only if that is CSV.
 
     Raises:
-        MalformedStep: it is no table.
+        MalformedStep: the output holds no table.
     """
     payload = open_envelopes(output)
     if isinstance(payload.value, str):
@@ -110,15 +111,15 @@ def read_table(output: Any, *, media_type: str | None = None) -> Table:
 
 
 def _read_text(text: str, media_type: str | None) -> Table:
-    """Read a table in text that is no JSON: its first lines decide which formats are tried.
+    """Read a table in text that is no JSON. Its first lines decide which formats are tried.
 
     Args:
         text: the text without envelopes.
         media_type: what the step says of its output; None if it says nothing.
 
     Raises:
-        MalformedStep: it is no table in any format.
-        AmbiguousStep: it is a table that cannot be read for sure.
+        MalformedStep: the text is no table in any format.
+        AmbiguousStep: the text is a table that cannot be read for sure.
     """
     if not text:
         raise MalformedStep("neither SPARQL results nor a table")
@@ -139,6 +140,7 @@ def _read_text(text: str, media_type: str | None) -> Table:
         except MalformedStep:
             if media_type != CSV:
                 raise
+            # Text that is declared to be CSV may look like TSV.
     return read_csv(text, is_declared=media_type == CSV)
 
 
@@ -146,7 +148,7 @@ def _read_markup(text: str) -> Table:
     """Read a table of HTML, or SPARQL results in XML above a note.
 
     Raises:
-        MalformedStep: it is neither.
+        MalformedStep: the text is neither.
         AmbiguousStep: there are several tables of HTML.
     """
     if has_html_table(text):
@@ -156,7 +158,9 @@ def _read_markup(text: str) -> Table:
 
 
 def describe_ambiguity(output: Any, media_type: str | None) -> str | None:
-    """Return why the table in an output cannot be read for sure; None if it can, or if it is none.
+    """Return why the table in an output cannot be read for sure.
+
+    None if it can be read for sure, or if the output holds no table.
 
     Args:
         output: a value of JSON, or text.
@@ -174,8 +178,8 @@ def describe_ambiguity(output: Any, media_type: str | None) -> str | None:
 def steps_to_read(output: Any) -> int:
     """Return about how many steps of a `Budget` it takes to read a table.
 
-    Text of JSON objects is quick, and costs nothing. In an object, the longest list or object has
-    the rows.
+    Text of a JSON object is read so fast that it costs nothing. In a decoded object, the longest
+    list or object is taken for the rows.
     """
     rows = output
     if isinstance(output, dict):

@@ -84,7 +84,7 @@ def are_plain(output: Any, required: Collection[str]) -> bool:
     """Return whether text is SPARQL results that surely are a valid reference.
 
     They have the required columns, and nothing unusual. This is much quicker than reading them. If
-    the answer is no, reading tells whether and why they are invalid.
+    it returns False, the results may still be valid, which only reading them decides.
     """
     if isinstance(output, str) and output[:1] == "\ufeff":
         return False  # Other decoders refuse a byte order mark, which this one would skip.
@@ -143,7 +143,7 @@ class _TypedHead(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 class _TypedBindings(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     bindings: list[dict[str, _TypedTerm]]
-    distinct: bool = False  # Virtuoso writes this and the next, which say nothing of the rows.
+    distinct: bool = False  # Virtuoso writes `distinct` and `ordered`, which do not matter here.
     ordered: bool = False
 
 
@@ -155,7 +155,10 @@ class TypedTable(msgspec.Struct, gc=False):
     boolean: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # Even null makes it no table.
 
     def is_same(self, other: TypedTable) -> bool:
-        """Return whether two tables have the same variables, and equal rows in the same order."""
+        """Return whether two tables have the same variables, in any order, and equal rows in order.
+
+        False if one of them is an answer to ASK.
+        """
         if self.boolean is not msgspec.UNSET or other.boolean is not msgspec.UNSET:
             return False
         if self.results.bindings != other.results.bindings:
@@ -190,8 +193,8 @@ _decode_results_alone = msgspec.json.Decoder(_ResultsAlone).decode
 def read_results_alone(text: str) -> dict[str, Any] | None:
     """Return the SPARQL results in JSON text, without other members; None if there are none.
 
-    It reads what `read_typed_table` reads: a store may add a member whose value Python cannot hold,
-    such as a number beyond a double, and the results are right all the same.
+    A store may add another member whose value Python cannot hold, such as a number beyond a double.
+    The results are right all the same, so other members are skipped without being decoded.
     """
     try:
         document = _decode_results_alone(text)
@@ -202,9 +205,11 @@ def read_results_alone(text: str) -> dict[str, Any] | None:
 
 
 def is_same_table(table: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two documents are tables with the same variables and equal rows in order.
+    """Return whether two documents are tables with the same variables, and equal rows in order.
 
-    The first is known to be SPARQL results, the second may be anything.
+    Args:
+        table: SPARQL results that were checked.
+        other: a document that may hold anything.
     """
     if "results" not in table or "boolean" in other:
         return False
@@ -214,7 +219,7 @@ def is_same_table(table: dict[str, Any], other: dict[str, Any]) -> bool:
         variables = table["head"]["vars"]
         other_variables = other["head"]["vars"]
         return variables == other_variables or sorted(variables) == sorted(other_variables)
-    except (KeyError, TypeError):  # The second is not SPARQL results.
+    except (KeyError, TypeError):  # The other document is not SPARQL results.
         return False
 
 
@@ -230,19 +235,21 @@ def results_of(
         strict_types: whether an IRI differs from a literal of the same text.
 
     Raises:
-        MalformedStep: it is not SPARQL results; the message has the place.
+        MalformedStep: the document is not SPARQL results; the message says where.
         ComparisonBudgetExceeded: the table is large and too sparse.
     """
     if "boolean" in document:
         if "results" in document:
             raise _malformed("both boolean and results")
         return SparqlResults(boolean=_checked(document, _Ask).boolean)
+
     select = _checked(document, _Select)
     names = select.head.vars
     rows = select.results.bindings
     if has_blanks:
         rows = [{name: term for name, term in row.items() if term.value != ""} for row in rows]
 
+    # Compare the names in the head with those in the rows.
     variables = dict.fromkeys(names)
     names_in_rows = set[str]().union(*rows)
     bound_names = [name for name in variables if name in names_in_rows]
@@ -265,7 +272,7 @@ def _check_density(rows: Sequence[dict[str, _Term]], *, width: int) -> None:
     """Check that few cells of a large table are unbound: its columns would take too much memory.
 
     Raises:
-        ComparisonBudgetExceeded: too many are.
+        ComparisonBudgetExceeded: too many cells are unbound.
     """
     cells = width * len(rows)
     if cells <= _FEW_CELLS:
@@ -286,6 +293,7 @@ def _checked(document: dict[str, Any], kind: type[S]) -> S:
 
 def _explain(document: dict[str, Any], error: Exception) -> str:
     """Return what msgspec found wrong in a document and where, with an example of what is right."""
+    # A message of msgspec ends with the path, such as "... - at `$.head.vars`".
     problem, _, path = str(error).rstrip("`").partition(" - at `$.")
     if "[...]" in path:
         path = _path_with_variable(document, path)
@@ -303,7 +311,10 @@ def _explain(document: dict[str, Any], error: Exception) -> str:
 
 
 def _path_with_variable(document: dict[str, Any], path: str) -> str:
-    """Return a path of msgspec with the variable whose term is wrong, which it writes as [...]."""
+    """Return a path of msgspec in which the variable whose term is wrong is named.
+
+    msgspec writes [...] in its place.
+    """
     row_number = int(path.split("[")[1].partition("]")[0])
     row = document["results"]["bindings"][row_number]
     for name, term in row.items():
@@ -331,11 +342,18 @@ def _malformed(problem: str) -> MalformedStep:
 
 
 def _column(name: str, cells: list[_Term | None]) -> Column:
-    """Return the column of a variable with the text and the value of each cell; None is unbound."""
+    """Return the column of a variable.
+
+    Args:
+        name: the variable.
+        cells: the term in each row; None if the variable is unbound there.
+    """
     bound_cells = [*filter(None, cells)]
     texts: list[Any] = [*map(_VALUE, bound_cells)]
     if dict in set(map(type, texts)):
+        # The value of a triple is an object.
         texts = [_text(cell) for cell in bound_cells]
+    # A search in all texts at once is quicker than one in each text.
     if VIRTUOSO_NODE in "".join(texts):
         _mark_blank_nodes_of_virtuoso(bound_cells)
 
@@ -351,6 +369,7 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
         return Column(name, texts, values)
     texts_with_unbound = _spread(texts, cells)
     if values is texts:
+        # All values are texts, so one list serves for both.
         return Column(name, texts_with_unbound, texts_with_unbound)
     return Column(name, texts_with_unbound, _spread(values, cells))
 
@@ -363,7 +382,7 @@ def _mark_blank_nodes_of_virtuoso(terms: list[_Term]) -> None:
 
 
 def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:
-    """Give the IRIs in a column values of their own, which no literal has."""
+    """Change the values of the IRIs in a column so that they differ from those of all literals."""
     values = list(column.values)
     for index, row in enumerate(rows):
         term = row.get(column.name)

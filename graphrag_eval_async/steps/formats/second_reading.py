@@ -41,7 +41,9 @@ _MARKS = ("`", "**", "__", "*")
 
 
 def read_again(document: Document, reference: Document) -> Document | None:
-    """Return a table without types with what its cells may stand for; None if that is nothing else.
+    """Return an untyped table with its texts replaced by the terms that they may stand for.
+
+    None if no text is replaced. A text that the reference has, too, stays as it is.
 
     Args:
         document: the table, as SPARQL results.
@@ -61,6 +63,7 @@ def read_again(document: Document, reference: Document) -> Document | None:
             if not isinstance(text, str) or text in expected_texts:
                 terms[name] = term
             elif may_be_unbound and text.strip().lower() in WORDS_FOR_UNBOUND:
+                # The cell is unbound, so the row gets no term for it.
                 is_changed = True
             else:
                 meant = _meant_term(text, expected_texts)
@@ -73,15 +76,19 @@ def read_again(document: Document, reference: Document) -> Document | None:
 
 
 def _rows_in(document: Document) -> list[dict[str, Any]]:
-    """Return the rows of a table; none of the answer to ASK."""
+    """Return the rows of a table; an empty list for the answer to ASK."""
     rows: list[dict[str, Any]] = document.get("results", {}).get("bindings", [])
     return rows
 
 
 def _meant_term(text: str, expected_texts: Set[str]) -> Term | None:
-    """Return the term that a text may stand for; None if there is none.
+    """Return the term that a text of an untyped table may stand for; None if there is none.
 
-    Of a link, it is the address, unless only the text is expected.
+    A link stands for its address, unless the reference has its label and not its address.
+
+    Args:
+        text: the text of a cell.
+        expected_texts: the texts of all cells of the reference.
     """
     infinity = INFINITIES.get(text)
     if infinity is not None:

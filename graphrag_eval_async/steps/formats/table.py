@@ -55,8 +55,8 @@ def without_row_numbers(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the names and the rows of a table without a first column of numbers from 0.
 
-    Such a column has no name: pandas writes the numbers of rows so. A table without it is returned
-    unchanged.
+    pandas writes the numbers of rows into such a column, which has no name. A table without that
+    column is returned unchanged.
     """
     if not names or names[0] != "":
         return names, rows

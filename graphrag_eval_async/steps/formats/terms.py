@@ -47,8 +47,31 @@ is_iri = re.compile(_IRI).fullmatch
 """Whether text is an absolute IRI in angle brackets."""
 
 
+def is_rdf_json(value: Any) -> bool:
+    """Return whether a value is a graph in RDF/JSON: lists of terms by subject and predicate.
+
+    https://www.w3.org/TR/rdf-json/
+    """
+    if not isinstance(value, dict) or not value:
+        return False
+    for subject, predicates in value.items():
+        # Subjects are IRIs or blank nodes. The keys of other objects have no colon.
+        if ":" not in subject or not isinstance(predicates, dict) or not predicates:
+            return False
+        if not all(map(_is_list_of_terms, predicates.values())):
+            return False
+    return True
+
+
+def _is_list_of_terms(value: Any) -> bool:
+    """Return whether a value is a list of one or more RDF terms, as RDF/JSON writes them."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(term, dict) and {"type", "value"} <= term.keys() for term in value)
+
+
 def read_term(text: str) -> Term | None:
-    """Return the term that a text is in Turtle's syntax; None if it is none.
+    """Return the term that a text writes in Turtle's syntax; None if the text is no term.
 
     A datatype may have a prefix, of which `xsd:` is known, or be an IRI without brackets, as
     Comunica writes it. Text in quotes may hold quotes without escapes.
@@ -69,9 +92,9 @@ def read_term(text: str) -> Term | None:
 
 
 def _read_literal(text: str) -> Term | None:
-    """Return the literal that begins and ends with quotes, before its language or datatype.
+    """Return the literal that a text in quotes writes, maybe with a language or a datatype.
 
-    None if other text follows the quotes. Quotes inside may have escapes, be doubled, or neither.
+    Quotes within the text may be escaped, doubled, or neither. None if other text follows.
     """
     match = _literal(text)
     if match is not None:
@@ -92,7 +115,7 @@ def _read_literal(text: str) -> Term | None:
 
 
 def resource_term(iri: str) -> Term:
-    """Return the term of an IRI; of one that is a label of Virtuoso, a blank node."""
+    """Return the term of an IRI, or of a blank node if the IRI is a label of Virtuoso."""
     kind = "bnode" if iri.startswith(VIRTUOSO_NODE) else "uri"
     return {"type": kind, "value": iri}
 
@@ -100,9 +123,13 @@ def resource_term(iri: str) -> Term:
 def _literal_term(
     value: str, language: str | None, datatype: str | None, prefixed_type: str | None
 ) -> Term:
-    """Return a literal; of a text that is a label of Virtuoso, a blank node.
+    """Return the term of a literal, or of a blank node if the text is a label of Virtuoso.
 
-    The last two are its datatype as an IRI or with a prefix, of which one is None.
+    Args:
+        value: the text of the literal.
+        language: the language tag; None if the literal has none.
+        datatype: the IRI of the datatype; None if there is none, or if it has a prefix.
+        prefixed_type: the datatype with a prefix; None if there is none, or if it is an IRI.
     """
     if value.startswith(VIRTUOSO_NODE):
         return resource_term(value)
@@ -127,7 +154,10 @@ def untyped_term(text: str) -> Term:
     """
     if is_iri(text):
         iri = text[1:-1]
-        return resource_term(iri) if iri.startswith(VIRTUOSO_NODE) else {"value": iri}
+        if iri.startswith(VIRTUOSO_NODE):
+            return resource_term(iri)
+        # Without a type, the term equals the IRI and also a literal of the same text.
+        return {"value": iri}
     if text.startswith(BLANK_NODE_STARTS):
         return {"type": "bnode", "value": text.removeprefix("_:")}
     if text.startswith('"') and not text.endswith('"'):
@@ -142,10 +172,10 @@ def untyped_term(text: str) -> Term:
     trimmed = text.strip(" \t\r\n")
     datatype = number_type(trimmed)
     if datatype is None:
-        temporal = temporal_type(trimmed)
-        datatype = None if temporal is None else XSD + temporal
-    if datatype is None:
-        return {"value": text}
+        local_name = temporal_type(trimmed)
+        if local_name is None:
+            return {"value": text}
+        datatype = XSD + local_name
     return {"value": text, "datatype": datatype}
 
 

@@ -37,11 +37,12 @@ def read_xml(text: str) -> dict[str, Any]:
     """Return the SPARQL results in XML as an object of SPARQL results JSON.
 
     Raises:
-        MalformedStep: it is not SPARQL results.
+        MalformedStep: the text is not SPARQL results.
     """
     document: dict[str, Any] = {}
     for part in _children(_root(text), "head", "results", "boolean"):
         if part.tag == "head":
+            # Links may stand beside variables. They lead to other documents, and are not read.
             children = list(_children(part, "variable", "link"))
             names = [_name(child) for child in children if child.tag == "variable"]
             document["head"] = {"vars": names}
@@ -61,11 +62,11 @@ def _boolean(element: Element) -> bool:
 
 
 def _root(text: str) -> Element:
-    """Return the root of an XML document, in which all tags have lost their namespaces.
+    """Return the root of an XML document, after removing the namespaces from all tags.
 
     Raises:
-        MalformedStep: it is not well-formed, declares a document type, has too many tags, or is
-            something other than SPARQL results.
+        MalformedStep: the text is not well-formed, declares a document type, has too many tags, or
+            is something other than SPARQL results.
     """
     text = text.strip()
     _check_no_document_type(text)
@@ -87,13 +88,18 @@ def _root(text: str) -> Element:
 
 
 def _check_no_document_type(text: str) -> None:
-    """Raise `MalformedStep` if a document type is declared, after instructions and comments."""
+    """Check that XML declares no document type, whose entities could expand without limit.
+
+    Raises:
+        MalformedStep: a document type follows the instructions and comments at the beginning.
+    """
     place = 0
     match = _instruction_or_comment(text, place)
     while match is not None:
         end_mark = "?>" if match[1] == "?" else "-->"
         end = text.find(end_mark, match.end())
         if end < 0:
+            # The text is not well-formed, which the parser will say.
             return
         place = end + len(end_mark)
         match = _instruction_or_comment(text, place)
@@ -107,22 +113,22 @@ def _malformed(problem: str) -> MalformedStep:
 
 
 def _children(parent: Element, *tags: str) -> Iterator[Element]:
-    """Yield the children of an element, which must have one of some tags.
+    """Yield the children of an element, each of which must have one of `tags`.
 
     Raises:
-        MalformedStep: a child has another tag, or is repeated and may not be. Bindings may be
-            repeated with different names.
+        MalformedStep: a child has another tag, or occurs twice although its tag may not. Bindings
+            may occur several times with different names.
     """
-    earlier = set[str]()
+    earlier_children = set[tuple[str, str | None]]()
     for child in parent:
         if child.tag not in tags:
             raise _malformed(f"<{child.tag}> is out of place")
-        key = child.tag
+        name = None
         if child.tag == "binding":
-            key = child.get("name", child.tag)
-        if key in earlier and child.tag not in _REPEATABLE:
+            name = child.get("name")
+        if (child.tag, name) in earlier_children and child.tag not in _REPEATABLE:
             raise _malformed(f"<{child.tag}> is repeated")
-        earlier.add(key)
+        earlier_children.add((child.tag, name))
         yield child
 
 
@@ -143,10 +149,10 @@ def _term(parent: Element, depth: int = 0) -> dict[str, Any]:
 
     Args:
         parent: a binding, or a part of a triple.
-        depth: how many triples it is in.
+        depth: how many triples contain the element.
 
     Raises:
-        MalformedStep: it does not hold one term, or triples nest too deep.
+        MalformedStep: the element does not hold one term, or triples nest too deep.
     """
     terms = [*_children(parent, "uri", "bnode", "literal", "triple")]
     if len(terms) != 1 or depth > MAX_DEPTH:

@@ -17,6 +17,7 @@ from graphrag_eval_async.steps.graphs.blank_statements import relabelled
 from graphrag_eval_async.steps.graphs.reading import import_pyoxigraph, read_graph
 from graphrag_eval_async.steps.tables.classes import classify_cells
 from graphrag_eval_async.steps.tables.columns import INTEGERS, Column, values_of
+from graphrag_eval_async.steps.tables.temporal import PARTS_OF_DATES, without_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -277,7 +278,8 @@ def _respell(statements: Sequence[str], spellings: Mapping[str, str]) -> Sequenc
 def _comparable_value(value: Value, datatype: str) -> Value:
     """Return the value of a literal by which it is compared; None if it is compared by its text.
 
-    An integer that is too long to be read as a number is compared by its digits.
+    An integer that is too long to be read as a number is compared by its digits; a year, month or
+    day by its text, in which a zone counts unless it is UTC.
 
     Args:
         value: the value as `values_of` returns it: a text if it could not be read.
@@ -285,6 +287,9 @@ def _comparable_value(value: Value, datatype: str) -> Value:
     """
     if not isinstance(value, str):
         return value
+    if datatype in PARTS_OF_DATES:
+        # The type is kept, as a literal of another type may have the same text.
+        return f"{without_utc(value)} {datatype}"
     text = value.strip()
     has_sign = text.startswith(("+", "-"))
     digits = text[1:] if has_sign else text

@@ -19,17 +19,13 @@ import orjson
 from graphrag_eval_async.catalogue.media_types import GRAPHS, plain_type
 from graphrag_eval_async.errors import MalformedStep, needs
 from graphrag_eval_async.records.decoding import nests_deeper
+from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.envelopes import open_envelopes
-from graphrag_eval_async.steps.graphs.statements import (
-    is_rdf_json,
-    statements_of_rdf_json,
-    statements_of_table,
-)
+from graphrag_eval_async.steps.formats.terms import is_rdf_json
+from graphrag_eval_async.steps.graphs.statements import statements_of_rdf_json, statements_of_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from graphrag_eval_async.steps.budget import Budget
 
 MAX_DEPTH = 100
 """Maximum levels of JSON-LD and RDF/XML, and of triple terms."""
@@ -73,6 +69,9 @@ class Graph(NamedTuple):
 
     statements: Sequence[str]
 
+    is_table: bool = False
+    """Whether they stood in a table of subject, predicate and object."""
+
 
 def read_graph(
     output: Any,
@@ -110,7 +109,7 @@ def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, unio
     content = open_envelopes(output, allow_broken_json=True).value
     if is_rdf_json(content):
         # It can be read as JSON-LD, too, and means something else there.
-        return _parse(statements_of_rdf_json(content), _N_TRIPLES, budget, union=union)
+        return _parse(statements_of_rdf_json(content), _N_QUADS, budget, union=union)
 
     first_error: MalformedStep | None = None
     for candidate in (output, content):
@@ -126,10 +125,32 @@ def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, unio
 
     table = statements_of_table(content)
     if table is not None:
-        return _parse(table, _N_TRIPLES, budget, union=union)
+        return _parse(table, _N_QUADS, budget, union=union)._replace(is_table=True)
     if first_error is not None:
         raise first_error
     return Graph([])
+
+
+def describe_wrong_statement(output: Any) -> str | None:
+    """Return what is wrong with a statement in RDF/JSON or in a table of statements.
+
+    Args:
+        output: text, or decoded JSON; maybe in the envelopes of tools and protocols.
+
+    Returns:
+        None if nothing is wrong, or if the output is something else.
+    """
+    content = open_envelopes(output, allow_broken_json=True).value
+    try:
+        if is_rdf_json(content):
+            statements: str | None = statements_of_rdf_json(content)
+        else:
+            statements = statements_of_table(content)
+        if statements is not None:
+            _parse(statements, _N_QUADS, Budget(), union=False)
+    except MalformedStep as error:
+        return str(error)
+    return None
 
 
 def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:

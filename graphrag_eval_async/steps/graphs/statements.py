@@ -7,96 +7,154 @@ from typing import Any
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.formats.reading import read_table
 from graphrag_eval_async.steps.formats.results import results_of
+from graphrag_eval_async.steps.formats.terms import is_iri
 
-NAMES = (
-    ("subject", "predicate", "object"),
-    ("s", "p", "o"),
-    ("subj", "pred", "obj"),
-    ("source", "relation", "target"),
-    ("head", "relation", "tail"),
-)
-"""Names of the columns of a table of statements, as stores and tools write them."""
+SUBJECT, PREDICATE, OBJECT, GRAPH_NAME = "subject", "predicate", "object", "graph"
+
+ROLES = {
+    SUBJECT: ("subject", "s", "subj", "source", "head"),
+    PREDICATE: ("predicate", "p", "pred", "property", "relation"),
+    OBJECT: ("object", "o", "obj", "value", "target", "tail"),
+    GRAPH_NAME: ("graph", "g", "context"),
+}
+"""The parts of a statement, each with the names of its column in tables of stores and tools."""
+
+_ROLE_BY_NAME = {name: role for role, names in ROLES.items() for name in names}
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 
-def is_rdf_json(value: Any) -> bool:
-    """Return whether a value holds lists of terms by subject and predicate.
-
-    https://www.w3.org/TR/rdf-json/
-    """
-    if not isinstance(value, dict) or not value:
-        return False
-    for predicates in value.values():
-        if not isinstance(predicates, dict):
-            return False
-        for terms in predicates.values():
-            if not isinstance(terms, list) or not all(map(_is_term, terms)):
-                return False
-    return True
-
-
 def statements_of_rdf_json(value: dict[str, Any]) -> str:
-    """Return the statements in RDF/JSON as N-Triples."""
+    """Return the statements in RDF/JSON as N-Quads.
+
+    Raises:
+        MalformedStep: a term is no absolute IRI where one must stand.
+    """
     lines = []
     for subject, predicates in value.items():
         for predicate, terms in predicates.items():
-            start = f"{_write_resource({'value': subject})} {_write_resource({'value': predicate})}"
-            lines += [f"{start} {_write_object(term)} .\n" for term in terms]
+            subject_text = _write_resource({"value": subject}, SUBJECT)
+            predicate_text = _write_resource({"value": predicate}, PREDICATE)
+            objects = map(_write_object, terms)
+            lines += [f"{subject_text} {predicate_text} {target} .\n" for target in objects]
     return "".join(lines)
 
 
 def statements_of_table(value: Any) -> str | None:
-    """Return the statements in a table of subject, predicate and object as N-Triples.
+    """Return the statements in a table of subject, predicate and object as N-Quads.
 
-    None if the value is no such table.
+    The names of the columns say which column has the subject, the predicate, the object and, if
+    there is a fourth column, the name of the graph.
+
+    Returns:
+        None if the value is no such table.
+
+    Raises:
+        MalformedStep: a row has no subject, predicate or object, or a term is no absolute IRI where
+            one must stand.
     """
     try:
         document = read_table(value).document
         results = results_of(document)
     except (MalformedStep, ComparisonBudgetExceeded):
         return None
-    names = list(results.variables)
-    has_names_of_statements = tuple(map(str.lower, names)) in NAMES
-    if results.boolean is not None or not has_names_of_statements:
+    if results.boolean is not None:
+        return None
+    name_by_role = _column_names_by_role(list(results.variables))
+    if name_by_role is None:
         return None
 
     lines = []
-    for row in document["results"]["bindings"]:
-        if len(row) != len(names):
-            # An unbound cell is no term of a statement.
-            return None
-        subject, predicate, target = (row[name] for name in names)
-        lines.append(
-            f"{_write_resource(subject)} {_write_resource(predicate)} {_write_object(target)} .\n"
-        )
+    for number, row in enumerate(document["results"]["bindings"], 1):
+        term_by_role = {role: row[name] for role, name in name_by_role.items() if name in row}
+        try:
+            lines.append(_write_statement(term_by_role))
+        except MalformedStep as error:
+            raise MalformedStep(f"row {number}: {error}") from None
     return "".join(lines)
 
 
-def _is_term(value: Any) -> bool:
-    """Return whether a value is an RDF term as RDF/JSON and SPARQL results write it."""
-    return isinstance(value, dict) and {"type", "value"} <= value.keys()
+def _column_names_by_role(names: list[str]) -> dict[str, str] | None:
+    """Return the name of the column for each part of a statement in `ROLES`.
+
+    Args:
+        names: the names of all columns of a table, in any order.
+
+    Returns:
+        None if the columns are not a subject, a predicate, an object and at most a graph.
+    """
+    name_by_role: dict[str, str] = {}
+    for name in names:
+        role = _ROLE_BY_NAME.get(name.removeprefix("?").lower())
+        if role is None or role in name_by_role:
+            return None
+        name_by_role[role] = name
+    if not {SUBJECT, PREDICATE, OBJECT} <= name_by_role.keys():
+        return None
+    return name_by_role
 
 
-def _write_resource(term: dict[str, Any]) -> str:
-    """Return an IRI or a blank node in N-Triples."""
+def _write_statement(term_by_role: dict[str, dict[str, Any]]) -> str:
+    """Return the line of N-Quads for a statement.
+
+    Args:
+        term_by_role: the terms of the statement, by their part in it as named in `ROLES`.
+
+    Raises:
+        MalformedStep: the subject, predicate or object is missing, or a term is no absolute IRI
+            where one must stand.
+    """
+    for role in (SUBJECT, PREDICATE, OBJECT):
+        if role not in term_by_role:
+            raise MalformedStep(f"the {role} is missing")
+    parts = [
+        _write_resource(term_by_role[SUBJECT], SUBJECT),
+        _write_resource(term_by_role[PREDICATE], PREDICATE),
+        _write_object(term_by_role[OBJECT]),
+    ]
+    graph_name = term_by_role.get(GRAPH_NAME)
+    # In the default graph, the name is missing, or empty where a table is CSV.
+    if graph_name is not None and graph_name["value"] != "":
+        parts.append(_write_resource(graph_name, GRAPH_NAME))
+    return f"{' '.join(parts)} .\n"
+
+
+def _write_resource(term: dict[str, Any], role: str) -> str:
+    """Return an IRI or a blank node in N-Quads.
+
+    Args:
+        term: the term, as RDF/JSON and SPARQL results write it.
+        role: the part of a statement that the term is, as errors name it.
+
+    Raises:
+        MalformedStep: the term is no blank node, and no absolute IRI.
+    """
     value = str(term["value"])
     if term.get("type") == "bnode" or value.startswith("_:"):
         label = value.removeprefix("_:")
         return f"_:{label}"
     iri = value.strip("<>")
-    return f"<{iri}>"
+    in_brackets = f"<{iri}>"
+    if is_iri(in_brackets) is None:
+        raise MalformedStep(f"the {role} {iri!r} is no absolute IRI")
+    return in_brackets
 
 
 def _write_object(term: dict[str, Any]) -> str:
-    """Return a term in N-Triples. Text without a type is an IRI if it looks like one."""
+    """Return the object of a statement in N-Quads.
+
+    Text without a type is an IRI if it looks like one.
+
+    Raises:
+        MalformedStep: the text looks like an IRI, and is no absolute IRI.
+    """
     value = str(term["value"])
     kind = term.get("type")
     if kind in ("uri", "bnode"):
-        return _write_resource(term)
+        return _write_resource(term, OBJECT)
     is_untyped = kind is None and "datatype" not in term and "xml:lang" not in term
     if is_untyped and value.startswith(("http:", "https:", "urn:")):
-        return _write_resource(term)
+        return _write_resource(term, OBJECT)
 
     literal = f'"{value.translate(_ESCAPES)}"'
     language = term.get("xml:lang") or term.get("lang")

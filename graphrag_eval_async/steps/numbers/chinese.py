@@ -54,7 +54,10 @@ def numbers_in_chinese(text: str) -> Iterator[PlacedNumber]:
 
 
 def single_numerals(text: str) -> list[Number]:
-    """Return the numbers of one character, which is a part of many words, too: 一 in 统一."""
+    """Return the numbers that are a single character.
+
+    Such a character is also a part of many words, as 一 is of 统一.
+    """
     numbers = []
     for match in _NUMBER.finditer(text):
         number = _whole_number(match)
@@ -85,7 +88,7 @@ def _whole_number(match: re.Match[str]) -> Number | None:
 
 
 def _decimal(match: re.Match[str]) -> Number | None:
-    """Return the number of a match of `_DECIMAL`, such as 一点五万; None if it is none."""
+    """Return the number of a match of `_DECIMAL`, such as 一点五万; None if it is no number."""
     whole = _value(match["whole"])
     if whole is None:
         return None
@@ -105,7 +108,7 @@ def _half(match: re.Match[str]) -> Number | None:
 
 
 def _fraction(match: re.Match[str]) -> Number | None:
-    """Return the number of a match of `_FRACTION`, such as 百分之五; None if it is none."""
+    """Return the number of a match of `_FRACTION`, such as 百分之五; None if it is no number."""
     numerals = match["denominator"]
     # Elsewhere, 万 alone is no number.
     denominator = 10_000 if numerals in ("万", "萬") else _value(numerals)
@@ -121,7 +124,7 @@ def _fraction(match: re.Match[str]) -> Number | None:
 
 
 def _value(numerals: str) -> int | None:
-    """Return the value of numerals; None for words that only look like one, such as 万一."""
+    """Return the value of numerals; None for words that only look like a number: 万一."""
     if numerals == "千万":
         return None  # "By all means".
     if not CJK_SCALES.keys().isdisjoint(numerals):
@@ -138,8 +141,8 @@ def _value_with_powers(numerals: str) -> int | None:
     Returns:
         None if they are no number.
     """
-    total = 0  # Of what 万 and larger powers have multiplied.
-    below_10_000 = 0  # What the next of these multiplies.
+    total = 0  # The sum of the parts that 万 or a larger power has multiplied.
+    below_10_000 = 0  # The sum of the numerals since then, which the next such power multiplies.
     digit: int | None = None  # The digit before the next power.
     for numeral in numerals:
         if numeral in CJK_DIGITS:

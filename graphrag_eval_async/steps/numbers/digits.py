@@ -125,7 +125,7 @@ def _fraction(match: re.Match[str], exponent: int) -> Number:
 
     Args:
         match: a match of `_NUMBER` with a numerator.
-        exponent: of the power of ten after the fraction, such as 6 in "1/2 million".
+        exponent: the exponent of the power of ten after the fraction: 6 in "1/2 million".
     """
     value = Fraction(int(match["numerator"]), int(match["denominator"]))
     if match["whole"]:
@@ -203,10 +203,10 @@ def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading
     """Return the values that digits may have: 1.234 is English or German.
 
     Args:
-        digits: digits with points, commas, spaces and apostrophes. If they are written as no number
-            is, as in a version, there is no value.
-        exponent: of the power of ten after them.
-        is_negative: whether a minus stands before them.
+        digits: digits with points, commas, spaces and apostrophes. Digits that are not written like
+            a number, such as those of a version, have no value.
+        exponent: the exponent of the power of ten after the digits.
+        is_negative: whether a minus stands before the digits.
     """
     unsigned = digits.replace(" ", "").replace("'", "")
     if unsigned.startswith("."):
@@ -232,9 +232,10 @@ def _readings(digits: str, exponent: int, *, is_negative: bool) -> tuple[Reading
 
 
 def _readings_of_sum(parts: Sequence[_Part], *, is_negative: bool) -> tuple[Reading, ...]:
-    """Return the value of a number that is a sum, such as 1億2,580万; nothing if it is none.
+    """Return the value of a number that is a sum, such as 1億2,580万.
 
-    Its digits are grouped and have decimals as in English.
+    Its digits are grouped and have decimals as in English. The tuple is empty if a part is written
+    in another way.
     """
     total = Decimal(0)
     for part in parts:

@@ -53,7 +53,7 @@ class PlacedNumber(NamedTuple):
 
 
 def number_of_value(text: str, value: Fraction) -> Number:
-    """Return the number of a value that a text has in words, or as a fraction.
+    """Return the number that a text writes in words or as a fraction.
 
     Args:
         text: the words.
@@ -73,12 +73,12 @@ def number_of_value(text: str, value: Fraction) -> Number:
 
 
 def number_of_scaled_value(text: str, value: Fraction, exponent: int) -> Number:
-    """Return the number of words that a power of ten follows, such as "five" of "five percent".
+    """Return the number that words and a power of ten after them write, such as "five percent".
 
     Args:
         text: the words, without the power.
         value: the value without the power.
-        exponent: of ten: 6 for a million, -2 for percent, 0 if no power follows.
+        exponent: the exponent of ten: 6 for a million, -2 for percent, 0 if no power follows.
     """
     unscaled = number_of_value(text, value)
     if exponent == 0:

@@ -315,7 +315,7 @@ def certain_words() -> dict[str, int]:
 
     for word in by_word(UNCERTAIN):
         values.pop(word, None)
-    # It stands for numbers that are not one word.
+    # In the tables, a dash takes the place of a number that is not one word.
     values.pop("-")
     return values
 

@@ -319,7 +319,7 @@ def _power_at(tokens: Sequence[_Token], index: int | None) -> int:
 
 
 def _read_phrase(tokens: Sequence[_Token], first: int) -> _Phrase | None:
-    """Return the longest number whose first word is `tokens[first]`; None if it begins none."""
+    """Return the longest number that begins at `tokens[first]`; None if none begins there."""
     word = tokens[first].word
     if word in _HALVES:
         return _read_half(tokens, first)
@@ -429,7 +429,9 @@ def _can_follow(group: int, value: int, word: str) -> bool:
 
 
 def _read_article_and_fraction(tokens: Sequence[_Token], first: int) -> _Phrase | None:
-    """Return the number of "a third of"; None for other words, and without "of", as in "a third".
+    """Return the number of an article and a fraction before "of", such as "a third of".
+
+    None for other words. Without "of", "a third" may be an ordinal, as in "a third line".
 
     Args:
         tokens: the words of the text.
@@ -437,7 +439,8 @@ def _read_article_and_fraction(tokens: Sequence[_Token], first: int) -> _Phrase 
     """
     words = [token.word for token in tokens[first + 1 : first + 3]]
     if len(words) == 2 and words[0] in SINGULAR_DENOMINATORS and words[1] == "of":
-        return _Phrase(Fraction(1, _DENOMINATORS[words[0]]), first + 2)
+        # The phrase ends before "of".
+        return _Phrase(Fraction(1, _DENOMINATORS[words[0]]), end=first + 2)
     return None
 
 

@@ -80,11 +80,11 @@ class Temporal:
 
 
 def read_temporal(text: str, kind: str) -> Temporal | None:
-    """Return the value of a date, a time or a duration; None if the text is none.
+    """Return the value of a date, a time or a duration; None if the text is not of that kind.
 
     Args:
-        text: how it is written.
-        kind: one of those in `KIND_BY_TYPE`.
+        text: how the value is written.
+        kind: one of the kinds in `KIND_BY_TYPE`.
     """
     if len(text) >= LONGEST:
         return None
@@ -94,7 +94,7 @@ def read_temporal(text: str, kind: str) -> Temporal | None:
     if kind == DURATION:
         return _read_duration(match)
 
-    # The numbers of the date, then those of the time, then the zone: as many as the kind has.
+    # A match has the three numbers of a date, the three of a time, or both, and then the zone.
     *numbers, zone = match.groups()
     days = _read_days(numbers[:3]) if kind != TIME else 0
     seconds = _read_seconds(numbers[-3:]) if kind != DATE else 0
@@ -108,8 +108,10 @@ def read_temporal(text: str, kind: str) -> Temporal | None:
 
 
 def _read_days(numbers: list[str]) -> int | None:
-    """Return the days from the beginning of the year 0 to a year, month and day; None if there is
-    no such day.
+    """Return the days from the beginning of the year 0 to a date; None if there is no such date.
+
+    Args:
+        numbers: the digits of the year, the month and the day.
     """
     year, month, day = map(int, numbers)
     if not 1 <= month <= MONTHS_PER_YEAR:
@@ -120,10 +122,10 @@ def _read_days(numbers: list[str]) -> int | None:
 
 
 def _read_seconds(numbers: list[str]) -> int | Fraction | None:
-    """Return the seconds from midnight to an hour, minute and second; None if there is no such
-    time.
+    """Return the seconds from midnight to a time; None if there is no such time.
 
-    24:00:00 is the end of the day.
+    Args:
+        numbers: the digits of the hour, the minute and the second. 24:00:00 is the end of the day.
     """
     hours = int(numbers[0])
     minutes = int(numbers[1])
@@ -135,7 +137,7 @@ def _read_seconds(numbers: list[str]) -> int | Fraction | None:
 
 
 def _read_duration(match: re.Match[str]) -> Temporal | None:
-    """Return the value of a duration; None if it has no numbers, or none after its T."""
+    """Return the value of a duration; None if it has no numbers, or ends with its T."""
     sign, *numbers = match.groups()
     if not any(numbers) or match[0].endswith("T"):
         return None
@@ -148,9 +150,9 @@ def _read_duration(match: re.Match[str]) -> Temporal | None:
 
 
 def without_utc(text: str) -> str:
-    """Return a year, month or day without a zone if that is UTC, as `2020Z` has it.
+    """Return a year, month or day without its zone if the zone is UTC: 2020 for 2020Z.
 
-    Such values have no time of day, so tools drop the zone, and stores add it.
+    Without a time of day, the zone hardly matters: some tools drop it, and some stores add it.
     """
     return _utc.sub("", text.strip())
 
@@ -185,8 +187,9 @@ def _days_in_month(year: int, month: int) -> int:
 
 
 def _days_before(year: int, month: int) -> int:
-    """Return the days from the beginning of the year 0 to that of a month, in the Gregorian
-    calendar.
+    """Return the days from the beginning of the year 0 to the beginning of a month.
+
+    They are counted in the Gregorian calendar.
     """
     full_years = year - 1
     leap_days = full_years // 4 - full_years // 100 + full_years // 400
@@ -197,7 +200,8 @@ def _days_before(year: int, month: int) -> int:
 def temporal_type(text: str) -> str | None:
     """Return the local name of the datatype that a text without a type seems to have.
 
-    None if it is no date, duration, or year with a zone. Times and numbers alone are left as text.
+    None if the text is neither a date, a duration, nor a year with a zone. A time alone, or a year
+    without a zone, may be something else.
     """
     kinds: tuple[str, ...] = ()
     date_part = text.removeprefix("+")

@@ -41,7 +41,7 @@ def compare_values(reference: SparqlResults, actual: SparqlResults, budget: Budg
         return Agreement(1.0, shares=(1.0, 1.0, 1.0, 0.0, published_f1))
 
     common = len(expected_values & actual_values)
-    # There are no common values if one set is empty, so any number does as its size.
+    # If a set is empty, there are no common values, and the divisor may be any number but 0.
     precision = common / (len(actual_values) or 1)
     recall = common / (len(expected_values) or 1)
     f1 = 2 * common / (len(actual_values) + len(expected_values))
@@ -66,10 +66,10 @@ def _text2sparql_f1(reference: SparqlResults, actual: SparqlResults, f1: float) 
 
 
 def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
-    """Return the different texts of all bound cells; of ASK, "true" or none.
+    """Return the different texts of all bound cells.
 
-    Labels of blank nodes are local to a table, so only their number can be compared: they are
-    replaced by numbers.
+    The answer to ASK is the text "true", or no text if it is false. Labels of blank nodes are local
+    to a table, so only their number can be compared: numbers replace them.
     """
     if results.boolean is not None:
         return {"true"} if results.boolean else set()
@@ -84,9 +84,9 @@ def _values(results: SparqlResults, budget: Budget) -> set[str | None]:
 
 
 def _listed(kind: str, values: set[str | None]) -> list[Difference]:
-    """Return the first values in alphabetical order as differences of a kind.
+    """Return the first of some values, as differences of a kind.
 
-    So the list does not depend on the order of rows.
+    The values are sorted, so that the differences do not depend on the order of rows.
     """
     first_values = nsmallest(MAX_DIFFERENCES, map(str, values))
     return [{"kind": kind, "value": shorten(value)} for value in first_values]
