@@ -647,4 +647,6 @@ def _is_nothing(output: Any) -> bool:
     """
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True
+    if isinstance(output, dict) and output.get("content") == []:
+        return True  # MCP has no content if a tool returned nothing.
     return output is None or output == {} or is_empty(output)

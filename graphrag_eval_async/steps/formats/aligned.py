@@ -58,9 +58,9 @@ def seems_aligned(text: str) -> bool:
     if len(text) > MOST_CHARACTERS:
         return False
     lines = _split_lines(text)
-    if not lines.rows or _other_separator(lines.header) is not None:
+    if not (lines.rows or lines.notes) or _other_separator(lines.header) is not None:
         return False
-    if _has_gap(lines.header) is not None:
+    if lines.rows and _has_gap(lines.header) is not None:
         return True
     # psql writes a rule below the name of a single column, which has no gap.
     second_line = text.lstrip("\n").partition("\n")[2].partition("\n")[0]
@@ -107,6 +107,7 @@ def _split_lines(text: str) -> _Lines:
     table: list[str] = []
     notes: list[str] = []
     is_below_dashes = False
+    has_rule = False
     for line in text.split("\n"):
         plain = line.strip()
         if not plain:
@@ -114,10 +115,14 @@ def _split_lines(text: str) -> _Lines:
         if _is_rule(plain):
             # polars writes three dashes below each name, and the types of columns below these.
             is_below_dashes = set(plain.split()) == {"---"}
+            has_rule = True
             continue
         if is_below_dashes and all(map(is_type, _gaps.split(plain))):
             continue
-        if _is_shape(plain) or (len(table) > 1 and row_count_in(plain) is not None):
+        row_count = row_count_in(plain)
+        # psql prints "(0 rows)" below the rule of a table without rows.
+        is_below_header = row_count == 0 and len(table) == 1 and has_rule
+        if _is_shape(plain) or (len(table) > 1 and row_count is not None) or is_below_header:
             notes.append(plain)
         else:
             table.append(line.rstrip())

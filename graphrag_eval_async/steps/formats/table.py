@@ -16,7 +16,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 class AmbiguousStep(MalformedStep):
-    """An output that can be read as several tables, or of which a part is missing."""
+    """An output that can be read as several tables, or that has no whole table, and says why."""
 
 
 class Table(NamedTuple):
