@@ -634,8 +634,10 @@ def _describe_output(step: PreparedStep, actual: ActualStep) -> str | None:
     """
     other_form = describe_other_form(step.step, actual.step)
     unread = actual.unread()
-    if other_form is not None or not unread:
+    if other_form is not None:
         return other_form
+    if not unread:
+        return actual.doubt() or None
     quoted = " ".join(unread[:MAX_UNREAD].split())
     return f"not read, since it stands outside the table: {quoted}"
 

@@ -372,3 +372,18 @@ def test_a_long_literal_in_a_cell_of_tsv(suffix: str) -> None:
     assert score_of(reference, output) == 1
     plain = query(encode([[literal("Douglas Adams"), literal("1", "integer")]], "ab"))
     assert score_of(plain, output.replace('"the" ', "")) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "columns"),
+    [
+        pytest.param("Dear user,\nno result,\n", "'Dear user', ''", id="letter"),
+        pytest.param("INFO: start\nINFO: end", "'INFO: start'", id="log"),
+    ],
+)
+def test_prose_that_is_read_as_a_table_is_named(output: str, columns: str) -> None:
+    result = result_of(query("film\nUp\n", output_media_type=CSV), output)
+    assert result["steps_score"] == 0
+    assert result["failure_detail"] == f"read as CSV with the columns {columns}"
+    plain = result_of(query("film\nUp\n", output_media_type=CSV), "film\nJaws\n")
+    assert "failure_detail" not in plain

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.pipes import check_all_rows_shown, is_type
+from graphrag_eval_async.steps.formats.right_aligned import read_right_aligned
 from graphrag_eval_async.steps.formats.row_counts import row_count_in
 from graphrag_eval_async.steps.formats.table import (
     AmbiguousStep,
@@ -51,16 +52,17 @@ class _Lines(NamedTuple):
 
 
 def seems_aligned(text: str) -> bool:
-    """Return whether rows follow a header that has gaps between its words, or a rule below it.
+    """Return whether rows follow a header that has gaps between its words, or a rule below it, or
+    whether all cells end below the names.
 
     A header with commas, semicolons, tabs or pipes is one of another format.
     """
-    if len(text) > MOST_CHARACTERS:
-        return False
-    lines = _split_lines(text)
+    lines = _split_lines(text[:MOST_CHARACTERS])
     if not (lines.rows or lines.notes) or _other_separator(lines.header) is not None:
         return False
     if lines.rows and _has_gap(lines.header) is not None:
+        return True
+    if read_right_aligned(lines.header, lines.rows) is not None:
         return True
     # psql writes a rule below the name of a single column, which has no gap.
     second_line = text.lstrip("\n").partition("\n")[2].partition("\n")[0]
@@ -74,12 +76,20 @@ def read_aligned(text: str) -> Table:
 
     Raises:
         MalformedStep: a column has no name.
-        AmbiguousStep: the table is shortened.
+        AmbiguousStep: the table is shortened, or too long.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise AmbiguousStep(
+            f"a table aligned by blanks of more than {MOST_CHARACTERS:,} characters, which is too "
+            "long to be read; write CSV or JSON"
+        )
     lines = _split_lines(text)
-    starts = _starts_of_columns(lines)
-    names = [column_name(name) for name in _cells(lines.header, starts)]
-    rows = [_cells(line, starts) for line in lines.rows]
+    table = read_right_aligned(lines.header, lines.rows)
+    if table is None:
+        starts = _starts_of_columns(lines)
+        table = [_cells(line, starts) for line in (lines.header, *lines.rows)]
+    names = [column_name(name) for name in table[0]]
+    rows = table[1:]
 
     for row in rows:
         # A first column without a name has the numbers of rows, which are always shown.

@@ -62,6 +62,12 @@ _answer_after_ask = re.compile(
 ).fullmatch
 """Finds the answer in a text in lower case that names ASK and then says true or false."""
 
+MOST_NAMES_IN_DOUBT = 5
+"""How many names of columns are quoted where a text may be no table."""
+
+LONGEST_DOUBT = 200
+"""Characters up to which these names are quoted."""
+
 LONGEST_ANSWER = 100
 """Characters below which a text is looked at for the answer to ASK."""
 
@@ -215,7 +221,11 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
         document = document_of_rows(names, terms)
     except MalformedStep as error:
         raise _no_csv(str(error)) from None
-    return Table(document, typed=False, has_blanks=True, unread=note)
+    doubt = ""
+    if not is_declared and not all(map(is_plain_name, names)):
+        quoted_names = ", ".join(map(repr, names[:MOST_NAMES_IN_DOUBT]))
+        doubt = f"read as CSV with the columns {quoted_names[:LONGEST_DOUBT]}"
+    return Table(document, typed=False, has_blanks=True, unread=note, doubt=doubt)
 
 
 def _read_csv_cell(text: str) -> Term | None:

@@ -34,6 +34,9 @@ class Table(NamedTuple):
     unread: str = ""
     """Text around the table, which was passed over."""
 
+    doubt: str = ""
+    """How a text was read that may be no table; empty if that is sure."""
+
 
 def is_plain_name(name: str) -> bool:
     """Return whether a name consists of letters, digits and underscores."""
