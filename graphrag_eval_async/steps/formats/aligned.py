@@ -57,6 +57,9 @@ def seems_aligned(text: str) -> bool:
 
     A header with commas, semicolons, tabs or pipes is one of another format.
     """
+    first_line = text.lstrip("\n").partition("\n")[0]
+    if _other_separator(first_line) is not None and not _is_shape(first_line.strip()):
+        return False
     lines = _split_lines(text[:MOST_CHARACTERS])
     if not (lines.rows or lines.notes) or _other_separator(lines.header) is not None:
         return False
